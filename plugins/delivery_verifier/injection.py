@@ -1,0 +1,108 @@
+"""What really happened to the cluster: injections that were made, and everything an independent observer saw."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+DisturbanceKind = Literal[
+    "leader_change",  # a partition got another leader (or epoch)
+    "unclean_election",  # a leader was elected from outside the ISR
+    "isr_shrink",  # a replica left the ISR
+    "broker_crash",  # a broker process ended without a shutdown
+    "broker_stop",  # a broker process ended in an orderly shutdown
+    "broker_freeze",  # a broker process stood still
+]
+
+
+class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One fault that was done to the cluster, with its own proof that it bit. All times are µs since the epoch.
+
+    `hit` are the partitions the target led at the moment, per topic. The exposure window is
+    [bite_at_us - 1 s, recovered_at_us].
+    """
+
+    id: int
+    cycle: int
+    action: str
+    brokers: list[int]
+    hit: dict[str, list[int]]
+    requested_at_us: int
+    bite_at_us: int
+    healed_at_us: int | None = None
+    recovered_at_us: int | None = None
+    bit: bool = False
+    proof: dict[str, object] = {}
+
+
+class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One change the observer saw: a partition's leadership or ISR, or the state of a broker process.
+
+    kind `partition`: topic, partition, leader (-1: none), leader_epoch, isr. kind `process`: broker, state
+    (running, frozen, exited), exit_code.
+    """
+
+    at_us: int
+    kind: Literal["partition", "process"]
+    topic: str = ""
+    partition: int = -1
+    leader: int = -1
+    leader_epoch: int = -1
+    isr: list[int] = []
+    broker: int = -1
+    state: str = ""
+    exit_code: int | None = None
+
+
+class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Something that happened and may excuse an anomaly. `planned` iff an injection that bit explains it."""
+
+    kind: DisturbanceKind
+    at_us: int
+    planned: bool
+    brokers: list[int] = []
+    topic: str = ""
+    partitions: list[int] = []
+    detail: str = ""
+
+
+class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One partition at the end of the load. Data stands in [start, end); `end` is the first marker's offset.
+
+    `live_end` is the offset behind the last marker; anything from there on, but markers, means the log moved.
+    """
+
+    arm: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+    live_end: int
+    leader: int
+    leader_epoch: int
+    log_append_time: bool = False
+
+
+class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The snapshot, taken once by `settle` (offsets.json)."""
+
+    bootstrap_servers: str
+    taken_at_us: int
+    partitions: list[PartitionSnapshot]
+
+
+def read_injections(text: bytes) -> list[Injection]:
+    """Reads injections.json strictly. Raises msgspec.MsgspecError naming the field."""
+    return msgspec.json.decode(text, type=list[Injection])
+
+
+def read_observations(text: bytes) -> list[Observation]:
+    """Reads observations.json strictly. Raises msgspec.MsgspecError naming the field."""
+    return msgspec.json.decode(text, type=list[Observation])
+
+
+def read_offsets(text: bytes) -> Offsets:
+    """Reads offsets.json strictly. Raises msgspec.MsgspecError naming the field."""
+    return msgspec.json.decode(text, type=Offsets)

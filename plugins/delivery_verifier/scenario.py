@@ -1,0 +1,217 @@
+"""The scenario: all that is needed to repeat a run, as plain data that reads and writes strict JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+from delivery_verifier.anomalies import Anomaly
+
+Setting = str | int | bool
+"""A value of a Kafka property."""
+
+Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
+"""What the user asks to be held: what the settings promise (contract), or a stronger guarantee."""
+
+Role = Literal["subject", "control", "canary"]
+VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
+Pacing = Literal["spread", "flat_out"]
+Step = Literal[
+    "plan", "start_cluster", "create_topics", "produce", "inject_fault", "settle", "reconcile", "validate",
+    "conclude", "stop_cluster",
+]  # fmt: skip
+STEPS: tuple[Step, ...] = get_args(Step)
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+
+
+class _Data(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all scenario data: immutable, and a misspelt field is an error, never a default."""
+
+
+class Profile(_Data, frozen=True):
+    """Delivery settings under Kafka's own property names. Every delivery-relevant one is explicit."""
+
+    name: Name
+    summary: str
+    producer: dict[str, Setting]
+    topic: dict[str, Setting]
+
+
+class Bound(_Data, frozen=True):
+    """A bound on a count of the books, e.g. `LOST >= 1`. `count` is an anomaly, an outcome or a books column."""
+
+    count: str
+    op: Literal["=", ">=", "<="]
+    value: int
+
+
+class Expectation(_Data, frozen=True):
+    """The verdicts an arm may end with, and bounds on its books, for the run to be green. Never INCONCLUSIVE."""
+
+    verdicts: tuple[Literal["HELD", "VIOLATED"], ...] = ("HELD",)
+    bounds: tuple[Bound, ...] = ()
+
+
+class Arm(_Data, frozen=True):
+    """One delivery profile with its claim and expectation, on its own topic.
+
+    `records` is the floor of the arm's load over all its producers. `ordinal` identifies the arm in record headers.
+    """
+
+    name: Name
+    ordinal: Annotated[int, Meta(ge=0, le=9999)]
+    role: Role
+    profile: Profile
+    topic_name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+    claim: Claim = "contract"
+    expectation: Expectation = Expectation()
+    records: Annotated[int, Meta(ge=0, le=10**11)] = 0
+    producers: Annotated[int, Meta(ge=1, le=64)] = 1
+
+
+class Load(_Data, frozen=True):
+    """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces."""
+
+    partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
+    replication_factor: Annotated[int, Meta(ge=1, le=3)] = 3
+    payload_bytes: Annotated[int, Meta(ge=70, le=1_000_000)] = 100
+    pacing: Pacing = "spread"
+    rate: Annotated[int, Meta(ge=1)] | None = None
+    duration_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+    recovery_s: Annotated[float, Meta(ge=0, le=3600)] = 2.0
+    deadline_s: Annotated[float, Meta(gt=0, le=86_400)] = 240.0
+
+
+class Trigger(_Data, frozen=True):
+    """When a step of a fault plan fires.
+
+    kind: `reported` (every subject arm has `value` records reported since the last step), `elapsed` (`value` seconds
+    since the last step), `leader_moved` (the hit partitions are led by others), `isr_full`, `at_once`.
+    """
+
+    kind: Literal["reported", "elapsed", "leader_moved", "isr_full", "at_once"]
+    value: float = 0.0
+
+
+class FaultStep(_Data, frozen=True):
+    """One step of a fault plan. A target is resolved once per cycle; `same` is the target of the step before."""
+
+    trigger: Trigger
+    action: str
+    target: str = "same"
+    hold_s: Annotated[float, Meta(ge=0, le=3600)] = 0.0
+
+
+class FaultPlan(_Data, frozen=True):
+    """Ordered steps, repeatable in cycles; each cycle waits until the one before has healed and recovered."""
+
+    name: Name
+    summary: str
+    steps: tuple[FaultStep, ...] = ()
+    cycles: Annotated[int, Meta(ge=1, le=1000)] = 1
+    duration_s: float = 8.0
+    """How long one cycle takes, for pacing the load."""
+
+
+class ClusterSpec(_Data, frozen=True):
+    """The cluster under test. Session and heartbeat are the controller's `broker.session.timeout.ms` and its peer."""
+
+    backend: Literal["embedded"] = "embedded"
+    kafka_version: str = "4.3.1"
+    brokers: Annotated[int, Meta(ge=1, le=3)] = 3
+    session_timeout_ms: Annotated[int, Meta(ge=300, le=60_000)] = 3000
+    heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
+    broker_settings: dict[str, Setting] = {}
+
+
+class Scenario(_Data, frozen=True):
+    """One run, repeatable. `run_token` is the eight characters that mark this run's records."""
+
+    run_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,120}$")]
+    run_token: Annotated[str, Meta(pattern=r"^[a-z0-9]{8}$")]
+    name: Name
+    arms: tuple[Arm, ...]
+    load: Load
+    fault: FaultPlan
+    cluster: ClusterSpec = ClusterSpec()
+    seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    min_exposed: Annotated[int, Meta(ge=0)] = 100
+    """An arm with fewer reported records exposed to an injection cannot be HELD."""
+    created_at: str = ""
+    versions: dict[str, str] = {}
+    commit: str = ""
+    command: str = ""
+    fail_step: Step | None = None
+    """Makes that step fail at its entry: how the run's own alarm is tested."""
+
+    def arm(self, name: str) -> Arm:
+        """The arm called `name`. Raises KeyError."""
+        return next(arm for arm in self.arms if arm.name == name) if name in self.arm_names else _missing(name)
+
+    @property
+    def arm_names(self) -> tuple[str, ...]:
+        """Names of all arms, the canary's too, in order."""
+        return tuple(arm.name for arm in self.arms)
+
+    @property
+    def subjects(self) -> tuple[Arm, ...]:
+        """The arms the user asked about."""
+        return tuple(arm for arm in self.arms if arm.role == "subject")
+
+    @property
+    def loaded(self) -> tuple[Arm, ...]:
+        """The arms that carry load: subjects and controls."""
+        return tuple(arm for arm in self.arms if arm.role != "canary")
+
+    @property
+    def canary(self) -> Arm:
+        """The arm whose anomalies are planted by `settle` and must all be found."""
+        return next(arm for arm in self.arms if arm.role == "canary")
+
+
+def _missing(name: str) -> Arm:
+    raise KeyError(name)
+
+
+def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
+    """Canonical, readable JSON: two equal values give equal bytes."""
+    return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
+
+
+def loads(text: bytes) -> Scenario:
+    """Reads scenario.json strictly. Raises ValueError that names the field and what it allows."""
+    try:
+        scenario = msgspec.json.decode(text, type=Scenario)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"scenario.json: {error}") from None
+    check(scenario)
+    return scenario
+
+
+def check(scenario: Scenario) -> None:
+    """Raises ValueError where single fields are well but do not fit together."""
+    names = scenario.arm_names
+    if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
+        raise ValueError(f"arms: names and ordinals must be unique, got {names}")
+    if sum(arm.role == "canary" for arm in scenario.arms) != 1:
+        raise ValueError("arms: exactly one must have the role canary")
+    if not scenario.subjects:
+        raise ValueError("arms: at least one must have the role subject")
+    if scenario.load.replication_factor > scenario.cluster.brokers:
+        raise ValueError(
+            f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
+            f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
+        )
+    for arm in scenario.arms:
+        isr = int(arm.profile.topic.get("min.insync.replicas", 1))
+        if isr > scenario.load.replication_factor:
+            raise ValueError(
+                f"arms.{arm.name}: min.insync.replicas is {isr}, but load.replication_factor is "
+                f"{scenario.load.replication_factor}: no acks=all record could ever be written"
+            )
+        for bound in arm.expectation.bounds:
+            if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
+                raise ValueError(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
