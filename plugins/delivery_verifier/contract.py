@@ -1,0 +1,103 @@
+"""The contract: per anomaly forbidden or permitted, from an arm's settings and the disturbances that were observed.
+
+Pure: no Kafka, no Spark, no Great Expectations. A claim may tighten the contract, never loosen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.injection import Disturbance, DisturbanceKind
+from delivery_verifier.rules import PROMISES, RULES, Rule
+from delivery_verifier.scenario import Claim
+from delivery_verifier.settings import Settings
+
+CLAIMS: dict[Claim, tuple[Anomaly, ...]] = {
+    "contract": (),
+    "at_most_once": (Anomaly.DUPLICATED,),
+    "at_least_once": (Anomaly.LOST,),
+    "exactly_once": (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.RESENT),
+    "ordered": (Anomaly.REORDERED,),
+}
+"""What each claim forbids. CORRUPTED and PHANTOM are forbidden in any case; MISPLACED records are in the log, hence
+no claim speaks of them; RESENT, the application's own doing, convicts only under a claim of exactly_once."""
+
+
+class Ruling(Struct, frozen=True, kw_only=True):
+    """What holds for one anomaly, by which rule. `because`: the disturbance kinds seen that permit it.
+
+    `only_unplanned`: every disturbance that permits it was unplanned, so that what it permits is a doubt, not a pass.
+    """
+
+    anomaly: Anomaly
+    ruling: Literal["FORBIDDEN", "PERMITTED"]
+    rule: str
+    sentence: str
+    source: str
+    ruled_by: Literal["contract", "claim"] = "contract"
+    because: tuple[DisturbanceKind, ...] = ()
+    only_unplanned: bool = False
+
+    @property
+    def tolerance(self) -> int | None:
+        """Cases that are tolerated: 0 where forbidden, None (any number) where permitted."""
+        return 0 if self.ruling == "FORBIDDEN" else None
+
+
+def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
+    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances.concerning`)."""
+    seen = list(disturbances)
+    rulings = {anomaly: _forbidden(anomaly) for anomaly in Anomaly}
+    for rule in RULES:
+        ruling = _permitted(rule, seen) if rule.applies(settings) else None
+        if ruling and _stronger(ruling, rulings[rule.anomaly]):
+            rulings[rule.anomaly] = ruling
+    return rulings
+
+
+def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
+    """The anomalies that `claim` forbids beyond the contract, each with tolerance 0."""
+    return dict.fromkeys(CLAIMS[claim], 0)
+
+
+def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
+    """The contract, tightened by the claim: what the contract forbids stays forbidden."""
+    rulings = contract(settings, disturbances)
+    for anomaly in claim_tolerances(claim):
+        if rulings[anomaly].ruling == "PERMITTED":
+            rulings[anomaly] = replace(
+                _forbidden(anomaly),
+                ruled_by="claim",
+                rule=f"claim.{claim}",
+                sentence=f"The claim {claim} asks for more than these settings promise: {rulings[anomaly].sentence}",
+                source="the claim of this arm",
+            )
+    return rulings
+
+
+def _forbidden(anomaly: Anomaly) -> Ruling:
+    promise = PROMISES[anomaly]
+    return Ruling(
+        anomaly=anomaly, ruling="FORBIDDEN", rule=promise.id, sentence=promise.sentence, source=promise.source
+    )
+
+
+def _permitted(rule: Rule, seen: list[Disturbance]) -> Ruling | None:
+    matching = [disturbance for disturbance in seen if disturbance.kind in rule.kinds]
+    if rule.kinds and not matching:
+        return None
+    return Ruling(
+        anomaly=rule.anomaly, ruling="PERMITTED", rule=rule.id, sentence=rule.sentence, source=rule.source,
+        because=tuple(kind for kind in rule.kinds if any(found.kind == kind for found in matching)),
+        only_unplanned=bool(matching) and not any(found.planned for found in matching),
+    )  # fmt: skip
+
+
+def _stronger(new: Ruling, old: Ruling) -> bool:
+    """Whether `new` excuses more than `old`: PERMITTED over FORBIDDEN, and a planned reason over an unplanned one."""
+    return old.ruling == "FORBIDDEN" or (old.only_unplanned and not new.only_unplanned)

@@ -1,0 +1,123 @@
+"""Disturbances: what the observer saw happen to the cluster, and whether an injection that bit explains it.
+
+Pure. The first observation of a partition that has a leader is its baseline, so that the creation of a topic is no
+disturbance. A broker process has no such grace: it runs before anything is observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from delivery_verifier.injection import Disturbance, Injection, Observation
+
+LEAD_US = 1_000_000
+"""An injection explains what was seen from this long before its bite (the bite is known only once it is proven)."""
+OBSERVER_LAG_US = 1_000_000
+"""... and until this long after recovery: the observer polls, and may see a change one poll late."""
+
+SIGTERM_EXITS = (0, -15, 143)
+"""Exit codes of an orderly end; a JVM answers SIGTERM with 143. Any other exit is a crash."""
+
+
+def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
+    """Everything that disturbed the cluster, in order of time; `planned` iff an injection that bit explains it."""
+    ordered = sorted(observations, key=lambda seen: seen.at_us)
+    biting = [injection for injection in injections if injection.bit]
+    return sorted([*_of_processes(ordered, biting), *_of_partitions(ordered, biting)], key=lambda found: found.at_us)
+
+
+def concerning(topic: str, found: Iterable[Disturbance]) -> list[Disturbance]:
+    """The disturbances that could excuse something on `topic`: of its own partitions, and of broker processes."""
+    return [disturbance for disturbance in found if disturbance.topic in ("", topic)]
+
+
+def explained(injection: Injection, found: Iterable[Disturbance]) -> list[Disturbance]:
+    """The disturbances within the window of `injection`. None for an injection that bit: the observer is blind."""
+    return [disturbance for disturbance in found if _in_window(injection, disturbance.at_us)]
+
+
+def _in_window(injection: Injection, at_us: int) -> bool:
+    end = injection.recovered_at_us
+    return injection.bite_at_us - LEAD_US <= at_us and (end is None or at_us <= end + OBSERVER_LAG_US)
+
+
+def _of_processes(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
+    states: dict[int, str] = {}
+    for seen in ordered:
+        if seen.kind != "process":
+            continue
+        changed = states.get(seen.broker) != seen.state
+        states[seen.broker] = seen.state
+        if changed and seen.state in ("exited", "frozen"):
+            orderly = seen.exit_code in SIGTERM_EXITS
+            yield Disturbance(
+                kind="broker_freeze" if seen.state == "frozen" else "broker_stop" if orderly else "broker_crash",
+                at_us=seen.at_us,
+                planned=any(_in_window(cause, seen.at_us) and seen.broker in cause.brokers for cause in biting),
+                brokers=[seen.broker],
+                detail=f"broker {seen.broker} {seen.state}"
+                + (f" with code {seen.exit_code}" if seen.state == "exited" else ""),
+            )
+
+
+@dataclass(slots=True)
+class _Partition:
+    """What is known of a partition so far. `leader` and `isr` are the last real ones (a leader; a non-empty ISR)."""
+
+    leader: int
+    epoch: int
+    isr: list[int]
+    replicas: set[int] = field(default_factory=set)
+    """Every broker ever seen in the ISR or as leader."""
+
+    def learn(self, seen: Observation) -> None:
+        """Takes `seen` as the new state."""
+        self.leader = seen.leader if seen.leader >= 0 else self.leader
+        self.epoch = seen.leader_epoch
+        self.isr = seen.isr or self.isr
+        self.replicas |= {broker for broker in (seen.leader, *seen.isr) if broker >= 0}
+
+
+def _of_partitions(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
+    known: dict[tuple[str, int], _Partition] = {}
+    for seen in ordered:
+        if seen.kind != "partition":
+            continue
+        before = known.get((seen.topic, seen.partition))
+        if before is None:
+            if seen.leader < 0:
+                continue  # being created
+            before = known[seen.topic, seen.partition] = _Partition(seen.leader, seen.leader_epoch, seen.isr)
+        else:
+            yield from _changes(before, seen, biting)
+        before.learn(seen)
+
+
+def _changes(before: _Partition, seen: Observation, biting: list[Injection]) -> Iterator[Disturbance]:
+    causes = [cause for cause in biting if _in_window(cause, seen.at_us)]
+    moved = seen.leader != before.leader
+    if moved or seen.leader_epoch != before.epoch:
+        concerned = {before.leader, seen.leader} if moved else before.replicas
+        planned = any(_hit(cause, seen) or concerned & set(cause.brokers) for cause in causes)
+        told = f"leader {before.leader} -> {seen.leader}, epoch {before.epoch} -> {seen.leader_epoch}"
+        yield _disturbance("leader_change", seen, planned, told)
+        if moved and seen.leader >= 0 and seen.leader not in before.isr:
+            told = f"leader {seen.leader} was not in the last ISR seen, {before.isr}"
+            yield _disturbance("unclean_election", seen, planned, told)
+    gone = set(before.isr) - set(seen.isr)
+    if gone:
+        planned = any(gone <= set(cause.brokers) or before.leader in cause.brokers for cause in causes)
+        yield _disturbance("isr_shrink", seen, planned, f"ISR {before.isr} -> {seen.isr}")
+
+
+def _hit(cause: Injection, seen: Observation) -> bool:
+    return seen.partition in cause.hit.get(seen.topic, [])
+
+
+def _disturbance(kind: str, seen: Observation, planned: bool, detail: str) -> Disturbance:
+    brokers = sorted(broker for broker in {seen.leader} if broker >= 0)
+    return Disturbance(
+        kind=kind, at_us=seen.at_us, planned=planned, brokers=brokers, topic=seen.topic,  # type: ignore[arg-type]
+        partitions=[seen.partition], detail=f"{seen.topic}/{seen.partition}: {detail}",
+    )  # fmt: skip

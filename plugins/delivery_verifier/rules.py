@@ -1,0 +1,188 @@
+"""The rules of the contract: what excuses an anomaly, under which settings, and who says so.
+
+What no rule permits is forbidden. Where behaviour was measured and differs from the documentation, the rule follows
+behaviour and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.injection import DisturbanceKind
+from delivery_verifier.settings import Settings
+
+ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
+ANYTHING: tuple[DisturbanceKind, ...] = (
+    "leader_change", "unclean_election", "isr_shrink", "broker_crash", "broker_stop", "broker_freeze",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`anomaly` is permitted where `applies` holds and any disturbance of `kinds` was seen.
+
+    Empty `kinds`: permitted on a quiet day, too. `condition` says in words what `applies` computes.
+    """
+
+    id: str
+    anomaly: Anomaly
+    condition: str
+    applies: Callable[[Settings], bool]
+    kinds: tuple[DisturbanceKind, ...]
+    sentence: str
+    source: str
+
+
+_PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
+
+_LOSSES: tuple[Rule, ...] = (
+    Rule(
+        id="lost.acks_0",
+        anomaly=Anomaly.LOST,
+        condition="acks=0",
+        applies=lambda it: it.acks == "0",
+        kinds=(),
+        sentence="With acks=0 nobody confirms that a record arrived: it may be lost at any time, without any fault.",
+        source=f"{_PRODUCER_DOCS}: acks",
+    ),
+    Rule(
+        id="lost.acks_1",
+        anomaly=Anomaly.LOST,
+        condition="acks=1",
+        applies=lambda it: it.acks == "1",
+        kinds=ELECTIONS,
+        sentence="With acks=1 the leader alone confirms: what its successor had not yet copied is cut off when the "
+        "leader changes, measured also in a graceful rolling restart and in a preferred leader election.",
+        source=f"{_PRODUCER_DOCS}: acks; measured on Kafka 4.3.1 (the documentation speaks of failures only)",
+    ),
+    Rule(
+        id="lost.unclean",
+        anomaly=Anomaly.LOST,
+        condition="acks=all, unclean.leader.election.enable=true",
+        applies=lambda it: it.acks == "all" and it.unclean_leader_election,
+        kinds=("unclean_election",),
+        sentence="A leader elected from outside the ISR does not have all acknowledged records, and the others "
+        "follow it.",
+        source="Apache Kafka documentation, topic configurations: unclean.leader.election.enable; KIP-106",
+    ),
+    Rule(
+        id="lost.min_isr_1",
+        anomaly=Anomaly.LOST,
+        condition="acks=all, min.insync.replicas=1",
+        applies=lambda it: it.acks == "all" and it.min_insync_replicas < 2,
+        kinds=("unclean_election",),
+        sentence="With min.insync.replicas=1 a single broker may confirm on behalf of all; an unclean election, also "
+        "one that an operator asks for, then loses what only that broker had.",
+        source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966; measured on Kafka 4.3.1",
+    ),
+)
+
+
+def _misplaced(loss: Rule) -> Rule:
+    """The same excuse for MISPLACED: the acknowledged copy of a retry is cut off while an earlier one survives."""
+    return replace(
+        loss,
+        id=loss.id.replace("lost.", "misplaced."),
+        anomaly=Anomaly.MISPLACED,
+        sentence="Where a record may be lost, the copy that was acknowledged may be, while another copy survives.",
+        source=f"follows from {loss.id}",
+    )
+
+
+def _retries_unchecked(it: Settings) -> bool:
+    return it.acks != "0" and not it.enable_idempotence and it.retries > 0
+
+
+_RETRIES: tuple[Rule, ...] = (
+    Rule(
+        id="duplicated.retries",
+        anomaly=Anomaly.DUPLICATED,
+        condition="acks=1 or all, enable.idempotence=false, retries > 0",
+        applies=_retries_unchecked,
+        kinds=ANYTHING,
+        sentence="A retry whose first try did arrive is written twice: without idempotence the broker cannot know.",
+        source=f"{_PRODUCER_DOCS}: retries, enable.idempotence; KIP-98",
+    ),
+    Rule(
+        id="reordered.retries",
+        anomaly=Anomaly.REORDERED,
+        condition="acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight > 1",
+        applies=lambda it: _retries_unchecked(it) and it.max_in_flight > 1,
+        kinds=ANYTHING,
+        sentence="A retried batch can be overtaken by one that was in flight behind it.",
+        source=f"{_PRODUCER_DOCS}: max.in.flight.requests.per.connection",
+    ),
+    Rule(
+        id="reordered.one_in_flight",
+        anomaly=Anomaly.REORDERED,
+        condition="acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight = 1",
+        applies=lambda it: _retries_unchecked(it) and it.max_in_flight == 1,
+        kinds=(*ELECTIONS, "isr_shrink"),
+        sentence="One request in flight is no guarantee of order: the limit is per connection, so that a new leader "
+        "receives new records before the old one's are retried, and librdkafka's next request is already built "
+        "when a refused one waits for its retry.",
+        source="librdkafka issue 1092; measured on Kafka 4.3.1 (the documentation promises order, we follow behaviour)",
+    ),
+)
+
+_APPLICATION = Rule(
+    id="resent.application",
+    anomaly=Anomaly.RESENT,
+    condition="any settings",
+    applies=lambda it: True,
+    kinds=(),
+    sentence="Kafka recognises what the client retries, not what the application sends again: that is a new record.",
+    source="KIP-98, section on idempotent producer guarantees (one session, no application-level resends)",
+)
+
+RULES: tuple[Rule, ...] = (*_LOSSES, *(_misplaced(loss) for loss in _LOSSES), *_RETRIES, _APPLICATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Why an anomaly is forbidden where no rule permits it."""
+
+    id: str
+    sentence: str
+    source: str
+
+
+PROMISES: dict[Anomaly, Promise] = {
+    Anomaly.CORRUPTED: Promise(
+        "corrupted.never",
+        "What is in the log must be what was sent, whatever the settings.",
+        "Apache Kafka documentation, implementation: record batches carry a CRC-32C",
+    ),
+    Anomaly.PHANTOM: Promise(
+        "phantom.never",
+        "No setting lets Kafka write what nobody sent, or what was certainly refused.",
+        "KIP-98; classification of outcomes in docs/anomalies.md",
+    ),
+    Anomaly.LOST: Promise(
+        "lost.never",
+        "An acknowledged record stays in the log while one in-sync replica lives.",
+        "Apache Kafka documentation, design: replication, availability and durability guarantees",
+    ),
+    Anomaly.DUPLICATED: Promise(
+        "duplicated.never",
+        "Nothing seen in this run gives these settings a reason to write a record twice.",
+        "KIP-98, idempotent producer guarantees; Apache Kafka documentation, producer configurations: retries",
+    ),
+    Anomaly.RESENT: Promise(
+        "resent.never",
+        "The claim asks that each sequence is in the log once, also across the application's own resends.",
+        "the claim",
+    ),
+    Anomaly.MISPLACED: Promise(
+        "misplaced.never",
+        "A record stands at the offset that was acknowledged.",
+        "Apache Kafka documentation, design: replication (committed records keep their offset)",
+    ),
+    Anomaly.REORDERED: Promise(
+        "reordered.never",
+        "Records of one producer to one partition are appended in the order in which they were sent.",
+        "Apache Kafka documentation, introduction: guarantees; KIP-98",
+    ),
+}

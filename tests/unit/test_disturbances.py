@@ -1,0 +1,120 @@
+"""Disturbances: what counts as one, and which of them an injection explains."""
+
+from __future__ import annotations
+
+import pytest
+
+from delivery_verifier.disturbances import concerning, disturbances, explained
+from delivery_verifier.injection import Injection, Observation
+
+SECOND = 1_000_000
+BITE, RECOVERED = 100 * SECOND, 110 * SECOND
+KILL = Injection(
+    id=1, cycle=1, action="kill", brokers=[1], hit={"t": [0]}, requested_at_us=BITE - SECOND // 10, bite_at_us=BITE,
+    healed_at_us=105 * SECOND, recovered_at_us=RECOVERED, bit=True,
+)  # fmt: skip
+
+
+def at(s: float, leader: int, epoch: int, isr: list[int], partition: int = 0) -> Observation:
+    return Observation(
+        at_us=int(s * SECOND), kind="partition", topic="t", partition=partition, leader=leader, leader_epoch=epoch,
+        isr=isr,
+    )  # fmt: skip
+
+
+def process(s: float, broker: int, state: str, exit_code: int | None = None) -> Observation:
+    return Observation(at_us=int(s * SECOND), kind="process", broker=broker, state=state, exit_code=exit_code)
+
+
+START = at(1, 1, 0, [1, 2, 3])
+
+
+def kinds(*seen: Observation, injections: tuple[Injection, ...] = (KILL,)) -> list[tuple[str, bool]]:
+    return sorted((found.kind, found.planned) for found in disturbances(seen, injections))
+
+
+def test_the_creation_of_a_topic_and_its_first_leader_are_no_disturbance() -> None:
+    assert kinds(at(0, -1, 0, []), at(0.5, -1, 0, []), START, START) == []
+
+
+def test_a_planned_kill_explains_the_crash_the_election_and_the_shrink_of_what_the_broker_led() -> None:
+    seen = (START, process(1, 1, "running"), process(100, 1, "exited", -9), at(103, 2, 1, [2, 3]))
+    assert kinds(*seen) == [("broker_crash", True), ("isr_shrink", True), ("leader_change", True)]
+
+
+def test_a_planned_kill_explains_the_shrink_and_the_epoch_of_partitions_that_others_lead() -> None:
+    other = at(1, 2, 0, [1, 2, 3], partition=1)
+    assert kinds(other, at(103, 2, 1, [2, 3], partition=1)) == [("isr_shrink", True), ("leader_change", True)]
+
+
+def test_a_planned_kill_explains_the_leader_moving_back_when_the_broker_is_restarted() -> None:
+    assert kinds(START, at(103, 2, 1, [1, 2, 3]), at(109, 1, 2, [1, 2, 3])) == [("leader_change", True)] * 2
+
+
+@pytest.mark.parametrize("when_s", [98.9, 111.1])
+def test_what_happens_outside_the_window_of_the_injection_is_unplanned(when_s: float) -> None:
+    assert kinds(START, at(when_s, 2, 1, [1, 2, 3])) == [("leader_change", False)]
+
+
+@pytest.mark.parametrize("when_s", [99.1, 110.9])
+def test_what_happens_at_the_edge_of_the_window_is_planned(when_s: float) -> None:
+    assert kinds(START, at(when_s, 2, 1, [1, 2, 3])) == [("leader_change", True)]
+
+
+def test_an_injection_that_did_not_bite_explains_nothing() -> None:
+    missed = Injection(
+        id=1, cycle=1, action="kill", brokers=[1], hit={"t": [0]}, requested_at_us=BITE, bite_at_us=BITE, bit=False
+    )
+    assert kinds(START, at(103, 2, 1, [2, 3]), injections=(missed,)) == [
+        ("isr_shrink", False), ("leader_change", False),
+    ]  # fmt: skip
+
+
+def test_an_injection_that_never_recovered_explains_until_the_end() -> None:
+    open_ended = Injection(
+        id=1, cycle=1, action="kill", brokers=[1], hit={"t": [0]}, requested_at_us=BITE, bite_at_us=BITE, bit=True
+    )
+    assert kinds(START, at(900, 2, 1, [1, 2, 3]), injections=(open_ended,)) == [("leader_change", True)]
+
+
+def test_another_broker_that_dies_during_the_injection_is_unplanned() -> None:
+    assert kinds(process(100, 3, "running"), process(101, 3, "exited", -9)) == [("broker_crash", False)]
+
+
+def test_a_leader_that_moves_between_brokers_nobody_touched_is_unplanned() -> None:
+    assert kinds(at(1, 2, 0, [1, 2, 3], 1), at(103, 3, 1, [1, 2, 3], 1)) == [("leader_change", False)]
+
+
+def test_a_replica_that_leaves_although_nobody_touched_it_or_its_leader_is_unplanned() -> None:
+    assert kinds(at(1, 2, 0, [1, 2, 3], 1), at(103, 2, 0, [1, 2], 1)) == [("isr_shrink", False)]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(143, "broker_stop"), (0, "broker_stop"), (-9, "broker_crash"), (1, "broker_crash")])  # fmt: skip
+def test_the_exit_code_tells_a_stop_from_a_crash(code: int, kind: str) -> None:
+    assert kinds(process(100, 1, "exited", code)) == [(kind, True)]
+
+
+def test_a_freeze_is_counted_once_however_often_it_is_seen() -> None:
+    seen = (process(1, 1, "running"), process(101, 1, "frozen"), process(102, 1, "frozen"), process(103, 1, "running"))
+    assert kinds(*seen) == [("broker_freeze", True)]
+
+
+def test_a_leader_from_outside_the_last_isr_is_an_unclean_election_even_after_a_leaderless_time() -> None:
+    seen = (START, at(101, 1, 1, [1]), at(102, -1, 2, []), at(105, 3, 3, [3]))
+    assert ("unclean_election", True) in kinds(*seen)
+
+
+def test_a_leader_from_the_isr_is_a_clean_election_even_after_a_leaderless_time() -> None:
+    seen = (START, at(102, -1, 1, []), at(105, 3, 2, [3]))
+    assert "unclean_election" not in {kind for kind, _ in kinds(*seen)}
+
+
+def test_a_disturbance_concerns_its_own_topic_and_a_process_concerns_all() -> None:
+    found = disturbances([START, at(103, 2, 1, [2, 3]), process(100, 1, "exited", -9)], [KILL])
+    assert {item.kind for item in concerning("another", found)} == {"broker_crash"}
+    assert len(concerning("t", found)) == 3
+
+
+def test_an_injection_without_any_disturbance_in_its_window_shows_a_blind_observer() -> None:
+    assert explained(KILL, disturbances([START], [KILL])) == []
+    assert explained(KILL, disturbances([process(100, 1, "exited", -9)], [KILL]))

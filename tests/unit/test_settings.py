@@ -1,0 +1,70 @@
+"""Settings: what librdkafka refuses is refused before a run, with librdkafka's own reason."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.scenario import Profile, Setting
+from delivery_verifier.settings import ContradictorySettings, Settings
+
+
+def changed(name: str = "idempotent", topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
+    base = PROFILES[name]
+    named = {key.replace("_", "."): value for key, value in producer.items()}
+    return Profile(name="p", summary="", producer=base.producer | named, topic=base.topic | (topic or {}))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_of_the_catalogue_is_accepted(name: str) -> None:
+    assert Settings.of(PROFILES[name]).enable_idempotence == (name in ("idempotent", "safe"))
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        {"acks": "1"},
+        {"acks": 0},
+        {"retries": 0},
+        {"max.in.flight.requests.per.connection": 6},
+        {"linger.ms": 200_000},
+        {"linger.ms": 200_000, "enable.idempotence": False},
+        {"enable.idempotence": False, "enable.gapless.guarantee": True},
+    ],
+)
+def test_a_contradiction_is_refused_with_the_reason_librdkafka_gives(contradiction: dict[str, Setting]) -> None:
+    profile = changed(**{name.replace(".", "_"): value for name, value in contradiction.items()})
+    with pytest.raises(KafkaException) as theirs:
+        Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **profile.producer})
+    with pytest.raises(ContradictorySettings) as ours:
+        Settings.of(profile)
+    assert str(ours.value) in theirs.value.args[0].str()
+
+
+@pytest.mark.parametrize(
+    ("profile", "reason"),
+    [
+        (changed("acks_all", acks="2"), "none of 0, 1, all"),
+        (changed(retries=-1), "outside allowed range"),
+        (changed(retries=True), "no whole number"),
+        (changed(enable_idempotence="perhaps"), "neither true nor false"),
+        (changed(max_in_flight=1), "canonical"),
+        (changed(transactional_id="t"), "transactions"),
+        (changed(topic={"retention.ms": 1000}), "expire"),
+        (changed(topic={"min.insync.replicas": 0}), "outside allowed range"),
+    ],
+)
+def test_a_setting_whose_promise_is_unknown_is_refused(profile: Profile, reason: str) -> None:
+    with pytest.raises(ContradictorySettings, match=reason):
+        Settings.of(profile)
+
+
+def test_a_setting_that_is_not_stated_is_refused_and_never_defaulted() -> None:
+    profile = Profile(name="p", summary="", producer={"acks": "all"}, topic={})
+    with pytest.raises(ContradictorySettings, match="must be stated"):
+        Settings.of(profile)
+
+
+def test_acks_minus_one_means_all() -> None:
+    assert Settings.of(changed(acks=-1)).acks == "all"
