@@ -1,0 +1,1 @@
+"""Airflow: the only part of the library that imports or drives it."""

@@ -1,0 +1,159 @@
+"""The form of a run in the Airflow UI: its fields, their limits and their words, all taken from the library."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+from airflow.sdk import Param
+from msgspec import Struct
+
+from delivery_verifier import catalogue
+from delivery_verifier.scenario import (
+    STEPS,
+    Arm,
+    Claim,
+    ClusterSpec,
+    FaultPlan,
+    Load,
+    Pacing,
+    Profile,
+    Scenario,
+)
+
+CLAIMS: dict[str, str] = {
+    "contract": "contract: exactly what the settings promise",
+    "at_most_once": "at_most_once: no record twice",
+    "at_least_once": "at_least_once: no reported record lost",
+    "exactly_once": "exactly_once: neither lost nor twice",
+    "ordered": "ordered: per producer and partition, in the order sent",
+}
+PACINGS: dict[str, str] = {
+    "spread": "spread: the floor of records over the planned duration",
+    "flat_out": "flat_out: as fast as the client can",
+}
+DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": "contract", "records": 20_000}
+
+
+def params() -> dict[str, Param]:
+    """The fields in their order. Four are in no section: the UI folds sections, and opens one at a time."""
+    return _question() | _load() | _topic() | _repetition() | _self_test()
+
+
+def _question() -> dict[str, Param]:
+    return {
+        "profile": _choice(
+            "Delivery profile", _summaries(catalogue.PROFILES), DEFAULTS["profile"],
+            "The producer and topic settings to be verified.",
+        ),
+        "fault": _choice(
+            "Fault", _summaries(catalogue.FAULTS), DEFAULTS["fault"], "What is done to the brokers while the load flows."
+        ),
+        "claim": _choice(
+            "Claim", _labels(Claim, CLAIMS), DEFAULTS["claim"],
+            "What must hold: what the settings promise, or a stronger guarantee that the run then tries to refute.",
+        ),
+        "records": _number(
+            "Records", Arm, "records", DEFAULTS["records"],
+            "At least so many records from the verified producers together; the load outlasts the fault.",
+        ),
+    }  # fmt: skip
+
+
+def _load() -> dict[str, Param]:
+    section = "Load"
+    return {
+        "rate": _number(
+            "Rate (records/s)", Load, "rate", None, "Empty: paced as chosen below.", section=section
+        ),
+        "pacing": _choice(
+            "Pacing", _labels(Pacing, PACINGS), _default(Load, "pacing"), "How the load is paced without a rate.",
+            section=section,
+        ),
+        "producers": _number(
+            "Producers", Arm, "producers", _default(Arm, "producers"), "Producer processes.", section=section
+        ),
+        "payload_bytes": _number(
+            "Record size (bytes)", Load, "payload_bytes", _default(Load, "payload_bytes"),
+            "Size of a record's value, header and checksum included.", section=section,
+        ),
+    }  # fmt: skip
+
+
+def _topic() -> dict[str, Param]:
+    section = "Topic and cluster"
+    replicas = _default(Load, "replication_factor")
+    return {
+        "partitions": _number(
+            "Partitions", Load, "partitions", _default(Load, "partitions"), "Partitions per topic.", section=section
+        ),
+        "replication_factor": _number(
+            "Replication factor", Load, "replication_factor", replicas, "Replicas per partition.", section=section
+        ),
+        "min_insync_replicas": Param(
+            None, type=["integer", "null"], minimum=1, maximum=_limits(Load, "replication_factor")["maximum"],
+            title="min.insync.replicas", description="Empty: as the profile says.", section=section,
+        ),
+        "kafka_version": Param(
+            _default(ClusterSpec, "kafka_version"), type="string", pattern=r"^\d+\.\d+\.\d+$", title="Kafka version",
+            description="The version of the brokers; its jars are fetched once.", section=section,
+        ),
+    }  # fmt: skip
+
+
+def _repetition() -> dict[str, Param]:
+    section = "Repetition"
+    return {
+        "cycles": _number(
+            "Cycles", FaultPlan, "cycles", _default(FaultPlan, "cycles"), "How often the fault is repeated in one run.",
+            section=section,
+        ),
+        "seed": _number(
+            "Seed", Scenario, "seed", _default(Scenario, "seed"), "Two runs with one seed choose the same targets.",
+            section=section,
+        ),
+    }  # fmt: skip
+
+
+def _self_test() -> dict[str, Param]:
+    labels: dict[str, str] = {"None": "no step", **{step: step for step in STEPS}}
+    return {
+        "fail_step": Param(
+            None, type=["string", "null"], enum=[None, *STEPS], values_display=labels, title="Fail this step",
+            description="Makes one step fail at its entry. Whichever it is, the run must turn red, without a HELD.",
+            section="Testing the verifier",
+        )
+    }  # fmt: skip
+
+
+def _choice(title: str, labels: dict[str, str], default: str, description: str, **more: Any) -> Param:
+    return Param(
+        default, type="string", enum=list(labels), values_display=labels, title=title, description=description, **more
+    )
+
+
+def _number(title: str, owner: type[Struct], field: str, default: int | None, description: str, **more: Any) -> Param:
+    kind = "integer" if default is not None else ["integer", "null"]
+    return Param(default, type=kind, title=title, description=description, **_limits(owner, field), **more)
+
+
+def _limits(owner: type[Struct], field: str) -> dict[str, Any]:
+    """`minimum` and `maximum` of an integer field, as the scenario declares them."""
+    declared = next(f for f in msgspec.inspect.type_info(owner).fields if f.name == field).type  # type: ignore[attr-defined]
+    if isinstance(declared, msgspec.inspect.UnionType):
+        declared = next(one for one in declared.types if isinstance(one, msgspec.inspect.IntType))
+    maximum = declared.lt - 1 if declared.lt is not None else declared.le
+    return {name: value for name, value in (("minimum", declared.ge), ("maximum", maximum)) if value is not None}
+
+
+def _default(owner: type[Struct], field: str) -> Any:
+    return next(f.default for f in msgspec.structs.fields(owner) if f.name == field)
+
+
+def _summaries(named: dict[str, Profile] | dict[str, FaultPlan]) -> dict[str, str]:
+    return {name: f"{name}: {one.summary}" for name, one in named.items()}
+
+
+def _labels(allowed: Any, labels: dict[str, str]) -> dict[str, str]:
+    """Labels for all values a Literal allows, in its order. Raises KeyError where one has no label."""
+    return {value: labels[value] for value in get_args(allowed)}

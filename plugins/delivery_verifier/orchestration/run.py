@@ -1,0 +1,107 @@
+"""A run through Airflow, started and followed from a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier import home, owner
+from delivery_verifier.orchestration import local
+from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, Client, Task
+from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
+from delivery_verifier.verdict import RunVerdict
+
+_POLL_S = 0.5
+
+
+class Progress(Struct, frozen=True):
+    """A step changed its state, `elapsed_s` after the run was triggered."""
+
+    step: str
+    state: str
+    elapsed_s: float
+
+
+class RunFailed(RuntimeError):
+    """The run ended without a verdict, or its colour contradicts it. Names the task and what it said last."""
+
+    def __init__(self, task_id: str, message: str, log: list[str]) -> None:
+        super().__init__("\n".join([f"{task_id}: {message}", *log]))
+        self.task_id, self.log = task_id, log
+
+
+def run_through_airflow(
+    conf: Mapping[str, object], run_id: str, on_progress: Callable[[Progress], None], *, port: int | None = None
+) -> Path:
+    """Runs verify_delivery in the local Airflow, brought up if need be, and returns the run directory with a verdict.
+
+    The run belongs to this process: it ends when this process does. Raises RunFailed if there is no verdict, and
+    AirflowError if Airflow refuses the run or cannot be reached.
+    """
+    status = local.up(port)
+    client = Client(status.url or "", "admin", ensure_passwords()["admin"])
+    client.trigger(DAG_ID, run_id, {**conf, "owner": owner.identify()})
+    try:
+        state = _follow(client, run_id, on_progress)
+    except BaseException:
+        # Also Ctrl-C: a run without its terminal must not go on.
+        _end_quietly(client, run_id)
+        raise
+    run = (status.runs or home.runs_dir()) / home.run_directory_name(run_id)
+    _require_verdict(client, run_id, state, run)
+    return run
+
+
+def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]) -> str:
+    """Reports each change of a task's state until the run has ended; returns the run's state."""
+    begun, seen = time.monotonic(), dict[str, str]()
+    while True:
+        state = client.state(DAG_ID, run_id)
+        for task in client.tasks(DAG_ID, run_id):
+            if task.state and seen.get(task.task_id) != task.state:
+                seen[task.task_id] = task.state
+                on_progress(Progress(task.task_id, task.state, time.monotonic() - begun))
+        if state in ENDED:
+            return state
+        time.sleep(_POLL_S)
+
+
+def _end_quietly(client: Client, run_id: str) -> None:
+    try:
+        client.end_run(DAG_ID, run_id)
+    except AirflowError:
+        return  # Airflow is gone, and the run with it; the error that brought us here is the one to tell
+
+
+def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
+    """Raises RunFailed unless the run's colour and its verdict agree.
+
+    Red with a verdict is the gate's doing, if it alone failed and the verdict is not green. Anything else that is
+    red has no verdict to speak of, even where a file lies there.
+    """
+    tasks = client.tasks(DAG_ID, run_id)
+    failed = [task for task in tasks if task.state in FAILED_TASK]
+    verdict = _verdict(run)
+    if verdict is not None and state == "success" and verdict.green and not failed:
+        return
+    if verdict is not None and state == "failed" and not verdict.green and _names(failed) == ["conclude"]:
+        return
+    broken = next((task for task in failed if task.state == "failed"), None)
+    if broken is None:
+        raise RunFailed(DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", [])
+    raise RunFailed(broken.task_id, "the task failed", client.log_tail(DAG_ID, run_id, broken))
+
+
+def _names(tasks: list[Task]) -> list[str]:
+    return [task.task_id for task in tasks]
+
+
+def _verdict(run: Path) -> RunVerdict | None:
+    try:
+        return msgspec.json.decode((run / "verdict.json").read_bytes(), type=RunVerdict)
+    except FileNotFoundError:
+        return None

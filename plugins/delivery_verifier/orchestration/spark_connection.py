@@ -1,0 +1,38 @@
+"""The Spark connection: which master it names, and a refusal where Airflow would silently take another."""
+
+from __future__ import annotations
+
+DEFAULT_ID = "spark_default"
+
+
+class NoSparkConnection(ValueError):
+    """The Spark connection is missing or malformed; the message names the field and the remedy."""
+
+
+def require(conn_id: str = DEFAULT_ID) -> str:
+    """The master that the connection names.
+
+    A missing connection, or a URI that does not parse (`spark://local[2]`), makes Airflow's Spark provider submit to
+    YARN and say so only in an info line (SparkSubmitHook._resolve_connection, provider 6.3.4). Here that is refused,
+    unless the connection itself names yarn. Raises NoSparkConnection.
+    """
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+    from airflow.sdk.bases.hook import BaseHook
+    from airflow.sdk.exceptions import AirflowException
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except (AirflowException, ValueError) as error:
+        raise _refusal(conn_id, f"it cannot be read ({error})") from error
+    if not connection.host and connection.conn_type != "yarn":
+        raise _refusal(conn_id, "its host, the Spark master, is empty")
+    master = str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
+    if master == "yarn" and "yarn" not in (connection.host, connection.conn_type):
+        raise _refusal(conn_id, "Airflow would submit to yarn, which it does not name")
+    return master
+
+
+def _refusal(conn_id: str, why: str) -> NoSparkConnection:
+    variable = f"AIRFLOW_CONN_{conn_id.upper()}"
+    example = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
+    return NoSparkConnection(f"Spark connection {conn_id!r}: {why}. Define it in Airflow, or set {variable}={example}")

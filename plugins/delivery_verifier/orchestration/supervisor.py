@@ -1,0 +1,162 @@
+"""Supervisor of the local Airflow: four processes that live and die together (python -m ...supervisor)."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier import home, owner
+from delivery_verifier.orchestration import processes, settings
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "api-server": ("api-server",),
+    # Their log servers would listen on all interfaces; the api-server reads the log files itself.
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+GRACE_S, STOP_WITHIN_S = 8.0, 20.0
+_log = logging.getLogger("kdv.supervisor")
+
+
+class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """supervisor.json: who supervises, where, since when (s since the epoch), and the children's identities."""
+
+    supervisor: str
+    port: int
+    started_at: float
+    runs: str
+    owner: str | None
+    children: dict[str, str]
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's process id."""
+        return int(self.supervisor.partition(":")[0])
+
+    @property
+    def alive(self) -> bool:
+        """Whether the supervisor itself lives."""
+        return owner.is_alive(self.supervisor)
+
+    @property
+    def dead_children(self) -> list[str]:
+        """Names of the processes that do not live."""
+        return [name for name, identity in self.children.items() if not owner.is_alive(identity)]
+
+
+def state_file() -> Path:
+    """Written when all four are started, removed when all are gone."""
+    return settings.airflow_home() / "supervisor.json"
+
+
+def read_state() -> State | None:
+    """The state of the supervisor that lives, or None."""
+    try:
+        state = msgspec.json.decode(state_file().read_bytes(), type=State)
+    except FileNotFoundError:
+        return None
+    return state if state.alive else None
+
+
+def log_file(name: str) -> Path:
+    """Where the process `name` (or `supervisor`, `migrate`) writes."""
+    return settings.airflow_home() / f"{name}.log"
+
+
+class Supervisor:
+    """Starts the four, watches them and the owner, and ends all with everything they started."""
+
+    def __init__(self, port: int, owned_by: str | None) -> None:
+        self.port, self.owned_by = port, owned_by
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.asked_to_stop: str | None = None
+
+    def run(self) -> int:
+        """Until asked to stop, the owner is gone or one of the four died. 0 if asked, 1 if one died or is left."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        processes.become_subreaper()
+        try:
+            for name, command in COMMANDS.items():
+                self.children[name] = _start(name, command)
+            self._write_state()
+            while not (why := self._why_to_stop()):
+                time.sleep(0.25)
+        finally:
+            left = self._stop()
+        _log.info("stopped: %s", why)
+        return 1 if left or why.startswith("died") else 0
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.asked_to_stop = signal.Signals(number).name
+
+    def _why_to_stop(self) -> str | None:
+        if self.asked_to_stop:
+            return f"asked by {self.asked_to_stop}"
+        if self.owned_by and not owner.is_alive(self.owned_by):
+            return f"owner {self.owned_by} is gone"
+        return self._dead_child()
+
+    def _dead_child(self) -> str | None:
+        """Which of the four died, if any. Dead processes that were only adopted are collected."""
+        ours = {child.pid: name for name, child in self.children.items()}
+        while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if name := ours.get(dead.si_pid):
+                return f"died: {name} ended with status {dead.si_status}, see {log_file(name)}"
+            os.waitpid(dead.si_pid, os.WNOHANG)
+        return None
+
+    def _write_state(self) -> None:
+        state = State(
+            supervisor=owner.identify(), port=self.port, started_at=time.time(), runs=str(home.runs_dir()),
+            owner=self.owned_by, children={name: owner.identify(child.pid) for name, child in self.children.items()},
+        )  # fmt: skip
+        partial = state_file().with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(state))
+        os.replace(partial, state_file())
+        _log.info("started %s on port %d", ", ".join(self.children), self.port)
+
+    def _stop(self) -> bool:
+        begun = time.monotonic()
+        _log.info("stopping %d processes", len(processes.descendants()))
+        left = processes.end_all(processes.descendants, GRACE_S, STOP_WITHIN_S)
+        state_file().unlink(missing_ok=True)
+        _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, left or "none")
+        return bool(left)
+
+
+def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    program = shutil.which("airflow")
+    if program is None:
+        raise FileNotFoundError("the airflow command is not on PATH: is Airflow installed beside this Python?")
+    with log_file(name).open("ab") as log:
+        return subprocess.Popen(
+            [program, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            preexec_fn=processes.child_setup,  # noqa: PLW1509  (the supervisor has one thread)
+        )  # fmt: skip
+
+
+def main() -> int:
+    """Entry point; the environment is `settings.environment`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--owner", help="<pid>:<start ticks> of the process without which this Airflow ends")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    return Supervisor(arguments.port, arguments.owner).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""The tasks of a run: each calls one step of the library with the run directory that `plan` made."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context, get_current_context
+
+from delivery_verifier import home
+from delivery_verifier.orchestration import spark_connection
+
+_LONGEST_LOAD = timedelta(days=1, minutes=10)
+TIMEOUTS: dict[str, timedelta] = {
+    "plan": timedelta(minutes=5),
+    "start_cluster": timedelta(minutes=20),  # the first run fetches the Kafka jars
+    "create_topics": timedelta(minutes=5),
+    # These have deadlines of their own, from the scenario (Load.deadline_s, at most a day).
+    "produce": _LONGEST_LOAD,
+    "inject_fault": _LONGEST_LOAD,
+    "settle": timedelta(minutes=30),
+    "reconcile": timedelta(hours=12),
+    "validate": timedelta(minutes=30),
+    "conclude": timedelta(minutes=15),
+    "stop_cluster": timedelta(minutes=5),
+}
+"""The last line of defence per task."""
+
+
+def plan_run() -> str:
+    """Plans the run of the current context and returns its run directory. Refuses what cannot work."""
+    context = get_current_context()
+    spark_connection.require()
+    plan = importlib.import_module("delivery_verifier.steps.plan")
+    given: Mapping[str, Any] = context["params"]
+    # The owner is no field of the form: only who starts a run from a terminal gives one.
+    owner = (context["dag_run"].conf or {}).get("owner")
+    name = home.run_directory_name(context["run_id"])
+    return str(plan.plan_from_params({**given, "owner": owner}, name))
+
+
+def run_step(name: str) -> None:
+    """Runs a step of the library on the run directory of the current context."""
+    step = importlib.import_module(f"delivery_verifier.steps.{name}")
+    getattr(step, name)(_run_directory(get_current_context()))
+
+
+def _run_directory(context: Context) -> Path:
+    path = context["ti"].xcom_pull(task_ids="plan")
+    if not path:
+        raise RuntimeError("task plan left no run directory")
+    return Path(str(path))
+
+
+class SubmitReconcile(SparkSubmitOperator):
+    """Submits the reconciliation to the Spark of the connection. What it needs is looked up when it runs."""
+
+    def __init__(self, *, task_id: str, **more: Any) -> None:
+        super().__init__(
+            task_id=task_id,
+            conn_id=spark_connection.DEFAULT_ID,
+            application="spark_jobs/reconcile.py",
+            application_args=["--run-dir", "{{ ti.xcom_pull(task_ids='plan') }}"],
+            name="kdv-{{ run_id }}",
+            conf={
+                "spark.driver.host": "127.0.0.1",
+                "spark.driver.bindAddress": "127.0.0.1",
+                "spark.ui.enabled": "false",
+                "spark.log.level": "WARN",
+            },
+            env_vars={},
+            durable=False,
+            **more,
+        )
+
+    def execute(self, context: Context) -> None:
+        """Submits and waits. Raises AirflowException if the job ends with anything but 0."""
+        from delivery_verifier.cluster.jars import spark_jars
+
+        spark_connection.require(self._conn_id)
+        run = _run_directory(context)
+        self.application = str(_reconcile_script())
+        self.jars = ",".join(str(jar) for jar in spark_jars())
+        # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
+        self.env_vars = {"PYSPARK_PYTHON": sys.executable}
+        self.conf = {**(self.conf or {}), "spark.sql.warehouse.dir": str(run / ".spark-warehouse")}
+        super().execute(context)
+
+
+def _reconcile_script() -> Path:
+    found = importlib.util.find_spec("spark_jobs.reconcile")
+    if found is None or found.origin is None:
+        raise FileNotFoundError("spark_jobs/reconcile.py is not installed: install the project (uv sync)")
+    return Path(found.origin)
