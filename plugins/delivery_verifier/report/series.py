@@ -1,0 +1,63 @@
+"""The series: the load's timeline as evenly spaced arrays, thinned to what a screen can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from delivery_verifier.report.history import Clock
+
+POINTS = 1200
+"""Points drawn per line at most; neighbouring intervals are joined beyond that."""
+
+_Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One arm over time. `x` are interval starts in s; rates in records/s; latencies in ms, NaN where none."""
+
+    arm: str
+    interval_s: float
+    x: _Floats
+    reported: _Floats
+    errors: _Floats
+    p50: _Floats
+    p99: _Floats
+
+
+def series(frame: pd.DataFrame, clock: Clock) -> list[Series]:
+    """One Series per arm, on one grid; intervals without a row count as zero."""
+    steps = np.diff(np.unique(frame["at_us"].to_numpy()))
+    interval_us = int(steps.min()) if len(steps) else 200_000
+    count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
+    joined = -(-count // POINTS)
+    return [
+        _one(str(arm), rows, clock, interval_us * joined, -(-count // joined))
+        for arm, rows in frame.groupby("arm", sort=False)
+    ]
+
+
+def _one(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
+    """Counts add up over joined intervals; of latencies the largest is kept, so that no peak is smoothed away."""
+    place = (rows["at_us"] - clock.start_us) // interval_us
+    grid = pd.RangeIndex(count)
+    sums = rows.groupby(place)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)
+    peaks = rows.groupby(place)[["latency_ms_p50", "latency_ms_p99"]].max().reindex(grid)
+    seconds = interval_us / 1e6
+    return Series(
+        arm=arm,
+        interval_s=seconds,
+        x=_floats(np.arange(count) * seconds),
+        reported=_floats(sums["reported"] / seconds),
+        errors=_floats((sums["failed"] + sums["indeterminate"]) / seconds),
+        p50=_floats(peaks["latency_ms_p50"]),
+        p99=_floats(peaks["latency_ms_p99"]),
+    )
+
+
+def _floats(values: object) -> _Floats:
+    return np.asarray(values, dtype=np.float32)

@@ -1,0 +1,159 @@
+"""The tables: rows of the page that stand in the verdict, the books and the scenario, put next to each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from delivery_verifier.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.injection import Injection
+from delivery_verifier.report.history import Clock, during, name_of
+from delivery_verifier.report.material import Material
+from delivery_verifier.report.words import LAWS, number, plain, share
+from delivery_verifier.report.words import SHARE_OF as _SHARE_OF
+from delivery_verifier.scenario import Setting
+from delivery_verifier.verdict import ArmVerdict, Finding
+
+UNBALANCED_SHOWN = 50
+GAPS_SHOWN = 24
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """One anomaly of one arm: the ruling beside what was counted."""
+
+    finding: Finding
+    name: str
+    definition: str
+    tolerated: str
+    share: str
+    mark: str
+    """`none`, `within`, `above` (of the tolerance), or `permitted` where cases were found that may be."""
+
+
+def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
+    """The findings of one arm, those with cases first."""
+    rows = [
+        FindingRow(
+            finding=one,
+            name=plain(one.anomaly),
+            definition=DEFINITIONS[Anomaly(one.anomaly)] if one.anomaly in Anomaly.__members__ else "",
+            tolerated="any number" if one.tolerance is None else number(one.tolerance),
+            share=_share(arm, one),
+            mark=_mark(one),
+        )
+        for one in arm.findings
+    ]
+    order = ("above", "permitted", "within", "none")
+    return sorted(rows, key=lambda row: order.index(row.mark))
+
+
+def _mark(finding: Finding) -> str:
+    if finding.count + finding.also == 0:
+        return "none"
+    if finding.tolerance is None:
+        return "permitted"
+    return "above" if finding.count + finding.also > finding.tolerance else "within"
+
+
+def _share(arm: ArmVerdict, finding: Finding) -> str:
+    column = _SHARE_OF.get(finding.anomaly, "")
+    whole = arm.books.get(column, 0)
+    count = finding.count + finding.also
+    return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
+
+
+@dataclass(frozen=True)
+class LawRow:
+    """One law: how many times it was checked, and where its two sides differ."""
+
+    law: str
+    meaning: str
+    checks: int
+    left_name: str
+    left: int
+    right_name: str
+    right: int
+    unbalanced: list[dict[str, Any]]
+
+
+def law_rows(table: pa.Table | None) -> list[LawRow]:
+    """The laws of the books with the sums of both sides; empty if none was written."""
+    rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
+    found = []
+    for law in dict.fromkeys(row["law"] for row in rows):
+        mine = [row for row in rows if row["law"] == law]
+        found.append(
+            LawRow(
+                law=law, meaning=LAWS.get(law, ""), checks=len(mine), left_name=mine[0]["left_name"],
+                left=sum(row["left"] or 0 for row in mine), right_name=mine[0]["right_name"],
+                right=sum(row["right"] or 0 for row in mine),
+                unbalanced=[row for row in mine if row["left"] is None or row["left"] != row["right"]],
+            )  # fmt: skip
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class GapRow:
+    """The longest silence of one arm on one partition."""
+
+    arm: str
+    partition: int
+    longest_gap_s: float
+    since: str
+    injection: str
+
+
+def gap_rows(material: Material, clock: Clock | None) -> list[GapRow]:
+    """The longest silences, longest first, at most GAPS_SHOWN."""
+    table = material.tables.get("books/gaps")
+    rows: list[dict[str, Any]] = [] if table is None or clock is None else table.to_pylist()
+    rows = [row for row in rows if row["longest_gap_s"] is not None]
+    rows.sort(key=lambda row: -row["longest_gap_s"])
+    found = []
+    for row in rows[:GAPS_SHOWN]:
+        start = row["gap_start_us"]
+        end = None if start is None else start + int(row["longest_gap_s"] * 1e6)
+        hit = during(material.injections, start, end)
+        found.append(
+            GapRow(row["arm"], row["partition"], row["longest_gap_s"], clock.tell(start) if clock else "",
+                   name_of(hit) if hit else "–")
+        )  # fmt: skip
+    return found
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """One property, with its value per arm; `differs` if the arms do not agree."""
+
+    name: str
+    values: list[str]
+    differs: bool
+
+
+def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
+    """All properties of the arms side by side, those that differ first."""
+    arms = list(per_arm)
+    names = sorted({name for settings in arms for name in settings})
+    rows = []
+    for name in names:
+        values = [_value(settings[name]) if name in settings else "not set" for settings in arms]
+        rows.append(SettingRow(name, values, len(set(values)) > 1))
+    return sorted(rows, key=lambda row: not row.differs)
+
+
+def _value(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def proof_lines(injection: Injection) -> list[tuple[str, str]]:
+    """The proof that an injection bit, as (what, value)."""
+    return [
+        (str(name).replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str))
+        for name, value in injection.proof.items()
+    ]

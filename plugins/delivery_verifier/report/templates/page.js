@@ -1,0 +1,47 @@
+"use strict";
+(function () {
+  const root = document.documentElement;
+  const media = window.matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : media.matches);
+
+  function paint() {
+    const ink = dark() ? "#b6c0cb" : "#505a66";
+    const line = dark() ? "#333c47" : "#e2e6eb";
+    for (const doc of (window.Bokeh ? window.Bokeh.documents : [])) {
+      for (const model of doc.all_models) {
+        if (model.type.endsWith("Axis")) {
+          model.setv({ axis_label_text_color: ink, major_label_text_color: ink, axis_line_color: ink,
+            major_tick_line_color: ink, minor_tick_line_color: null });
+        } else if (model.type === "Grid") {
+          model.setv({ grid_line_color: line });
+        } else if (model.type === "Text") {
+          model.setv({ text_color: { value: ink } });
+        }
+      }
+    }
+    button.textContent = dark() ? "Light" : "Dark";
+  }
+
+  const button = document.getElementById("theme");
+  const wanted = location.hash.slice(1);
+  if (wanted === "dark" || wanted === "light") root.dataset.theme = wanted;
+  button.hidden = false;
+  button.addEventListener("click", function () {
+    root.dataset.theme = dark() ? "light" : "dark";
+    paint();
+  });
+  media.addEventListener("change", paint);
+  paint();
+
+  const data = document.getElementById("timeline-data");
+  const place = document.getElementById("timeline-plot");
+  if (!data) return;
+  const failed = function (error) {
+    place.textContent = "The plot could not be drawn (" + error + "); the events stand below in words.";
+  };
+  try {
+    window.Bokeh.embed.embed_item(JSON.parse(data.textContent), "timeline-plot").then(paint, failed);
+  } catch (error) {
+    failed(error);
+  }
+})();
