@@ -10,6 +10,7 @@ decimal digits.
 
 from __future__ import annotations
 
+import re
 import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -45,6 +46,10 @@ FIELDS: dict[str, Field] = {
 SEQUENCE = slice(FIELDS["sequence"].start, FIELDS["sequence"].start + FIELDS["sequence"].width)
 """Slice of a record's value that holds its sequence number."""
 
+HEADER_PATTERN = r"KDV1 [!-~]{8} [0-9]{4} [0-9]{4} [0-9]{4} [0-9]{12} [0-9]{4} [0-9]{12} "
+"""The header as a regular expression that Python and Java read alike: digits only, no signs, no blanks."""
+
+_HEADER = re.compile(HEADER_PATTERN.encode())
 _PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
 
 
@@ -68,8 +73,8 @@ def encode(
     """One record of `size` bytes. Raises ValueError if `size` or a field is out of its range."""
     if size < MIN_PAYLOAD_BYTES:
         raise ValueError(f"payload_bytes is {size}, and the record header needs at least {MIN_PAYLOAD_BYTES}")
-    if len(run) != FIELDS["run"].width or not run.isascii():
-        raise ValueError(f"run token {run!r} must be {FIELDS['run'].width} ASCII characters")
+    if not re.fullmatch("[!-~]{8}", run):
+        raise ValueError(f"run token {run!r} must be {FIELDS['run'].width} visible ASCII characters")
     head = b"%s %s %04d %04d %04d %012d %04d %012d " % (
         MAGIC, run.encode(), arm, producer, session, sequence, attempt, partition_sequence,
     )  # fmt: skip
@@ -82,19 +87,16 @@ def encode(
 
 def parse(value: bytes) -> Header | None:
     """The header of `value`, or None if it is not a record of this format. Never raises on any bytes."""
-    if len(value) < MIN_PAYLOAD_BYTES or not value.startswith(MAGIC):
+    # int() alone would take b" +1_0" for a number
+    if len(value) < MIN_PAYLOAD_BYTES or not _HEADER.match(value) or not value[-CRC_WIDTH:].isdigit():
         return None
-    try:
-        numbers = {
-            name: int(value[field.start : field.start + field.width])
-            for name, field in FIELDS.items()
-            if name not in ("magic", "run")
-        }
-        run = value[5:13].decode("ascii")
-        crc_ok = int(value[-CRC_WIDTH:]) == zlib.crc32(value[:-CRC_WIDTH])
-    except (ValueError, UnicodeDecodeError):
-        return None
-    return Header(run=run, crc_ok=crc_ok, **numbers)
+    numbers = {
+        name: int(value[field.start : field.start + field.width])
+        for name, field in FIELDS.items()
+        if name not in ("magic", "run")
+    }
+    crc_ok = int(value[-CRC_WIDTH:]) == zlib.crc32(value[:-CRC_WIDTH])
+    return Header(run=value[5:13].decode("ascii"), crc_ok=crc_ok, **numbers)
 
 
 class BlockEncoder:

@@ -84,7 +84,8 @@ class Client:
         """The last lines a task wrote, its exception included."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
-        return [line for event in content for line in _lines(event)][-lines:]
+        told = [line for event in content for line in _lines(event) if not line.startswith("::")]
+        return told[-lines:]
 
     def get(self, path: str) -> Any:
         """What /api/v2`path` answers."""

@@ -9,6 +9,7 @@ from airflow.sdk import Param
 from msgspec import Struct
 
 from delivery_verifier import catalogue
+from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.scenario import (
     STEPS,
     Arm,
@@ -94,9 +95,9 @@ def _topic() -> dict[str, Param]:
             None, type=["integer", "null"], minimum=1, maximum=_limits(Load, "replication_factor")["maximum"],
             title="min.insync.replicas", description="Empty: as the profile says.", section=section,
         ),
-        "kafka_version": Param(
-            _default(ClusterSpec, "kafka_version"), type="string", pattern=r"^\d+\.\d+\.\d+$", title="Kafka version",
-            description="The version of the brokers; its jars are fetched once.", section=section,
+        "kafka_version": _choice(
+            "Kafka version", {version: version for version in kafka_versions()}, _default(ClusterSpec, "kafka_version"),
+            "The version of the brokers; its jars are fetched once.", section=section,
         ),
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 from importlib.metadata import version
@@ -18,8 +18,10 @@ import psutil
 from msgspec import Struct
 
 from delivery_verifier import home
-from delivery_verifier.orchestration import processes, settings, supervisor
+from delivery_verifier.orchestration import settings, supervisor, tree
 from delivery_verifier.orchestration.client import AirflowError, Client
+from delivery_verifier.processes import ProcessId
+from delivery_verifier.waiting import DeadlinePassed, wait_until
 
 START_WITHIN_S = 180.0
 _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
@@ -36,16 +38,16 @@ class Status(Struct, frozen=True, kw_only=True):
     detail: str
 
 
-def up(port: int | None = None, *, wait: bool = True, owned_by: str | None = None) -> Status:
+def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = None) -> Status:
     """Brings the local Airflow up, or finds it up.
 
-    `owned_by` (see owner.identify) makes it end with that process. Raises AirflowError if the port is taken, if it
+    With an `owner` it ends when that process does. Raises AirflowError if the port is taken, if it
     already runs on another port than the one asked for, or if it does not become ready.
     """
     with _one_at_a_time():
         state = supervisor.read_state()
         if state is None:
-            state = _start(settings.port(port), owned_by)
+            state = _start(settings.port(port), owner)
         elif port is not None and port != state.port:
             raise AirflowError(f"the local Airflow runs on port {state.port} already: stop it first (kdv down)")
     return _await_ready(state) if wait else status()
@@ -59,8 +61,8 @@ def down() -> bool:
     with _one_at_a_time():
         state = supervisor.read_state()
         if state is not None:
-            processes.send([psutil.Process(state.pid)], signal.SIGTERM)
-            processes.await_that(lambda: not state.alive, _STOP_WITHIN_S)
+            state.supervisor.send(signal.SIGTERM)
+            _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
         return _sweep() or state is not None
 
 
@@ -71,7 +73,7 @@ def status() -> Status:
         return Status(running=False, ready=False, url=None, pid=None, runs=None, detail="not running")
     problem = _problem(state)
     return Status(
-        running=True, ready=problem is None, url=settings.base_url(state.port), pid=state.pid, runs=Path(state.runs),
+        running=True, ready=problem is None, url=settings.base_url(state.port), pid=state.supervisor.pid, runs=Path(state.runs),
         detail=problem or "ready",
     )  # fmt: skip
 
@@ -84,7 +86,7 @@ def _one_at_a_time() -> Iterator[None]:
         yield
 
 
-def _start(port: int, owned_by: str | None) -> supervisor.State:
+def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     _sweep()  # what a supervisor that was killed itself could not end
     _require_free(port)
     settings.ensure_passwords()
@@ -94,11 +96,10 @@ def _start(port: int, owned_by: str | None) -> supervisor.State:
     command = [sys.executable, "-m", supervisor.__name__, "--port", str(port)]
     with supervisor.log_file("supervisor").open("ab") as log:
         started = subprocess.Popen(
-            command + (["--owner", owned_by] if owned_by else []), env=environment, start_new_session=True,
+            command + ([f"--owner={owner.pid}:{owner.started}"] if owner else []), env=environment, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
-    if not processes.await_that(lambda: started.poll() is not None or supervisor.read_state() is not None, 30):
-        raise AirflowError(f"the supervisor of the local Airflow did not start: {_tail('supervisor')}")
+    _await(lambda: started.poll() is not None or supervisor.read_state() is not None, "the supervisor starts", 30)
     state = supervisor.read_state()
     if state is None:
         raise AirflowError(f"the local Airflow ended at once: {_tail('supervisor')}")
@@ -162,7 +163,7 @@ def _await_ready(state: supervisor.State) -> Status:
         problem = _problem(state)
         return problem is None or problem.startswith(_FATAL)
 
-    processes.await_that(settled, START_WITHIN_S)
+    _await(settled, "the local Airflow is ready", START_WITHIN_S)
     if problem is not None:
         raise AirflowError(f"the local Airflow is not ready: {problem}")
     return status()
@@ -173,7 +174,7 @@ _FATAL = ("ended", "broken")
 
 def _problem(state: supervisor.State) -> str | None:
     """Why it is not ready yet; what begins with one of _FATAL will not pass."""
-    if not state.alive:
+    if not state.supervisor.alive:
         return f"ended: {_tail('supervisor')}"
     if state.dead_children:
         return f"ended: {', '.join(state.dead_children)}, see {settings.airflow_home()}/*.log"
@@ -202,12 +203,20 @@ def _seconds(timestamp: str) -> float:
 def _sweep() -> bool:
     """Ends all processes of this local Airflow. Returns whether there were any; raises AirflowError if any are left."""
     mark = str(settings.airflow_home())
-    found = processes.marked(mark)
-    left = processes.end_all(lambda: processes.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if found else []
+    found = tree.marked(mark)
+    left = tree.end_all(lambda: tree.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if found else []
     if left:
         raise AirflowError(f"processes of the local Airflow are left and do not end: {left}")
     supervisor.state_file().unlink(missing_ok=True)
     return bool(found)
+
+
+def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
+    """Waits, and goes on at the deadline: whoever asks next finds the state, and says what is wrong with it."""
+    try:
+        wait_until(condition, what, deadline_s, every_s=0.2)
+    except DeadlinePassed:
+        return
 
 
 def _tail(name: str, lines: int = 8) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from delivery_verifier import home, owner
+from delivery_verifier import home, processes
 from delivery_verifier.orchestration import local
 from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, Client, Task
 from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
 from delivery_verifier.verdict import RunVerdict
+from delivery_verifier.waiting import pause
 
 _POLL_S = 0.5
 
@@ -44,7 +45,7 @@ def run_through_airflow(
     """
     status = local.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
-    client.trigger(DAG_ID, run_id, {**conf, "owner": owner.identify()})
+    client.trigger(DAG_ID, run_id, {**conf, "owner": msgspec.to_builtins(processes.myself())})
     try:
         state = _follow(client, run_id, on_progress)
     except BaseException:
@@ -67,7 +68,7 @@ def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]
                 on_progress(Progress(task.task_id, task.state, time.monotonic() - begun))
         if state in ENDED:
             return state
-        time.sleep(_POLL_S)
+        pause(_POLL_S)
 
 
 def _end_quietly(client: Client, run_id: str) -> None:

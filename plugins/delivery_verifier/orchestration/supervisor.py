@@ -16,8 +16,10 @@ from types import FrameType
 import msgspec
 from msgspec import Struct
 
-from delivery_verifier import home, owner
-from delivery_verifier.orchestration import processes, settings
+from delivery_verifier import home, processes
+from delivery_verifier.orchestration import settings, tree
+from delivery_verifier.processes import ProcessId
+from delivery_verifier.waiting import pause
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),
@@ -31,29 +33,19 @@ _log = logging.getLogger("kdv.supervisor")
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """supervisor.json: who supervises, where, since when (s since the epoch), and the children's identities."""
+    """supervisor.json: who supervises, where, since when (s since the epoch), and its processes."""
 
-    supervisor: str
+    supervisor: ProcessId
     port: int
     started_at: float
     runs: str
-    owner: str | None
-    children: dict[str, str]
-
-    @property
-    def pid(self) -> int:
-        """The supervisor's process id."""
-        return int(self.supervisor.partition(":")[0])
-
-    @property
-    def alive(self) -> bool:
-        """Whether the supervisor itself lives."""
-        return owner.is_alive(self.supervisor)
+    owner: ProcessId | None
+    children: dict[str, ProcessId]
 
     @property
     def dead_children(self) -> list[str]:
         """Names of the processes that do not live."""
-        return [name for name, identity in self.children.items() if not owner.is_alive(identity)]
+        return [name for name, child in self.children.items() if not child.alive]
 
 
 def state_file() -> Path:
@@ -67,7 +59,7 @@ def read_state() -> State | None:
         state = msgspec.json.decode(state_file().read_bytes(), type=State)
     except FileNotFoundError:
         return None
-    return state if state.alive else None
+    return state if state.supervisor.alive else None
 
 
 def log_file(name: str) -> Path:
@@ -78,8 +70,8 @@ def log_file(name: str) -> Path:
 class Supervisor:
     """Starts the four, watches them and the owner, and ends all with everything they started."""
 
-    def __init__(self, port: int, owned_by: str | None) -> None:
-        self.port, self.owned_by = port, owned_by
+    def __init__(self, port: int, owner: ProcessId | None) -> None:
+        self.port, self.owner = port, owner
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.asked_to_stop: str | None = None
 
@@ -87,13 +79,13 @@ class Supervisor:
         """Until asked to stop, the owner is gone or one of the four died. 0 if asked, 1 if one died or is left."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        processes.become_subreaper()
+        tree.become_subreaper()
         try:
             for name, command in COMMANDS.items():
                 self.children[name] = _start(name, command)
             self._write_state()
             while not (why := self._why_to_stop()):
-                time.sleep(0.25)
+                pause(0.25)
         finally:
             left = self._stop()
         _log.info("stopped: %s", why)
@@ -105,8 +97,8 @@ class Supervisor:
     def _why_to_stop(self) -> str | None:
         if self.asked_to_stop:
             return f"asked by {self.asked_to_stop}"
-        if self.owned_by and not owner.is_alive(self.owned_by):
-            return f"owner {self.owned_by} is gone"
+        if self.owner and not self.owner.alive:
+            return f"the process that owns it (pid {self.owner.pid}) is gone"
         return self._dead_child()
 
     def _dead_child(self) -> str | None:
@@ -120,8 +112,8 @@ class Supervisor:
 
     def _write_state(self) -> None:
         state = State(
-            supervisor=owner.identify(), port=self.port, started_at=time.time(), runs=str(home.runs_dir()),
-            owner=self.owned_by, children={name: owner.identify(child.pid) for name, child in self.children.items()},
+            supervisor=processes.myself(), port=self.port, started_at=time.time(), runs=str(home.runs_dir()),
+            owner=self.owner, children={name: _identity(child) for name, child in self.children.items()},
         )  # fmt: skip
         partial = state_file().with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(state))
@@ -130,8 +122,8 @@ class Supervisor:
 
     def _stop(self) -> bool:
         begun = time.monotonic()
-        _log.info("stopping %d processes", len(processes.descendants()))
-        left = processes.end_all(processes.descendants, GRACE_S, STOP_WITHIN_S)
+        _log.info("stopping %d processes", len(tree.descendants()))
+        left = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
         state_file().unlink(missing_ok=True)
         _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, left or "none")
         return bool(left)
@@ -144,18 +136,26 @@ def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
     with log_file(name).open("ab") as log:
         return subprocess.Popen(
             [program, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            preexec_fn=processes.child_setup,  # noqa: PLW1509  (the supervisor has one thread)
+            preexec_fn=processes.dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  (the supervisor has one thread)
         )  # fmt: skip
+
+
+def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
+    # Not collected yet, so its entry is there even if it has died.
+    found = processes.identify(child.pid)
+    assert found is not None, "a child that was not waited for has a /proc entry"
+    return found
 
 
 def main() -> int:
     """Entry point; the environment is `settings.environment`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--owner", help="<pid>:<start ticks> of the process without which this Airflow ends")
+    parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    return Supervisor(arguments.port, arguments.owner).run()
+    owner = ProcessId(*map(int, arguments.owner.split(":"))) if arguments.owner else None
+    return Supervisor(arguments.port, owner).run()
 
 
 if __name__ == "__main__":

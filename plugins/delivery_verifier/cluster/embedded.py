@@ -1,0 +1,206 @@
+"""The embedded cluster: real Apache Kafka as processes, one KRaft controller and up to three brokers on loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from msgspec import Struct
+
+from delivery_verifier.cluster.jars import cache_dir, kafka_jars
+from delivery_verifier.cluster.java import java_home, version
+from delivery_verifier.scenario import ClusterSpec
+
+CONTROLLER = 100
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+HEAP = "256m"
+
+_LOG4J = """status=error
+rootLogger.level=INFO
+rootLogger.appenderRefs=c
+rootLogger.appenderRef.c.ref=C
+appender.c.type=Console
+appender.c.name=C
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=[%d] %p %m (%c)%n
+"""
+
+_BROKER = {
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "200",
+    "replica.lag.time.max.ms": "30000",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.retention.ms": "-1",
+}
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    """Where the nodes of one embedded cluster listen and live. Ports by node id."""
+
+    workspace: str
+    spec: ClusterSpec
+    controller_port: int
+    client_ports: dict[int, int]
+    replication_ports: dict[int, int]
+
+    @property
+    def brokers(self) -> list[int]:
+        """Broker ids."""
+        return sorted(self.client_ports)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients."""
+        return ",".join(f"127.0.0.1:{self.client_ports[broker]}" for broker in self.brokers)
+
+
+def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
+    """Chooses free loopback ports and writes configurations and formatted data folders into `workspace`."""
+    ids = list(range(1, spec.brokers + 1))
+    ports = _free_ports(1 + 2 * len(ids))
+    layout = Layout(
+        workspace=str(workspace), spec=spec, controller_port=ports[0],
+        client_ports=dict(zip(ids, ports[1 : 1 + len(ids)], strict=True)),
+        replication_ports=dict(zip(ids, ports[1 + len(ids) :], strict=True)),
+    )  # fmt: skip
+    for folder in ("conf", "data", "logs"):
+        (workspace / folder).mkdir(parents=True)
+    (workspace / "conf/log4j2.properties").write_text(_LOG4J)
+    for node in (CONTROLLER, *ids):
+        (workspace / f"conf/{node}.properties").write_text(_properties(layout, node))
+    template = _template(layout)
+    for node in (CONTROLLER, *ids):
+        shutil.copytree(template / str(node), workspace / "data" / str(node))
+    return layout
+
+
+def command(layout: Layout, node: int) -> list[str]:
+    """The command line of one node. The last broker writes the class data archive at exit if there is none yet."""
+    archive = _archive(layout.spec.kafka_version)
+    if archive.exists():
+        sharing = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
+    elif node == max(layout.brokers):
+        sharing = [f"-XX:ArchiveClassesAtExit={layout.workspace}/classes.jsa"]
+    else:
+        sharing = []
+    return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
+
+
+def keep_archive(layout: Layout) -> None:
+    """Moves a class data archive that a broker wrote at its exit into the cache, for faster boots from now on."""
+    written, archive = Path(layout.workspace) / "classes.jsa", _archive(layout.spec.kafka_version)
+    if written.exists() and not archive.exists():
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        partial = archive.with_suffix(f".{os.getpid()}")
+        shutil.copyfile(written, partial)
+        os.replace(partial, archive)
+
+
+def wants_archive(layout: Layout) -> bool:
+    """Whether the last broker should be stopped in an orderly way, so that it writes the archive."""
+    return not _archive(layout.spec.kafka_version).exists()
+
+
+def _archive(kafka_version: str) -> Path:
+    home = java_home()
+    return cache_dir() / "archives" / f"kafka-{kafka_version}-java-{version(home)}-{abs(hash_of(home)):x}.jsa"
+
+
+def hash_of(home: Path) -> int:
+    """A number that changes with the Java at `home`: an archive only fits the runtime that wrote it."""
+    import zlib
+
+    stat = (home / "bin/java").stat()
+    return zlib.crc32(f"{home}:{stat.st_mtime_ns}:{stat.st_size}".encode())
+
+
+def _java(layout: Layout, *arguments: str) -> list[str]:
+    """C1 only, serial collector: the fastest boot measured for short-lived brokers."""
+    classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
+    options, main = arguments[:-2], arguments[-2:]
+    return [
+        f"{java_home()}/bin/java", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", *options,
+        f"-Dlog4j2.configurationFile={layout.workspace}/conf/log4j2.properties",
+        f"-Xms{HEAP}", f"-Xmx{HEAP}", "-cp", classpath, *main,
+    ]  # fmt: skip
+
+
+def _properties(layout: Layout, node: int) -> str:
+    spec = layout.spec
+    settings = {
+        "node.id": node,
+        "log.dirs": f"{layout.workspace}/data/{node}",
+        "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{layout.controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT",
+        # Both are read by the controller as well: it is the controller that fences a silent broker.
+        "broker.session.timeout.ms": spec.session_timeout_ms,
+        "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
+        "unclean.leader.election.enable": "false",
+    }
+    if node == CONTROLLER:
+        settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{layout.controller_port}"}
+    else:
+        listeners = (
+            f"CLIENT://127.0.0.1:{layout.client_ports[node]},REPL://127.0.0.1:{layout.replication_ports[node]}"
+        )
+        settings |= {"process.roles": "broker", "listeners": listeners, "advertised.listeners": listeners,
+                     "inter.broker.listener.name": "REPL", **_BROKER}  # fmt: skip
+        replicas = min(3, spec.brokers)
+        settings |= {"offsets.topic.replication.factor": replicas, "transaction.state.log.replication.factor": replicas,
+                     "transaction.state.log.min.isr": min(2, replicas), **spec.broker_settings}  # fmt: skip
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def _template(layout: Layout) -> Path:
+    """Formatted data folders, made once per version and then copied: formatting costs four JVM starts."""
+    spec = layout.spec
+    template = cache_dir() / "templates" / f"kafka-{spec.kafka_version}-{spec.brokers}"
+    if template.exists():
+        return template
+    nodes = [CONTROLLER, *layout.brokers]
+    running = [
+        subprocess.Popen(
+            [*_java(layout, "kafka.tools.StorageTool", "format"), "-t", CLUSTER_ID, "-c",
+             f"{layout.workspace}/conf/{node}.properties"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        for node in nodes
+    ]  # fmt: skip
+    for process in running:
+        output = process.communicate(timeout=120)[0]
+        if process.returncode:
+            raise RuntimeError(f"formatting the storage failed: {output.decode(errors='replace')[-1500:]}")
+    partial = template.with_name(f"{template.name}.{os.getpid()}")
+    shutil.copytree(Path(layout.workspace) / "data", partial)
+    try:
+        partial.rename(template)
+    except OSError:  # another run was faster
+        shutil.rmtree(partial)
+    for node in nodes:
+        shutil.rmtree(Path(layout.workspace) / "data" / str(node))
+    return template
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

@@ -1,0 +1,111 @@
+"""A handle on the running cluster: what steps and faults ask of it. Brokers are addressed by id."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier.cluster import embedded, lease, wire
+from delivery_verifier.cluster.wire import PartitionState
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.waiting import wait_until
+
+UP_DEADLINE_S = 90.0
+
+
+class Cluster:
+    """The cluster of one run, reached through its keeper. Any process of the run may hold one."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
+        self.socket = workspace / "keeper.sock"
+        spec_file = workspace / "keeper.json"
+        if not spec_file.is_file():
+            raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
+        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], embedded.Layout)
+
+    @classmethod
+    def of(cls, run: RunDirectory) -> Cluster:
+        """The cluster of a run. Raises IncompleteRun if it was never started, ClusterGone if it has ended."""
+        return cls(Path(run.manifest("start_cluster").notes["workspace"]))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients."""
+        return self.layout.bootstrap_servers
+
+    @property
+    def brokers(self) -> list[int]:
+        """Broker ids."""
+        return self.layout.brokers
+
+    def states(self) -> dict[int, str]:
+        """running, frozen or exited, per broker."""
+        nodes = lease.call(self.socket, "status")["nodes"]
+        return {broker: nodes[str(broker)]["state"] for broker in self.brokers}
+
+    def send(self, broker: int, signal_name: str) -> int:
+        """Signals a broker; returns the wall time (µs) just before."""
+        return int(lease.call(self.socket, "send", node=broker, signal_name=signal_name)["at_us"])
+
+    def start(self, broker: int) -> None:
+        """Starts a broker that does not run."""
+        lease.call(self.socket, "start", node=broker)
+
+    def watch(self, topics: list[str]) -> None:
+        """Makes the observer look at `topics`."""
+        lease.call(self.socket, "watch", topics=topics)
+
+    def adopt(self, pid: int) -> None:
+        """Makes the keeper kill `pid` when the run ends."""
+        lease.call(self.socket, "adopt", pid=pid)
+
+    def finish(self, keep_workspace: bool) -> None:
+        """Ends the cluster and waits until its keeper is gone."""
+        keeper = lease.call(self.socket, "finish", keep_workspace=keep_workspace)["pid"]
+        wait_until(lambda: not Path(f"/proc/{keeper}").exists(), f"the keeper (pid {keeper}) to end", 40)
+
+    def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
+        """State of all partitions of `topics`, as the first running broker that answers (or `via`) sees it; {} if none."""
+        states = self.states()
+        for broker in [via] if via is not None else self.brokers:
+            if states[broker] == "running":
+                try:
+                    return wire.describe_partitions(self.layout.client_ports[broker], topics)
+                except (OSError, IndexError):
+                    continue
+        return {}
+
+    def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
+        """Waits until each of `brokers` serves metadata that shows all of them unfenced."""
+        wanted = set(brokers or self.brokers)
+
+        def up() -> bool:
+            for broker, state in self.states().items():
+                if broker in wanted and state == "exited":
+                    raise RuntimeError(f"broker {broker} ended while starting: {self.last_log(broker)}")
+            try:
+                return all(wanted <= wire.live_brokers(self.layout.client_ports[broker]) for broker in wanted)
+            except OSError:
+                return False
+
+        wait_until(up, f"brokers {sorted(wanted)} to be up", deadline_s)
+
+    def isr_full(self, topics: list[str]) -> bool:
+        """Whether every partition has a leader and all of its replicas in sync, in every running broker's eyes."""
+        if any(state != "running" for state in self.states().values()):
+            return False
+        for broker in self.brokers:
+            seen = self.partitions(topics, via=broker)
+            if {topic for topic, _ in seen} != set(topics):
+                return False
+            if any(state.leader < 0 or set(state.isr) != set(state.replicas) for state in seen.values()):
+                return False
+        return True
+
+    def last_log(self, node: int) -> str:
+        """The last error lines of a node's log, for messages."""
+        lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
+        return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])

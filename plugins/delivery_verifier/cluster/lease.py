@@ -1,0 +1,105 @@
+"""The lease: a run's claim to its cluster, renewed by whoever works on it, and the host's one lock."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+LEASE_S = 22.0
+"""How long a cluster outlives the last sign of work on it. With the kill itself this stays under 30 s."""
+RENEW_EVERY_S = 2.0
+
+
+class ClusterGone(RuntimeError):
+    """The keeper of this run's cluster is not there any more."""
+
+
+class HostBusy(RuntimeError):
+    """Another run holds this host."""
+
+
+def lock_file() -> Path:
+    """One lock per host and user, wherever the project stands: two clusters at once falsify each other's timing."""
+    return Path(os.environ.get("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock")
+
+
+def acquire_host(run_id: str) -> IO[str]:
+    """Takes the host's lock for as long as the returned file stays open. Raises HostBusy naming the holder."""
+    stream = lock_file().open("a+")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.seek(0)
+        holder = stream.read().strip() or "an unnamed run"
+        stream.close()
+        raise HostBusy(
+            f"another run is using this host: {holder}. Wait for it, or stop it with `kdv doctor --heal`"
+        ) from None
+    stream.truncate(0)
+    stream.write(f"run {run_id}, keeper pid {os.getpid()}")
+    stream.flush()
+    return stream
+
+
+def holder() -> str | None:
+    """Who holds the host's lock, or None if nobody does."""
+    if not lock_file().exists():
+        return None
+    with lock_file().open("r+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return stream.read().strip() or "an unnamed run"
+    return None
+
+
+def call(socket_path: Path, operation: str, timeout_s: float = 15.0, **arguments: object) -> dict[str, Any]:
+    """One request to the keeper. Raises ClusterGone if it is not there, RuntimeError with what it refused."""
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect(str(socket_path))
+            connection.sendall(json.dumps({"operation": operation, **arguments}).encode() + b"\n")
+            with connection.makefile("r") as stream:
+                line = stream.readline()
+    except OSError as error:
+        raise ClusterGone(f"the keeper at {socket_path} does not answer ({error}): the run's cluster is gone") from None
+    if not line:
+        raise ClusterGone(f"the keeper at {socket_path} ended in the middle of {operation}")
+    answer: dict[str, Any] = json.loads(line)
+    if "error" in answer:
+        raise RuntimeError(f"keeper: {operation}: {answer['error']}")
+    return answer
+
+
+@contextmanager
+def renewed(socket_path: Path) -> Iterator[threading.Event]:
+    """Renews the lease while the block runs. The event is set when the keeper is gone: look at it while waiting."""
+    done, gone = threading.Event(), threading.Event()
+
+    def renew() -> None:
+        while not done.is_set():
+            try:
+                call(socket_path, "renew")
+            except ClusterGone:
+                gone.set()
+                return
+            done.wait(RENEW_EVERY_S)
+
+    call(socket_path, "renew")
+    thread = threading.Thread(target=renew, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield gone
+    finally:
+        done.set()
+        with suppress(RuntimeError):
+            thread.join(timeout=RENEW_EVERY_S)

@@ -1,0 +1,98 @@
+"""The observer: writes down every change of leadership, ISR and process state, whoever caused it.
+
+It knows nothing of the fault plan; that is what makes its record fit to prove that a fault bit, and that nothing
+else happened.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier.cluster import wire
+from delivery_verifier.cluster.embedded import Layout
+from delivery_verifier.injection import Observation
+
+EVERY_S = 0.1
+
+
+class Observer:
+    """Polls partitions in a thread of its own and appends `Observation`s to a file, one JSON object per line."""
+
+    def __init__(self, layout: Layout, file: Path) -> None:
+        self._layout, self._file = layout, file
+        self._topics: list[str] = []
+        self._partitions: dict[tuple[str, int], wire.PartitionState] = {}
+        self._processes: dict[int, str] = {}
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="observer", daemon=True)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops looking."""
+        self._done.set()
+        self._thread.join(timeout=5)
+
+    def watch(self, topics: list[str]) -> None:
+        """Adds topics to look at."""
+        with self._lock:
+            self._topics = sorted({*self._topics, *topics})
+
+    def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
+        """Notes the state of a broker process, if it changed."""
+        if self._processes.get(broker) != state:
+            self._processes[broker] = state
+            self._write(Observation(at_us=_now_us(), kind="process", broker=broker, state=state, exit_code=exit_code))
+
+    def _poll(self) -> None:
+        while not self._done.wait(EVERY_S):
+            with self._lock:
+                topics = self._topics
+            if topics:
+                self._look(topics)
+
+    def _look(self, topics: list[str]) -> None:
+        """Asks the brokers that run, one after the other, until one answers.
+
+        A broker that was cut off or just woke up may answer from the past: of two views the higher leader epoch
+        is the newer one, so an older epoch is not taken over.
+        """
+        for broker in self._layout.brokers:
+            if self._processes.get(broker) != "running":
+                continue
+            try:
+                found = wire.describe_partitions(self._layout.client_ports[broker], topics)
+            except (OSError, IndexError, ValueError):
+                continue
+            for key, state in found.items():
+                self._note(key, state)
+            return
+
+    def _note(self, key: tuple[str, int], state: wire.PartitionState) -> None:
+        before = self._partitions.get(key)
+        if state.error not in (0, 5) or (before and state.leader_epoch < before.leader_epoch):  # 5: no leader now
+            return
+        if before and (before.leader, before.leader_epoch, before.isr) == (state.leader, state.leader_epoch, state.isr):
+            return
+        self._partitions[key] = state
+        self._write(
+            Observation(
+                at_us=_now_us(), kind="partition", topic=key[0], partition=key[1], leader=state.leader,
+                leader_epoch=state.leader_epoch, isr=list(state.isr),
+            )
+        )  # fmt: skip
+
+    def _write(self, observation: Observation) -> None:
+        with self._lock, self._file.open("ab") as out:
+            out.write(msgspec.json.encode(observation) + b"\n")
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,131 @@
+"""Two requests of Kafka's protocol, spoken raw: who leads which partition, and which brokers are alive.
+
+librdkafka has no DescribeTopicPartitions (KIP-966), and its threads may hang on a frozen broker; one socket with a
+short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json` v0 and `MetadataRequest.json` v7.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+
+TIMEOUT_S = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Leadership of one partition as one broker sees it. `leader` -1: none. `elr`: eligible leader replicas."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    error: int
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def number(self, code: str) -> int:
+        (value,) = struct.unpack_from(">" + code, self._data, self._at)
+        self._at += struct.calcsize(">" + code)
+        return int(value)
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def skip(self, count: int) -> None:
+        self._at += count
+
+    def text(self, length: int) -> str:
+        value = self._data[self._at : self._at + max(length, 0)].decode()
+        self._at += max(length, 0)
+        return value
+
+    def compact_text(self) -> str:
+        return self.text(self.varint() - 1)
+
+    def compact_ints(self) -> tuple[int, ...]:
+        return tuple(self.number("i") for _ in range(self.varint() - 1))
+
+    def tags(self) -> None:
+        for _ in range(self.varint()):
+            self.varint()
+            self.skip(self.varint())
+
+
+def describe_partitions(port: int, topics: list[str], timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], PartitionState]:
+    """State of every partition of `topics` as the broker on `port` sees it. Raises OSError (also on a timeout)."""
+    names = b"".join(_varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
+    body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + _varint(len(topics) + 1) + names
+    reader = _Reader(_call(port, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s))
+    reader.skip(4)
+    reader.tags()
+    reader.skip(4)
+    found: dict[tuple[str, int], PartitionState] = {}
+    for _ in range(reader.varint() - 1):
+        reader.skip(2)
+        topic = reader.compact_text()
+        reader.skip(17)
+        for _ in range(reader.varint() - 1):
+            partition, state = _partition(reader)
+            found[topic, partition] = state
+        reader.skip(4)
+        reader.tags()
+    return found
+
+
+def _partition(reader: _Reader) -> tuple[int, PartitionState]:
+    error, index, leader, epoch = (reader.number(code) for code in "hiii")
+    replicas, isr, elr, _last_known, _offline = (reader.compact_ints() for _ in range(5))
+    reader.tags()
+    return index, PartitionState(leader, epoch, replicas, isr, elr, error)
+
+
+def live_brokers(port: int, timeout_s: float = TIMEOUT_S) -> set[int]:
+    """Ids of the unfenced brokers as the broker on `port` sees them. Raises OSError."""
+    reader = _Reader(_call(port, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
+    reader.skip(8)
+    found = set()
+    for _ in range(reader.number("i")):
+        found.add(reader.number("i"))
+        reader.text(reader.number("h"))
+        reader.skip(4)
+        reader.text(reader.number("h"))
+    return found
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _call(port: int, request: bytes, timeout_s: float) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+        connection.settimeout(timeout_s)
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        (size,) = struct.unpack(">i", _exactly(connection, 4))
+        return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    chunks = bytearray()
+    while len(chunks) < count:
+        chunk = connection.recv(count - len(chunks))
+        if not chunk:
+            raise ConnectionError("the broker closed the connection")
+        chunks += chunk
+    return bytes(chunks)

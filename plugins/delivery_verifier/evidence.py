@@ -1,0 +1,73 @@
+"""The evidence of one run: everything a verdict may be read off, loaded from a finished run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.books import Books
+from delivery_verifier.contract import Ruling, effective
+from delivery_verifier.disturbances import concerning, disturbances
+from delivery_verifier.injection import (
+    Disturbance,
+    Injection,
+    Observation,
+    Offsets,
+    read_injections,
+    read_observations,
+    read_offsets,
+)
+from delivery_verifier.runs import IncompleteRun, RunDirectory
+from delivery_verifier.scenario import Arm, Scenario
+from delivery_verifier.settings import Settings
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Pure data. `canary_expected` maps a books column to the total that was planted."""
+
+    scenario: Scenario
+    injections: list[Injection]
+    observations: list[Observation]
+    offsets: Offsets
+    books: Books
+    canary_expected: Mapping[str, int]
+
+    @classmethod
+    def load(cls, run_dir: Path) -> Evidence:
+        """Reads a run directory whose reconciliation finished. Raises IncompleteRun if anything is missing."""
+        from delivery_verifier.canary import EXPECTED
+
+        run = RunDirectory(run_dir)
+        run.require("produce", "inject_fault", "settle", "reconcile")
+        try:
+            injections = read_injections(_text(run.path / "injections.json"))
+            observations = read_observations(_text(run.path / "observations.json"))
+            offsets = read_offsets(_text(run.path / "offsets.json"))
+        except msgspec.MsgspecError as error:
+            raise IncompleteRun(f"{run.path} is damaged: {error}") from None
+        return cls(run.scenario, injections, observations, offsets, Books.read(run.path), EXPECTED)
+
+    @cached_property
+    def disturbances(self) -> list[Disturbance]:
+        """All that disturbed the cluster, in order of time."""
+        return disturbances(self.observations, self.injections)
+
+    def concerning(self, arm: Arm) -> list[Disturbance]:
+        """What disturbed the arm: on its topic, or a broker process."""
+        return concerning(arm.topic_name, self.disturbances)
+
+    def rulings(self, arm: Arm) -> dict[Anomaly, Ruling]:
+        """The contract of the arm under what was observed, tightened by its claim."""
+        return effective(Settings.of(arm.profile), arm.claim, self.concerning(arm))
+
+
+def _text(file: Path) -> bytes:
+    if not file.is_file():
+        raise IncompleteRun(f"{file} is missing: what was done to the cluster is unknown")
+    return file.read_bytes()

@@ -1,0 +1,89 @@
+"""Processes: identities that survive pid reuse, states, and children that die with their parent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class ProcessId(Struct, frozen=True):
+    """A process: its pid and its start time in clock ticks since boot, so that a reused pid is not mistaken for it."""
+
+    pid: int
+    started: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs (a zombie does not)."""
+        found = identify(self.pid)
+        return found == self and state(self.pid) not in ("Z", "X", "")
+
+    def send(self, number: int) -> bool:
+        """Signals the process if it is still itself. Returns whether it was there."""
+        if not self.alive:
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The identity of `pid`, or None if there is no such process."""
+    fields = _stat(pid)
+    return ProcessId(pid, int(fields[19])) if fields else None
+
+
+def myself() -> ProcessId:
+    """This process."""
+    found = identify(os.getpid())
+    assert found is not None, "a running process has a /proc entry"
+    return found
+
+
+def state(pid: int) -> str:
+    """The kernel's one-letter state of `pid`, '' if there is no such process."""
+    fields = _stat(pid)
+    return fields[0] if fields else ""
+
+
+def is_frozen(pid: int) -> bool:
+    """Whether every thread of `pid` stands still: SIGSTOP is asynchronous, and one running thread can still answer."""
+    states = set()
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            states.add(Path(f"/proc/{pid}/task/{thread}/stat").read_text().rsplit(")", 1)[1].split()[0])
+    except (OSError, IndexError):
+        return False
+    return states == {"T"}
+
+
+def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
+    """For `preexec_fn`: the kernel sends the child `number` when the thread that started it ends.
+
+    Default handling of SIGINT and SIGTERM is restored too: a shell's background job inherits them ignored.
+    """
+
+    def set_death_signal() -> None:
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+            signal.signal(one, signal.SIG_DFL)
+        _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+    return set_death_signal
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of /proc/<pid>/stat from the state on (proc(5): field 3 first)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
