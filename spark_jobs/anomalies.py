@@ -1,0 +1,120 @@
+"""Anomalies: the detectors, one per kind, and the first that applies to each subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from delivery_verifier.anomalies import SECONDARY, Anomaly, Outcome
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_jobs.attempts import foreign, location, reported
+from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
+
+BOUND = 10_000
+"""Most cases written per arm and kind."""
+
+
+def _copied() -> Column:
+    """True on an attempt whose copies are its own. Those of an unknown or FAILED attempt are lines nobody made."""
+    return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
+
+
+def _displaced() -> Column:
+    return F.col("acked").isNotNull() & (F.size("copies") > 0) & ~F.array_contains("copies", F.col("acked"))
+
+
+DETECTORS: dict[Anomaly, Callable[[], Column]] = {
+    Anomaly.CORRUPTED: lambda: F.col("corrupted"),
+    Anomaly.PHANTOM: lambda: F.col("line") & ~F.col("corrupted"),
+    Anomaly.LOST: lambda: ~F.col("line") & reported() & (F.size("copies") == 0),
+    Anomaly.DUPLICATED: lambda: ~F.col("line") & (F.size("copies") > 1),
+    Anomaly.RESENT: lambda: F.col("resent"),
+    Anomaly.MISPLACED: lambda: ~F.col("line") & _displaced(),
+    Anomaly.REORDERED: lambda: F.col("reordered"),
+}
+"""Whether a subject is a case of a kind, regardless of precedence."""
+
+
+def subjects(attempts: DataFrame, log: DataFrame, unattributed: DataFrame | None) -> DataFrame:
+    """ATTEMPTS, LOG -> SUBJECTS: every attempt of the ledger and every line nobody made, each with its kind.
+
+    A line nobody made is a subject of its own: each copy of an attempt that is unknown or FAILED, each foreign
+    record, each corrupted line without an owner (`unattributed`: arm, partition, offset).
+    """
+    own = F.when(_copied(), F.col("copies")).otherwise(F.array().cast("array<bigint>"))
+    made = attempts.where(F.col("outcome").isNotNull()).withColumn("copies", own)
+    stray = attempts.where(~_copied() & (F.size("copies") > 0)).withColumn("copy", F.explode("copies"))
+    alien = foreign(log).withColumn("origin", F.format_string("run %s, arm %d", "header_run", "header_arm"))
+    rows = [
+        made.withColumns({"line": F.lit(False), "origin": F.lit(None).cast("string")}),
+        _lines(stray.withColumn("origin", F.lit("this run and arm")), corrupted=False),
+        _lines(_unnamed(alien), corrupted=False),
+    ]
+    if unattributed is not None:
+        rows.append(_lines(_unnamed(unattributed.withColumn("origin", F.lit("illegible"))), corrupted=True))
+    return promise(reduce(DataFrame.unionByName, rows).withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)
+
+
+def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
+    """SUBJECTS -> ANOMALIES: the cases with their evidence, at most `bound` per arm and kind, lowest first."""
+    first = F.get("copies", F.lit(0))
+    order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
+    rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
+    kept = promise(subjects, SUBJECTS).where(F.col("kind").isNotNull()).withColumn("rank", rank)
+    evidence = {
+        "offsets": F.transform("copies", lambda copy: F.floor(copy / LOCATION_UNIT)),
+        "acked_offset": F.floor(F.col("acked") / LOCATION_UNIT),
+        "detail": _detail(),
+    }
+    return promise(kept.where(F.col("rank") <= bound).withColumns(evidence), ANOMALIES)
+
+
+def _lines(frame: DataFrame, corrupted: bool) -> DataFrame:
+    """Subjects of one copy each, from rows with an attempt key (or nulls), `copy`, `outcome` and `origin`."""
+    filled = {
+        "partition": (F.col("copy") % LOCATION_UNIT).cast("int"),
+        "copies": F.array("copy"),
+        "corrupted": F.lit(corrupted),
+        "line": F.lit(True),
+        "acked": F.lit(None).cast("bigint"),
+    } | {name: F.lit(False) for name in ("resent", "reordered", "late")}
+    wanted = [*ATTEMPTS.names, "line", "origin"]
+    return frame.withColumns(filled).select(*wanted)
+
+
+def _unnamed(lines: DataFrame) -> DataFrame:
+    """Lines of the log as attempts that no ledger of this run can know: their place is all that is certain."""
+    placed = lines.withColumn("copy", location("offset", "partition"))
+    missing = [field for field in ATTEMPTS if field.name not in placed.columns]
+    return placed.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing})
+
+
+def _kind() -> Column:
+    first = None
+    for kind, applies in DETECTORS.items():
+        test = F.coalesce(applies(), F.lit(False))
+        first = F.when(test, kind.value) if first is None else first.when(test, kind.value)
+    assert first is not None
+    return first
+
+
+def _also() -> Column:
+    hidden = [
+        F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
+        for kind in SECONDARY
+    ]
+    none = F.array().cast("array<string>")
+    return F.when(F.col("kind").isNull(), none).otherwise(F.array_compact(F.array(*hidden)))
+
+
+def _detail() -> Column:
+    places = F.array_join(
+        F.transform("copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))), ", "
+    )
+    ack = F.concat_ws(":", F.col("acked") % LOCATION_UNIT, F.floor(F.col("acked") / LOCATION_UNIT))
+    found = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(F.concat(F.lit("found at "), places))
+    told = F.when(F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin"))
+    told = told.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(F.col("outcome"))
+    return F.concat_ws("; ", told, found)

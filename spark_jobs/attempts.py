@@ -1,0 +1,117 @@
+"""Attempts: ledger and log brought together by attempt, with the copies of each and their order."""
+
+from __future__ import annotations
+
+from delivery_verifier.anomalies import REPORTED, Outcome
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_jobs.parse import is_marker, is_sound
+from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
+
+SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
+KEY = [*SEQUENCE_KEY, "attempt"]
+CLAIMED = {
+    "partition": "int", "partition_sequence": "bigint", "outcome": "string", "acked": "bigint",
+    "sent_at": "timestamp", "settled_at": "timestamp", "error": "string",
+}  # fmt: skip
+"""What only the ledger says of an attempt."""
+
+
+def location(offset: str | Column, partition: str | Column) -> Column:
+    """Where a copy stands, as one number that sorts by offset first."""
+    at, of = (F.col(name) if isinstance(name, str) else name for name in (offset, partition))
+    return at * LOCATION_UNIT + of
+
+
+def reported() -> Column:
+    """True on an attempt that the client was told is written."""
+    return F.coalesce(F.col("outcome").isin(*REPORTED), F.lit(False))
+
+
+def attempts(ledger: DataFrame, log: DataFrame, owned: DataFrame | None, resends: bool) -> DataFrame:
+    """LEDGER, LOG -> ATTEMPTS: one row per attempt that the ledger or a believable line of the log names.
+
+    `owned` are corrupted lines with the attempt they belong to (`attribute`), `resends` whether any sequence was
+    sent more than once: both spare a shuffle where there are none.
+    """
+    lines = _claims(ledger).unionByName(_copies(believable(promise(log, LOG)), corrupted=False))
+    if owned is not None:
+        lines = lines.unionByName(owned)
+    # by sequence, not by attempt: then neither the grouping nor the count of resends shuffles again
+    together = lines.repartition(*SEQUENCE_KEY).groupBy(*KEY).agg(
+        *[F.max(name).alias(name) for name in (*CLAIMED, "corrupted")],
+        F.sort_array(F.collect_list("copy")).alias("copies"),
+    )  # fmt: skip
+    return promise(_ordered(_resent(together, resends)), ATTEMPTS)
+
+
+def believable(log: DataFrame) -> DataFrame:
+    """Lines of this run and arm whose checksum agrees: they are the attempt that their header names."""
+    return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
+
+
+def corrupted(log: DataFrame) -> DataFrame:
+    """Lines whose checksum differs, and those that are no record at all: nothing they say can be believed."""
+    return promise(log, LOG).where(~is_sound())
+
+
+def foreign(log: DataFrame) -> DataFrame:
+    """Sound records of another run or another arm."""
+    return promise(log, LOG).where(is_sound() & F.col("foreign"))
+
+
+def attribute(ledger: DataFrame, log: DataFrame) -> DataFrame:
+    """Each corrupted line with the attempt that was acknowledged at its place, null where there is none.
+
+    Two attempts can have been acknowledged at one offset, if the first was truncated: the later one has it.
+    """
+    place = ["arm", "partition", "offset"]
+    acked = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
+    latest = acked.groupBy(*place).agg(
+        F.max(F.struct("settled_at", *KEY[1:])).alias("owner"),
+    )
+    return corrupted(log).select(*place).join(latest, place, "left").select(
+        *place, *[F.col("owner")[name].alias(name) for name in KEY[1:]],
+    )  # fmt: skip
+
+
+def owned_copies(attributed: DataFrame) -> DataFrame:
+    """Corrupted lines that have an owner, as copies of it."""
+    return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
+
+
+def _claims(ledger: DataFrame) -> DataFrame:
+    acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
+    nothing = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
+    return promise(ledger, LEDGER).withColumns({"acked": acked} | nothing).select(*KEY, *CLAIMED, *nothing)
+
+
+def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
+    found = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted)}
+    nothing = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
+    return lines.select(*KEY, *[value.alias(name) for name, value in found.items()], *nothing)
+
+
+def _resent(frame: DataFrame, resends: bool) -> DataFrame:
+    """Adds `resent`: another attempt of the same sequence is in the log too. A FAILED one is a phantom instead."""
+    if not resends:
+        return frame.withColumn("resent", F.lit(False))
+    present = F.col("outcome").isNotNull() & (F.col("outcome") != Outcome.FAILED) & (F.size("copies") > 0)
+    together = F.count_if(present).over(Window.partitionBy(*SEQUENCE_KEY))
+    return frame.withColumn("resent", F.coalesce(present, F.lit(False)) & (together >= 2))
+
+
+def _ordered(frame: DataFrame) -> DataFrame:
+    """Adds `reordered` and `late`: a reported record with a higher partition sequence stands before the first copy."""
+    first = F.get("copies", F.lit(0))
+    by_place = Window.partitionBy("arm", "producer", "session", first % LOCATION_UNIT).orderBy(first)
+    before = by_place.rowsBetween(Window.unboundedPreceding, -1)
+    overtaker = F.max(F.when(reported() & (F.size("copies") > 0), F.col("partition_sequence"))).over(before)
+    behind = F.coalesce((F.size("copies") > 0) & (F.col("partition_sequence") < overtaker), F.lit(False))
+    return frame.withColumn("behind", behind).withColumns(
+        {
+            "reordered": F.col("behind") & reported(),
+            "late": F.col("behind") & F.coalesce(F.col("outcome") == Outcome.INDETERMINATE, F.lit(False)),
+        }
+    )

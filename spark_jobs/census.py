@@ -1,0 +1,38 @@
+"""The census: ledger and log counted as they lie, with no join, so that the laws have a second, independent side."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.attempts import reported
+from spark_jobs.parse import is_marker, is_sound
+from spark_jobs.schemas import LEDGER, LOG, promise
+
+
+def count_ledger(ledger: DataFrame) -> DataFrame:
+    """Rows, reported rows and the highest attempt number per (arm, producer, session, partition)."""
+    return (
+        promise(ledger, LEDGER)
+        .groupBy("arm", "producer", "session", "partition")
+        .agg(
+            F.count(F.lit(1)).alias("attempted"),
+            F.count_if(reported()).alias("reported"),
+            F.max("attempt").alias("attempt"),
+            F.unix_micros(F.min("sent_at")).alias("from_us"),
+            F.unix_micros(F.greatest(F.max("settled_at"), F.max("sent_at"))).alias("until_us"),
+        )
+    )
+
+
+def count_log(log: DataFrame) -> DataFrame:
+    """Rows, the verifier's own markers among them, and corrupted ones per (arm, partition)."""
+    return (
+        promise(log, LOG)
+        .groupBy("arm", "partition")
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            F.count_if(is_marker()).alias("markers"),
+            F.count_if(~is_sound()).alias("corrupted"),
+        )
+    )

@@ -1,0 +1,57 @@
+"""Parsing: from a record's bytes to its header by fixed positions, without a UDF; no bytes can make it raise."""
+
+from __future__ import annotations
+
+from delivery_verifier.record import CRC_WIDTH, FIELDS, HEADER_BYTES, HEADER_PATTERN, MARKER_PRODUCER, MIN_PAYLOAD_BYTES
+from delivery_verifier.scenario import Scenario
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.schemas import LOG, RAW, promise
+
+NUMBERS = {"arm": "int", "producer": "int", "session": "int", "sequence": "bigint", "attempt": "int",
+           "partition_sequence": "bigint"}  # fmt: skip
+
+
+def parse(raw: DataFrame, scenario: Scenario, view: str = "raw") -> DataFrame:
+    """RAW -> LOG. Agrees with `delivery_verifier.record.parse` on every byte string.
+
+    `foreign` marks a parsed record of another run, or of another arm than the one whose topic it stands in.
+    """
+    ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
+    sliced = promise(raw, RAW).withColumns(
+        {"parsed": _is_record(F.col("value")), "header": F.substring("value", 1, HEADER_BYTES).cast("string")}
+    )
+    names = {name: "header_arm" if name == "arm" else name for name in NUMBERS}
+    named = sliced.withColumns(
+        {"view": F.lit(view), "header_run": _field("run"), "crc_ok": F.col("parsed") & _crc_agrees(F.col("value"))}
+        | {names[name]: _field(name).try_cast(kind) for name, kind in NUMBERS.items()}
+    )
+    other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
+    return promise(named.withColumn("foreign", F.col("parsed") & F.coalesce(other, F.lit(False))), LOG)
+
+
+def is_marker() -> Column:
+    """True on a LOG row that is an end-of-snapshot marker of this run: written by the verifier, not by the load."""
+    return F.col("crc_ok") & ~F.col("foreign") & (F.col("producer") == MARKER_PRODUCER)
+
+
+def is_sound() -> Column:
+    """True on a LOG row whose header can be believed."""
+    return F.col("parsed") & F.col("crc_ok")
+
+
+def _is_record(value: Column) -> Column:
+    header = F.substring(value, 1, HEADER_BYTES).cast("string").rlike("^" + HEADER_PATTERN)
+    checksum = F.substring(value, -CRC_WIDTH, CRC_WIDTH).cast("string").rlike(f"^[0-9]{{{CRC_WIDTH}}}")
+    return F.coalesce((F.length(value) >= MIN_PAYLOAD_BYTES) & header & checksum, F.lit(False))
+
+
+def _field(name: str) -> Column:
+    return F.when(F.col("parsed"), F.substring("header", FIELDS[name].start + 1, FIELDS[name].width))
+
+
+def _crc_agrees(value: Column) -> Column:
+    body = value.substr(F.lit(1), F.length(value) - CRC_WIDTH)
+    written = F.substring(value, -CRC_WIDTH, CRC_WIDTH).cast("string").try_cast("bigint")
+    return F.coalesce(written == F.crc32(body), F.lit(False))

@@ -1,0 +1,66 @@
+"""Reading: the snapshot of every topic, between offsets that were taken once, and what came after it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+
+from delivery_verifier.injection import Offsets, PartitionSnapshot
+from delivery_verifier.scenario import Scenario
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.parse import is_marker, parse
+from spark_jobs.schemas import RAW, promise
+
+CONSUMER = {
+    # No scenario writes transactions yet, so that the committed view equals the raw one and only `raw` is read.
+    "kafka.isolation.level": "read_uncommitted",
+    "failOnDataLoss": "true",
+    # Spark asks the broker for the bounds of the log at every poll: few, large polls
+    "kafka.max.poll.records": "50000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+}
+
+
+def read_snapshot(spark: SparkSession, offsets: Offsets) -> DataFrame:
+    """RAW rows of every partition in [start, end). Never `latest`: a retried task must read the same records.
+
+    Fails, rather than reads less, where the brokers no longer hold that range.
+    """
+    at_start = {part: part.start for part in offsets.partitions}
+    return _read(spark, offsets, at_start, _json((part, part.end) for part in offsets.partitions))
+
+
+def count_tail(spark: SparkSession, offsets: Offsets, scenario: Scenario) -> dict[tuple[str, int], int]:
+    """Records at or behind the snapshot's end that are not markers, per (arm, partition); absent where none."""
+    at_end = {part: part.end for part in offsets.partitions}
+    behind = parse(_read(spark, offsets, at_end, "latest"), scenario).where(~is_marker())
+    counted = behind.groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("records"))
+    return {(row["arm"], row["partition"]): row["records"] for row in counted.collect()}  # one row per partition
+
+
+def _read(spark: SparkSession, offsets: Offsets, start: dict[PartitionSnapshot, int], end: str) -> DataFrame:
+    arms = F.create_map(*[F.lit(part) for pair in _topics(offsets).items() for part in pair])
+    reader = spark.read.format("kafka").options(**CONSUMER)
+    loaded = (
+        reader.option("kafka.bootstrap.servers", offsets.bootstrap_servers)
+        .option("subscribe", ",".join(_topics(offsets)))
+        .option("startingOffsets", _json(start.items()))
+        .option("endingOffsets", end)
+        .load()
+    )
+    return promise(loaded.withColumn("arm", arms[F.col("topic")]), RAW)
+
+
+def _topics(offsets: Offsets) -> dict[str, str]:
+    return {part.topic: part.arm for part in offsets.partitions}
+
+
+def _json(bounds: Iterable[tuple[PartitionSnapshot, int]]) -> str:
+    topics: dict[str, dict[str, int]] = defaultdict(dict)
+    for part, offset in bounds:
+        topics[part.topic][str(part.partition)] = offset
+    return json.dumps(topics)

@@ -1,0 +1,153 @@
+"""The schemas: the columns of every table the jobs read, hand on and write, and how to hold a frame to them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from delivery_verifier.anomalies import SECONDARY, Anomaly, also_column, column
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_S, _I, _L, _B, _T = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
+
+
+def _table(required: dict[str, DataType], nullable: dict[str, DataType] | None = None) -> StructType:
+    fields = [StructField(name, kind, nullable=False) for name, kind in required.items()]
+    return StructType(fields + [StructField(name, kind) for name, kind in (nullable or {}).items()])
+
+
+LEDGER = StructType(
+    [
+        StructField("arm", _S, False),
+        StructField("producer", _I, False),
+        StructField("session", _I, False),
+        StructField("sequence", _L, False),
+        StructField("attempt", _I, False),
+        StructField("partition", _I, False),
+        StructField("partition_sequence", _L, False),
+        StructField("outcome", _S, False),
+        StructField("offset", _L),
+        StructField("transaction", _S),
+        StructField("transaction_outcome", _S),
+        StructField("sent_at", _T, False),
+        StructField("settled_at", _T),
+        StructField("error", _S),
+        StructField("made_by", _S, False),
+    ]
+)
+"""ledger/: one row per attempt; the same columns as `delivery_verifier.ledger.SCHEMA`, which a test holds equal."""
+
+RAW = _table({"arm": _S, "partition": _I, "offset": _L, "timestamp": _T}, {"value": BinaryType()})
+"""What a topic gave: one row per record, before parsing. `value` is null for a record without one."""
+
+HEADER: dict[str, DataType] = {
+    "header_run": _S, "header_arm": _I, "producer": _I, "session": _I, "sequence": _L, "attempt": _I,
+    "partition_sequence": _L,
+}  # fmt: skip
+
+LOG = StructType(
+    [
+        *_table({"arm": _S, "partition": _I, "offset": _L, "view": _S, "timestamp": _T}, HEADER),
+        *_table({"parsed": _B, "crc_ok": _B, "foreign": _B}),
+    ]
+)
+"""log/: one row per record found in a view. The header is null where `parsed` is false."""
+
+LOCATION_UNIT = 4096
+"""A *location* is offset * LOCATION_UNIT + partition: one number that sorts by offset. Partitions stop at 1000."""
+
+ATTEMPTS = StructType(
+    [
+        StructField("arm", _S, False),
+        StructField("producer", _I),
+        StructField("session", _I),
+        StructField("sequence", _L),
+        StructField("attempt", _I),
+        StructField("partition", _I),
+        StructField("partition_sequence", _L),
+        StructField("outcome", _S),
+        StructField("acked", _L),
+        StructField("sent_at", _T),
+        StructField("settled_at", _T),
+        StructField("error", _S),
+        StructField("copies", ArrayType(_L, False), False),
+        StructField("corrupted", _B, False),
+        StructField("resent", _B, False),
+        StructField("reordered", _B, False),
+        StructField("late", _B, False),
+    ]
+)
+"""One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is null
+where the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been reported."""
+
+SUBJECTS = StructType(
+    [
+        *ATTEMPTS,
+        StructField("line", _B, False),
+        StructField("origin", _S),
+        StructField("kind", _S),
+        StructField("also", ArrayType(_S, False), False),
+    ]
+)
+"""Whatever can be a case: each attempt of the ledger, and each `line` of the log that nobody made (one copy; `origin`
+says what it claims to be). `kind` is null where nothing is wrong."""
+
+SIGNATURES = _table(
+    {"arm": _S, "role": _S, "producer": _I, "session": _I, "partition": _I, "once": _B, "late": _B, "records": _L},
+    {"first_partition": _I, "outcome": _S, "kind": _S, "also": ArrayType(_S, False)},
+)
+"""Subjects counted by all that the books tell apart. role: attempt, line, or extra (a copy beyond the first)."""
+
+COUNTS = (
+    "attempted", "acked", "sent", "failed", "indeterminate", "reported", "found", "lost", "resolved_present",
+    "resolved_absent", "resolved_late", "log_records", "first_copies", "extra_copies", "phantoms", "unattributed",
+)  # fmt: skip
+BOOK_COLUMNS: tuple[str, ...] = tuple(
+    dict.fromkeys((*COUNTS, *(column(kind) for kind in Anomaly), *(also_column(kind) for kind in SECONDARY)))
+)
+"""Every count of the books. `lost` is a count of the laws and the column of the anomaly LOST at once."""
+
+PRODUCERS = _table({"arm": _S, "producer": _I, "session": _I, "partition": _I} | dict.fromkeys(BOOK_COLUMNS, _L))
+PARTITIONS = _table(
+    {"arm": _S, "topic": _S, "partition": _I}
+    | dict.fromkeys(("start", "end", "data_records", "control_records", "tail_records"), _L)
+)
+LAWS = _table({"law": _S, "arm": _S, "partition": _I, "left_name": _S, "left": _L, "right_name": _S, "right": _L})
+CASES = _table({"arm": _S, "kind": _S, "cases": _L, "written": _L, "cut": _B})
+EXPOSURE = _table({"arm": _S, "injection": _L, "reported": _L, "outstanding": _L})
+GAPS = _table({"arm": _S, "partition": _I, "longest_gap_s": DoubleType(), "gap_start_us": _L})
+LOAD = _table(
+    {"arm": _S, "at_us": _L, "sent": _L, "reported": _L, "indeterminate": _L, "failed": _L},
+    {"latency_ms_p50": DoubleType(), "latency_ms_p99": DoubleType()},
+)
+ANOMALIES = _table(
+    {"arm": _S, "kind": _S, "also": ArrayType(_S, False)},
+    {
+        "producer": _I, "session": _I, "sequence": _L, "attempt": _I, "partition": _I, "partition_sequence": _L,
+        "outcome": _S, "acked_offset": _L, "offsets": ArrayType(_L, False), "sent_at": _T, "settled_at": _T,
+        "error": _S, "detail": _S,
+    },
+)  # fmt: skip
+
+
+def promise(frame: DataFrame, schema: StructType) -> DataFrame:
+    """`frame` with exactly the columns of `schema`, in its order and types. Raises AnalysisException if one lacks."""
+    return frame.select(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in schema])
+
+
+def arrow(schema: StructType) -> pa.Schema:
+    """The same schema for tables that are small enough to be written without Spark."""
+    return to_arrow_schema(schema, timezone="UTC")
