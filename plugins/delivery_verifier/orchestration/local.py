@@ -92,7 +92,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     settings.ensure_passwords()
     environment = settings.environment(port)
     _migrate(environment)
-    _abandon_interrupted_runs()
+    _forget_last_time()
     command = [sys.executable, "-m", supervisor.__name__, "--port", str(port)]
     with supervisor.log_file("supervisor").open("ab") as log:
         started = subprocess.Popen(
@@ -141,17 +141,18 @@ def _database() -> Path:
     return settings.airflow_home() / "airflow.db"
 
 
-def _abandon_interrupted_runs() -> None:
-    """Fails runs that were under way when Airflow last ended.
+def _forget_last_time() -> None:
+    """Fails runs that were under way when Airflow last ended, and forgets which DAG files did not load then.
 
-    Their producers and brokers are gone, so they can only be red; and left as they are they would hold up the next
-    run (max_active_runs=1) until their heartbeats time out. Done in the private database, while no Airflow uses it,
-    since a scheduler would go on with them first.
+    The runs' producers and brokers are gone, so they can only be red; and left as they are they would hold up the
+    next run (max_active_runs=1) until their heartbeats time out. Done in the private database, while no Airflow uses
+    it, since a scheduler would go on with them first.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
     with closing(sqlite3.connect(_database())) as database, database:
         database.execute(f"UPDATE task_instance SET state='failed', end_date={now} WHERE {unfinished}")
+        database.execute("DELETE FROM import_error")
         database.execute(f"UPDATE dag_run SET state='failed', end_date={now} WHERE {unfinished}")
 
 

@@ -37,15 +37,19 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """All processes, but this one, that carry the mark of this local Airflow in their environment."""
-    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _mark(process) == mark]
+    """All living processes, but this one, of the local Airflow whose mark (its AIRFLOW_HOME) this is."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _bears(process, mark)]
 
 
-def _mark(process: psutil.Process) -> str | None:
+def _bears(process: psutil.Process, mark: str) -> bool:
+    """Whether the mark is in its environment; or, where a process title was written over that, in its folder."""
     try:
-        return process.environ().get(MARK)
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-        return None  # gone, or another user's: not ours
+        if not _runs(process):
+            return False
+        titled = "".join(process.cmdline()[:1]).startswith("airflow ")
+        return process.environ().get(MARK) == mark or (titled and process.cwd() == mark)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False  # gone, or another user's: not ours
 
 
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
