@@ -1,4 +1,4 @@
-"""The cases: the first of each arm and kind with all their evidence, bounded, and how many there are in all."""
+"""The cases: the first of each arm and kind with their evidence, and how many there are in all."""
 
 from __future__ import annotations
 
@@ -41,33 +41,30 @@ class CaseGroup:
     cases: list[Case]
 
 
-def groups(material: Material, clock: Clock | None) -> list[CaseGroup]:
+def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     """Case groups: subjects first, then controls, then the canary; kinds in their order of precedence."""
     table = material.tables.get("anomalies")
-    if table is None or clock is None:
+    if table is None:
         return []
     counted = {(row["arm"], row["kind"]): row for row in _rows(material.tables.get("books/cases"))}
-    present = table.group_by(["arm", "kind"]).aggregate([]).to_pylist()
+    pairs = {(row["arm"], row["kind"]) for row in table.group_by(["arm", "kind"]).aggregate([]).to_pylist()}
+    pairs |= {pair for pair, row in counted.items() if row["cases"]}
     leadership = Leadership(material.observations)
     found = []
-    for pair in sorted(present, key=lambda pair: _rank(material, pair["arm"], pair["kind"])):
-        arm, kind = pair["arm"], pair["kind"]
+    for arm, kind in sorted(pairs, key=lambda pair: _rank(material, *pair)):
         known = counted.get((arm, kind))
-        rows = first_rows(table, arm, kind)
-        found.append(
-            CaseGroup(
-                arm=arm, kind=kind, role=role_of(material, arm), total=known["cases"] if known else None,
-                cut=bool(known and known["cut"]),
-                cases=[_case(material, clock, leadership, row) for row in rows],
-            )  # fmt: skip
-        )
+        cases = [_case(material, clock, leadership, row) for row in first_rows(table, arm, kind)]
+        total, cut = (known["cases"], known["cut"]) if known else (None, False)
+        found.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
     return found
 
 
 def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
     """The first `count` rows of one arm and kind, lowest (partition, sequence) first."""
     mine = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
-    order = pc.sort_indices(mine, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
+    order = pc.sort_indices(
+        mine, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")]
+    )
     rows: list[dict[str, Any]] = mine.take(order[:count]).to_pylist()
     return rows
 

@@ -1,15 +1,17 @@
-"""The charts: load, errors, latency, faults and leadership over one zoomable axis of seconds, drawn with Bokeh."""
+"""The charts: load, errors, latency, faults and leadership over one zoomable axis of seconds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+from bokeh.core.types import ID
 from bokeh.embed import json_item
 from bokeh.layouts import gridplot
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
+from delivery_verifier.injection import Injection
 from delivery_verifier.report.history import Clock, Leadership, name_of, subject_topic
 from delivery_verifier.report.lanes import Segment, segments
 from delivery_verifier.report.material import Material
@@ -37,14 +39,15 @@ def broker_colour(broker: int) -> str:
     return NO_LEADER if broker < 0 else BROKER_COLOURS[broker % len(BROKER_COLOURS)]
 
 
-def timeline(material: Material, clock: Clock | None, target: str) -> dict[str, Any] | None:
-    """Bokeh's JSON item of the whole timeline for the element `target`, or None if there is nothing to draw."""
+def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
+    """Bokeh's JSON item of the timeline for the element `target`, or None if there is nothing to draw."""
     frame = material.frame("timeline/load")
-    if clock is None or frame is None or frame.empty:
+    if frame is None or frame.empty:
         return None
     lines = series(frame, clock)
     end_s = _end(material, clock, lines)
-    x_range = Range1d(-0.01 * end_s, end_s * 1.01, bounds=(-0.05 * end_s, end_s * 1.05), min_interval=end_s / 500)
+    x_range = Range1d(start=-0.01 * end_s, end=end_s * 1.01, min_interval=end_s / 500)
+    x_range.bounds = (-0.05 * end_s, end_s * 1.05)
     plots = [
         _faults(material, clock, x_range, end_s),
         _lines("reported / s", x_range, ((one, one.reported, 2.0, "solid") for one in lines), lines),
@@ -63,25 +66,41 @@ def timeline(material: Material, clock: Clock | None, target: str) -> dict[str, 
     plots[-1].xaxis.visible = True
     layout = gridplot(
         [[plot] for plot in plots],
-        sizing_mode="stretch_width", merge_tools=True, toolbar_location="above", toolbar_options={"logo": None},
-    )  # type: ignore[call-overload]  # fmt: skip
-    item: dict[str, Any] = json_item(layout, target)  # type: ignore[assignment]
+        sizing_mode="stretch_width",
+        merge_tools=True,
+        toolbar_location="above",
+        toolbar_options={"logo": None},
+    )
+    item: dict[str, Any] = json_item(layout, ID(target))  # type: ignore[assignment]
     return item
 
 
 def _end(material: Material, clock: Clock, lines: list[Series]) -> float:
     ends = [float(one.x[-1]) + one.interval_s for one in lines]
-    ends += [clock.seconds(one.recovered_at_us) for one in material.injections if one.recovered_at_us is not None]
+    ends += [
+        clock.seconds(one.recovered_at_us) for one in material.injections if one.recovered_at_us is not None
+    ]
     return max([1.0, *ends])
 
 
 def _figure(x_range: Range1d, label: str, height: int, **more: Any) -> _Figure:
     plot = figure(
-        height=height, x_range=x_range, tools="xpan,xbox_zoom,xwheel_zoom,reset", active_drag="xbox_zoom",
-        active_scroll=None, min_border_left=68, min_border_right=12, min_border_top=4, min_border_bottom=4,
-        background_fill_color=None, border_fill_color=None, outline_line_color=None, y_axis_label=label,
-        output_backend="canvas", **more,
-    )  # type: ignore[call-arg]  # fmt: skip
+        height=height,
+        x_range=x_range,
+        tools="xpan,xbox_zoom,xwheel_zoom,reset",
+        active_drag="xbox_zoom",
+        active_scroll=None,
+        min_border_left=68,
+        min_border_right=12,
+        min_border_top=4,
+        min_border_bottom=4,
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        y_axis_label=label,
+        output_backend="canvas",
+        **more,
+    )  # type: ignore[call-arg]
     plot.xaxis.visible = False
     plot.axis.axis_label_text_font_style = "normal"
     plot.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
@@ -90,15 +109,17 @@ def _figure(x_range: Range1d, label: str, height: int, **more: Any) -> _Figure:
     return plot
 
 
-def _lines(label: str, x_range: Range1d, drawn: Iterable[Any], lines: list[Series], height: int = 170) -> _Figure:
+def _lines(
+    label: str, x_range: Range1d, drawn: Iterable[Any], lines: list[Series], height: int = 170
+) -> _Figure:
     plot = _figure(x_range, label, height)
     for one, values, width, dash in drawn:
         source = ColumnDataSource({"x": one.x, "y": values})
-        plot.step("x", "y", source=source, mode="after", line_width=width, line_dash=dash, color=_colour(lines, one))
-    plot.y_range.start = 0
-    plot.y_range.only_visible = False
+        plot.step(
+            "x", "y", source=source, mode="after", line_width=width, line_dash=dash, color=_colour(lines, one)
+        )
     top = max([1.0, *(float(values.max()) for one in lines for values in _heights(label, one))])
-    plot.y_range = Range1d(0, top * 1.08)
+    plot.y_range = Range1d(start=0, end=top * 1.08)
     plot.yaxis.ticker.desired_num_ticks = 4 if height > 120 else 3
     return plot
 
@@ -127,27 +148,32 @@ def _colour(lines: list[Series], one: Series) -> str:
 def _faults(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> _Figure:
     """A strip of its own for the names of the faults, one row each while there are few."""
     named = material.injections[:LABELS_DRAWN]
-    plot = _figure(x_range, "faults", 30 + 16 * max(1, len(named)), y_range=Range1d(max(1, len(named)), 0))
+    rows = max(1, len(named))
+    plot = _figure(x_range, "faults", 30 + 16 * rows, y_range=Range1d(start=rows, end=0))
     plot.yaxis.ticker = FixedTicker(ticks=[])
     plot.grid.visible = False
-    left = [clock.seconds(one.bite_at_us) for one in named]
-    late = [at > 0.6 * end_s for at in left]
-    healed = [_until(one.healed_at_us, clock, end_s) for one in named]
-    source = ColumnDataSource(
-        {
-            "x": [healed[i] if not late[i] else left[i] for i in range(len(named))],
-            "y": [row + 0.5 for row in range(len(named))],
-            "left": left,
-            "right": healed,
-            "text": [_safe(name_of(one)) for one in named],
-            "align": ["right" if far else "left" for far in late],
-            "shift": [-5 if far else 5 for far in late],
-        }
-    )
-    plot.hbar(y="y", left="left", right="right", height=0.7, source=source, color=_FAULT, alpha=0.85, line_color=None)
-    plot.text("x", "y", "text", source=source, text_align="align", text_baseline="middle", x_offset="shift",
-              text_font_size="12px", text_color="#888888", name="ink")  # fmt: skip
+    source = ColumnDataSource(_fault_labels(named, clock, end_s))
+    bar = {"y": "y", "left": "left", "right": "right", "height": 0.7, "line_color": None}
+    plot.hbar(**bar, source=source, color=_FAULT, alpha=0.85)
+    label = {"text_align": "align", "text_baseline": "middle", "x_offset": "shift", "text_font_size": "12px"}
+    plot.text("x", "y", "text", **label, source=source, text_color="#888888")
     return plot
+
+
+def _fault_labels(named: list[Injection], clock: Clock, end_s: float) -> dict[str, Any]:
+    """Bars and their names: behind the bar, or before it where it stands far to the right."""
+    left = [clock.seconds(one.bite_at_us) for one in named]
+    right = [_until(one.healed_at_us, clock, end_s) for one in named]
+    far = [at > 0.6 * end_s for at in right]
+    return {
+        "x": [start if before else end for start, end, before in zip(left, right, far, strict=True)],
+        "y": [row + 0.5 for row in range(len(named))],
+        "left": left,
+        "right": right,
+        "text": [_safe(name_of(one)) for one in named],
+        "align": ["right" if before else "left" for before in far],
+        "shift": [-5 if before else 5 for before in far],
+    }
 
 
 def _until(at_us: int | None, clock: Clock, end_s: float) -> float:
@@ -162,8 +188,15 @@ def _mark_faults(plot: _Figure, material: Material, clock: Clock, end_s: float) 
     ends = [_until(one.recovered_at_us, clock, end_s) for one in drawn]
     for left, right, alpha in ((bites, heals, 0.16), (heals, ends, 0.07)):
         source = ColumnDataSource({"left": left, "right": right})
-        plot.vstrip(x0="left", x1="right", source=source, fill_color=_FAULT, fill_alpha=alpha, line_color=None,
-                    level="underlay")  # fmt: skip
+        plot.vstrip(
+            x0="left",
+            x1="right",
+            source=source,
+            fill_color=_FAULT,
+            fill_alpha=alpha,
+            line_color=None,
+            level="underlay",
+        )
 
 
 def _mark_leaders(plot: _Figure, material: Material, clock: Clock) -> None:
@@ -175,25 +208,45 @@ def _mark_leaders(plot: _Figure, material: Material, clock: Clock) -> None:
 def _leaders(x_range: Range1d, drawn: list[Segment]) -> _Figure:
     """Thick bar: the leader. Thin stripes below it: the replicas in sync."""
     rows = {partition: row for row, partition in enumerate(sorted({one.partition for one in drawn}))}
-    plot = _figure(x_range, "leader, ISR", 26 + 34 * len(rows), y_range=Range1d(len(rows), 0))
+    plot = _figure(x_range, "leader, ISR", 26 + 34 * len(rows), y_range=Range1d(start=len(rows), end=0))
     plot.grid.visible = False
     plot.yaxis.ticker = FixedTicker(ticks=[row + 0.5 for row in rows.values()])
     plot.yaxis.major_label_overrides = {row + 0.5: f"p{partition}" for partition, row in rows.items()}
-    bars = plot.hbar(y="y", left="left", right="right", height=0.4, color="colour", line_color=None,
-                     source=ColumnDataSource(_bars(drawn, rows)))  # fmt: skip
-    plot.hbar(y="y", left="left", right="right", height=0.07, color="colour", line_color=None,
-              source=ColumnDataSource(_stripes(drawn, rows)))  # fmt: skip
+    bars = plot.hbar(
+        y="y",
+        left="left",
+        right="right",
+        height=0.4,
+        color="colour",
+        line_color=None,
+        source=ColumnDataSource(_bars(drawn, rows)),
+    )
+    plot.hbar(
+        y="y",
+        left="left",
+        right="right",
+        height=0.07,
+        color="colour",
+        line_color=None,
+        source=ColumnDataSource(_stripes(drawn, rows)),
+    )
     plot.add_tools(
         HoverTool(
             renderers=[bars],
-            tooltips=[("partition", "@partition"), ("leader", "@leader"), ("epoch", "@epoch"), ("in sync", "@isr"),
-                      ("from", "@left{0.000} s"), ("until", "@right{0.000} s")],
-        )  # fmt: skip
+            tooltips=[
+                ("partition", "@partition"),
+                ("leader", "@leader"),
+                ("epoch", "@epoch"),
+                ("in sync", "@isr"),
+                ("from", "@left{0.000} s"),
+                ("until", "@right{0.000} s"),
+            ],
+        )
     )
     return plot
 
 
-def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, list[Any]]:
+def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
     return {
         "y": [rows[one.partition] + 0.3 for one in drawn],
         "left": [one.start for one in drawn],
@@ -206,7 +259,7 @@ def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, list[Any]]:
     }
 
 
-def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, list[Any]]:
+def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
     replicas = sorted({broker for one in drawn for broker in one.seen.isr})
     step = 0.36 / max(1, len(replicas))
     stripes = [(one, broker) for one in drawn for broker in one.seen.isr]

@@ -1,4 +1,4 @@
-"""The history: who led which partition when, and under which injection; times counted from the start of the load."""
+"""The history: who led which partition when, under which injection, in seconds of the load."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from delivery_verifier.injection import Injection, Observation
 from delivery_verifier.report.material import Material
@@ -16,9 +17,10 @@ EXPOSED_BEFORE_US = 1_000_000
 
 @dataclass(frozen=True)
 class Clock:
-    """Tells times in seconds since the load's start."""
+    """Tells times in seconds since the load's start; `of_load` False: since the first thing that is known."""
 
     start_us: int
+    of_load: bool
 
     def seconds(self, at_us: int) -> float:
         """`at_us` (µs since the epoch) as seconds since the load's start."""
@@ -57,17 +59,24 @@ class Leadership:
         found = []
         for partition in self.partitions(topic):
             seen = self.of(topic, partition)
-            found += [now for before, now in zip(seen, seen[1:], strict=False) if now.leader != before.leader]
+            found += [now for before, now in pairwise(seen) if now.leader != before.leader]
         return sorted(found, key=lambda one: one.at_us)
 
 
-def clock(material: Material) -> Clock | None:
+def clock(material: Material) -> Clock:
     """The clock of the run: zero is the first interval of the load, else the first thing that is known."""
-    table = material.tables.get("timeline/load")
-    if table is not None and table.num_rows:
-        return Clock(min(table.column("at_us").to_pylist()))
-    known = [one.at_us for one in material.observations] + [one.requested_at_us for one in material.injections]
-    return Clock(min(known)) if known else None
+    load = _times(material, "timeline/load", "at_us")
+    if load:
+        return Clock(min(load), True)
+    known = [one.at_us for one in material.observations] + [
+        one.requested_at_us for one in material.injections
+    ]
+    return Clock(min([*known, *_times(material, "anomalies", "sent_at")], default=0), False)
+
+
+def _times(material: Material, table: str, column: str) -> list[int]:
+    found = material.tables.get(table)
+    return [] if found is None else [at for at in found.column(column).to_pylist() if at is not None]
 
 
 def subject_topic(material: Material) -> str:

@@ -1,4 +1,4 @@
-"""The lanes: who led each partition and who was in sync, as segments of time, and the events told in words."""
+"""The lanes: who led each partition and who was in sync over time, and the events told in words."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
     """The partitions that get a lane, in order of their numbers."""
     hit = {partition for one in material.injections for partition in one.hit.get(topic, [])}
-    by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
+    by_interest = sorted(
+        leadership.partitions(topic), key=lambda partition: (partition not in hit, partition)
+    )
     return sorted(by_interest[:LANES_SHOWN])
 
 
@@ -53,20 +55,22 @@ class Event:
     fault: bool
 
 
-def events(material: Material, clock: Clock | None) -> list[Event]:
+def events(material: Material, clock: Clock) -> list[Event]:
     """What happened, oldest first, at most EVENTS_TOLD lines."""
-    if clock is None:
-        return []
     told: list[tuple[int, str, bool]] = []
     for one in material.injections:
-        told.append((one.bite_at_us, f"{name_of(one)}: bites" + ("" if one.bit else " (no proof that it did)"), True))
+        told.append(
+            (one.bite_at_us, f"{name_of(one)}: bites" + ("" if one.bit else " (no proof that it did)"), True)
+        )
         if one.healed_at_us is not None:
             told.append((one.healed_at_us, f"{name_of(one)}: healed", True))
         if one.recovered_at_us is not None:
             told.append((one.recovered_at_us, f"{name_of(one)}: recovered, all replicas in sync", True))
     for seen in Leadership(material.observations).changes(subject_topic(material)):
         who = "nobody" if seen.leader < 0 else f"broker {seen.leader}"
-        told.append((seen.at_us, f"partition {seen.partition} is now led by {who} (epoch {seen.leader_epoch})", False))
+        told.append(
+            (seen.at_us, f"partition {seen.partition} is now led by {who} (epoch {seen.leader_epoch})", False)
+        )
     for seen in material.observations:
         if seen.kind == "process":
             code = "" if seen.exit_code is None else f" (exit code {seen.exit_code})"

@@ -1,4 +1,4 @@
-"""The material: all that a report can be made of, read from a run directory of which any part may be missing."""
+"""The material: all that a report is made of, read from a run directory of which any part may be missing."""
 
 from __future__ import annotations
 
@@ -25,15 +25,38 @@ from delivery_verifier.scenario import Scenario
 from delivery_verifier.verdict import RunVerdict
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "timeline/load": ("arm", "at_us", "sent", "reported", "indeterminate", "failed", "latency_ms_p50", "latency_ms_p99"),
+    "timeline/load": (
+        "arm",
+        "at_us",
+        "sent",
+        "reported",
+        "indeterminate",
+        "failed",
+        "latency_ms_p50",
+        "latency_ms_p99",
+    ),
     "books/laws": ("law", "arm", "partition", "left_name", "left", "right_name", "right"),
     "books/cases": ("arm", "kind", "cases", "written", "cut"),
     "books/gaps": ("arm", "partition", "longest_gap_s", "gap_start_us"),
     "anomalies": (
-        "arm", "kind", "also", "producer", "session", "sequence", "attempt", "partition", "partition_sequence",
-        "outcome", "acked_offset", "offsets", "sent_at", "settled_at", "error", "detail",
+        "arm",
+        "kind",
+        "also",
+        "producer",
+        "session",
+        "sequence",
+        "attempt",
+        "partition",
+        "partition_sequence",
+        "outcome",
+        "acked_offset",
+        "offsets",
+        "sent_at",
+        "settled_at",
+        "error",
+        "detail",
     ),
-}  # fmt: skip
+}
 """The columns that the report needs of each table; others may be there."""
 
 _T = TypeVar("_T")
@@ -76,7 +99,7 @@ class Material:
 
 
 def read(path: Path, verdict: RunVerdict | None) -> Material:
-    """Reads what there is of the run directory `path`. Never raises for a part that is missing or malformed."""
+    """Reads what there is of the run directory `path`. A part that is missing or malformed is noted."""
     material = Material(Path(path), verdict)
     material.scenario = material.take("scenario.json", lambda: RunDirectory(path).scenario)
     material.injections = _json(material, "injections.json", read_injections) or []
@@ -86,8 +109,21 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
         table = material.take(_file(name), lambda name=name: _table(Path(path) / _file(name), name))  # type: ignore[misc]
         if table is not None:
             material.tables[name] = table
+    _empty_if_counted_empty(material)
     _check_identity(material)
     return material
+
+
+def _empty_if_counted_empty(material: Material) -> None:
+    """No file in anomalies/ means no case only if the books, which exist, counted none."""
+    counted = material.tables.get("books/cases")
+    if "anomalies" in material.tables or counted is None or sum(counted.column("cases").to_pylist()):
+        return
+    if not any((material.path / "anomalies").glob("*.parquet")):
+        material.tables["anomalies"] = pa.table(
+            {name: pa.array([], pa.null()) for name in COLUMNS["anomalies"]}
+        )
+        material.missing = [one for one in material.missing if one.name != "anomalies"]
 
 
 def _check_identity(material: Material) -> None:
@@ -97,7 +133,7 @@ def _check_identity(material: Material) -> None:
         material.missing.append(
             Missing(
                 "one identity",
-                f"the verdict speaks of run {material.verdict.run_id}, this directory holds {material.scenario.run_id}",
+                f"the verdict is of {material.verdict.run_id}, the directory of {material.scenario.run_id}",
             )
         )
 
@@ -126,7 +162,9 @@ def _table(path: Path, name: str) -> pa.Table:
 def _times_as_us(table: pa.Table) -> pa.Table:
     for index, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type):
-            whole = table.column(index).cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
+            whole = (
+                table.column(index).cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
+            )
             table = table.set_column(index, column.name, whole)
     return table
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import shlex
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from delivery_verifier.report import charts, words
+from delivery_verifier.report.advice import advice
 from delivery_verifier.report.cases import CASES_SHOWN, groups
 from delivery_verifier.report.history import Clock, clock, name_of, subject_topic
 from delivery_verifier.report.lanes import LANES_SHOWN, events
@@ -32,8 +34,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
     """Writes the page of a run to the file `into` (or `into`/report.html if that is a folder).
 
-    Reads whatever the run directory holds and says on the page what is missing. `verdict` None: the run was never
-    judged, and the page says so. Raises OSError if the page cannot be written.
+    Reads whatever the run directory holds and says on the page what is missing. `verdict` None: the run was
+    never judged, and the page says so. Raises OSError if the page cannot be written.
     """
     file = into / "report.html" if into.is_dir() else into
     file.write_text(render(run_dir, verdict), encoding="utf-8", newline="\n")
@@ -48,19 +50,23 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
     scripts = [_asset("page.js")]
     if drawn is not None:
         scripts = [_bokeh(), *scripts]
-    return _environment().get_template("page.html.j2").render(
-        **_sections(material, zero),
-        groups=found,
-        story=story(material, zero, found),
-        plot=_json(drawn) if drawn is not None else None,
-        scripts=[Markup(script) for script in scripts],  # noqa: S704 -- our own files and Bokeh's, no run's data
-        policy=" ".join(_hash(script) for script in scripts),
-        style=Markup(_asset("page.css")),  # noqa: S704 -- our own file
-        missing=material.missing,
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            **_sections(material, zero),
+            groups=found,
+            story=story(material, zero, found),
+            plot=_json(drawn) if drawn is not None else None,
+            scripts=[Markup(script) for script in scripts],
+            policy=" ".join(_hash(script) for script in scripts),
+            style=Markup(_asset("page.css")),
+            missing=material.missing,
+        )
     )
 
 
-def _sections(material: Material, zero: Clock | None) -> dict[str, Any]:
+def _sections(material: Material, zero: Clock) -> dict[str, Any]:
     verdict, scenario = material.verdict, material.scenario
     arms = scenario.arms if scenario else ()
     run_id = verdict.run_id if verdict else scenario.run_id if scenario else material.path.name
@@ -70,8 +76,8 @@ def _sections(material: Material, zero: Clock | None) -> dict[str, Any]:
         "run_id": run_id,
         "scenario": scenario,
         "subject_topic": subject_topic(material),
-        "findings": {arm.arm: finding_rows(arm) for arm in verdict.arms} if verdict else {},
-        "doubts": [(arm, doubt) for arm in verdict.arms for doubt in arm.doubts] if verdict else [],
+        "arms": [(arm, finding_rows(arm)) for arm in verdict.arms] if verdict else [],
+        "doubts": _doubts(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
         "laws": law_rows(material.tables.get("books/laws")),
@@ -80,7 +86,10 @@ def _sections(material: Material, zero: Clock | None) -> dict[str, Any]:
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
         "injections": [(one, name_of(one), proof_lines(one)) for one in material.injections],
         "injection_names": {one.id: name_of(one) for one in material.injections},
-        "tell": zero.tell if zero else words.number,
+        "tell": zero.tell,
+        "times_from_load": zero.of_load,
+        "cases_known": "anomalies" in material.tables,
+        "injections_known": all(one.name != "injections.json" for one in material.missing),
         "steps": _steps(material.path),
         "files": _files(material.path),
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
@@ -88,6 +97,27 @@ def _sections(material: Material, zero: Clock | None) -> dict[str, Any]:
         "lanes_shown": LANES_SHOWN,
         "bands_shown": charts.BANDS_DRAWN,
     }
+
+
+@dataclass(frozen=True)
+class _Doubts:
+    """All doubts of one name: which arms they touch, and each different detail once."""
+
+    kind: str
+    name: str
+    arms: list[str]
+    details: list[str]
+
+
+def _doubts(verdict: RunVerdict | None) -> list[_Doubts]:
+    """Doubts by name, checker doubts first."""
+    found: dict[tuple[str, str], _Doubts] = {}
+    for arm in verdict.arms if verdict else []:
+        for doubt in arm.doubts:
+            same = found.setdefault((doubt.kind, doubt.name), _Doubts(doubt.kind, doubt.name, [], []))
+            same.arms.extend([arm.arm] if arm.arm not in same.arms else [])
+            same.details.extend([doubt.detail] if doubt.detail not in same.details else [])
+    return sorted(found.values(), key=lambda one: one.kind != "checker")
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
@@ -138,11 +168,15 @@ def _size(size: int) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=_finalize,
-    )  # fmt: skip
-    environment.filters.update(number=words.number, plain=words.plain, clean=words.clean)
-    environment.globals.update(words=words, advice=words.advice)
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    environment.filters.update(number=words.number, plain=words.plain, said=words.said, clean=words.clean)
+    environment.globals.update(words=words, advice=advice)
     return environment
 
 
@@ -160,7 +194,7 @@ def _asset(name: str) -> str:
 
 @cache
 def _bokeh() -> str:
-    """BokehJS's core, which alone the charts need; `</script` cannot occur in it unescaped."""
+    """BokehJS's core, which is all that the charts need."""
     file = resources.files(bokeh) / "server" / "static" / "js" / "bokeh.min.js"
     return file.read_text(encoding="utf-8").replace("\r\n", "\n").replace("</script", "<\\/script")
 
@@ -175,4 +209,4 @@ def _json(item: dict[str, Any]) -> Markup:
     text = json.dumps(item, separators=(",", ":"), allow_nan=False)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return Markup(text)  # noqa: S704 -- escaped above
+    return Markup(text)

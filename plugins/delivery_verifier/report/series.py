@@ -18,7 +18,7 @@ _Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Series:
-    """One arm over time. `x` are interval starts in s; rates in records/s; latencies in ms, NaN where none."""
+    """One arm over time: `x` interval starts in s, rates in records/s, latencies in ms (NaN: none)."""
 
     arm: str
     interval_s: float
@@ -42,7 +42,7 @@ def series(frame: pd.DataFrame, clock: Clock) -> list[Series]:
 
 
 def _one(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
-    """Counts add up over joined intervals; of latencies the largest is kept, so that no peak is smoothed away."""
+    """Counts add up over joined intervals; of latencies the largest is kept, so that no peak is lost."""
     place = (rows["at_us"] - clock.start_us) // interval_us
     grid = pd.RangeIndex(count)
     sums = rows.groupby(place)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)

@@ -34,10 +34,10 @@ class Story:
     moments: list[Moment]
 
 
-def story(material: Material, clock: Clock | None, groups: list[CaseGroup]) -> Story | None:
+def story(material: Material, clock: Clock, groups: list[CaseGroup]) -> Story | None:
     """The worst case's story, or None if there is none to tell. The canary's planted cases are no story."""
     told = [group for group in groups if group.role != "canary" and group.cases]
-    if not told or clock is None:
+    if not told:
         return None
     worst = min(told, key=lambda group: _rank(material, group))
     row = worst.cases[0].row
@@ -66,7 +66,9 @@ def _events(material: Material, row: dict[str, Any]) -> list[tuple[int, str, boo
     leadership, topic = Leadership(material.observations), topic_of(material, row["arm"])
     found: list[tuple[int, str, bool]] = []
     if row["sent_at"] is not None:
-        found.append((row["sent_at"], f"The producer sends it.{_led(leadership, topic, row, row['sent_at'])}", False))
+        found.append(
+            (row["sent_at"], f"The producer sends it.{_led(leadership, topic, row, row['sent_at'])}", False)
+        )
     if row["settled_at"] is not None:
         found.append((row["settled_at"], _told(row), False))
     hit = during(material.injections, row["sent_at"], row["settled_at"])
@@ -76,7 +78,8 @@ def _events(material: Material, row: dict[str, Any]) -> list[tuple[int, str, boo
     later = [one for one in leadership.of(topic, row["partition"]) if one.at_us > since and one.leader >= 0]
     for seen in later[:_LEADER_CHANGES_TOLD]:
         replicas = ", ".join(str(broker) for broker in seen.isr)
-        what = f"Broker {seen.leader} leads partition {row['partition']} (epoch {seen.leader_epoch}, in sync: {replicas})."
+        what = f"Broker {seen.leader} leads partition {row['partition']} (epoch {seen.leader_epoch}, in "
+        f"sync: {replicas})."
         found.append((seen.at_us, what, False))
     return found
 
@@ -93,10 +96,16 @@ def _led(leadership: Leadership, topic: str, row: dict[str, Any], at_us: int) ->
 def _told(row: dict[str, Any]) -> str:
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
-        where = f" at offset {number(row['acked_offset'])}" if row["acked_offset"] is not None else ", without an offset"
-        return f"The broker acknowledges it{where}: from here on it should stay."
+        where = (
+            f" at offset {number(row['acked_offset'])}"
+            if row["acked_offset"] is not None
+            else ", without an offset"
+        )
+        return f"The broker acknowledges it{where}: from here on the producer counts it as delivered."
     if row["outcome"] == "SENT":
-        return "The client hands it to the socket and reports it as sent; nobody asked for an acknowledgement."
+        return (
+            "The client hands it to the socket and reports it as sent; nobody asked for an acknowledgement."
+        )
     if row["outcome"] == "FAILED":
         return f"The client reports that it certainly was not written{error}."
     return f"The client gives up: nobody can know whether it was written{error}."
@@ -114,10 +123,17 @@ def _fault(hit: Injection, topic: str, partition: int) -> list[tuple[int, str, b
 
 def _end(material: Material, row: dict[str, Any]) -> list[Moment]:
     snapshot = _snapshot(material, row)
-    behind = f" The log of partition {row['partition']} ends at offset {number(snapshot.end)}." if snapshot else ""
-    found = [Moment("at the end", f"The record stands at: {tell_offsets(row['offsets'])}.{behind}")]
+    behind = (
+        f" The log of partition {row['partition']} ends at offset {number(snapshot.end)}." if snapshot else ""
+    )
+    stands = f"at offset {tell_offsets(row['offsets'])}" if row["offsets"] else "nowhere in the log"
+    found = [Moment("at the end", f"It stands {stands}.{behind}")]
     if row["acked_offset"] is not None:
-        found.append(Moment("at the end", f"At offset {number(row['acked_offset'])} {_stands(material, row, snapshot)}"))
+        found.append(
+            Moment(
+                "at the end", f"At offset {number(row['acked_offset'])} {_stands(material, row, snapshot)}"
+            )
+        )
     if row["detail"]:
         found.append(Moment("finding", str(row["detail"])))
     return found
@@ -144,7 +160,8 @@ def _stands(material: Material, row: dict[str, Any], snapshot: PartitionSnapshot
     if now["producer"] == MARKER_PRODUCER:
         return "stands a marker of the snapshot."
     mine = all(now[name] == row[name] for name in ("producer", "session", "sequence", "attempt"))
-    other = f"another record: number {number(now['sequence'])} of producer {now['producer']}, session {now['session']}."
+    other = f"another record: number {number(now['sequence'])} of producer {now['producer']}, session "
+    f"{now['session']}."
     return "stands this record." if mine else f"now stands {other}"
 
 
@@ -159,5 +176,7 @@ def _look_up(material: Material, row: dict[str, Any]) -> list[dict[str, Any]]:
         & (ds.field("view") == "raw")
     )
     columns = ["parsed", "producer", "session", "sequence", "attempt"]
-    rows: list[dict[str, Any]] = ds.dataset(path, format="parquet").head(1, columns=columns, filter=wanted).to_pylist()
+    rows: list[dict[str, Any]] = (
+        ds.dataset(path, format="parquet").head(1, columns=columns, filter=wanted).to_pylist()
+    )
     return rows

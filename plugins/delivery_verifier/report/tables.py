@@ -1,4 +1,4 @@
-"""The tables: rows of the page that stand in the verdict, the books and the scenario, put next to each other."""
+"""The tables: what stands in the verdict, the books and the scenario, put next to each other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from delivery_verifier.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.evaluation import LAWS
 from delivery_verifier.injection import Injection
 from delivery_verifier.report.history import Clock, during, name_of
 from delivery_verifier.report.material import Material
-from delivery_verifier.report.words import LAWS, number, plain, share
 from delivery_verifier.report.words import SHARE_OF as _SHARE_OF
+from delivery_verifier.report.words import number, plain, share
 from delivery_verifier.scenario import Setting
 from delivery_verifier.verdict import ArmVerdict, Finding
 
@@ -89,11 +90,15 @@ def law_rows(table: pa.Table | None) -> list[LawRow]:
         mine = [row for row in rows if row["law"] == law]
         found.append(
             LawRow(
-                law=law, meaning=LAWS.get(law, ""), checks=len(mine), left_name=mine[0]["left_name"],
-                left=sum(row["left"] or 0 for row in mine), right_name=mine[0]["right_name"],
+                law=law,
+                meaning=LAWS.get(law, ""),
+                checks=len(mine),
+                left_name=mine[0]["left_name"],
+                left=sum(row["left"] or 0 for row in mine),
+                right_name=mine[0]["right_name"],
                 right=sum(row["right"] or 0 for row in mine),
                 unbalanced=[row for row in mine if row["left"] is None or row["left"] != row["right"]],
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -109,10 +114,10 @@ class GapRow:
     injection: str
 
 
-def gap_rows(material: Material, clock: Clock | None) -> list[GapRow]:
+def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
     """The longest silences, longest first, at most GAPS_SHOWN."""
     table = material.tables.get("books/gaps")
-    rows: list[dict[str, Any]] = [] if table is None or clock is None else table.to_pylist()
+    rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows = [row for row in rows if row["longest_gap_s"] is not None]
     rows.sort(key=lambda row: -row["longest_gap_s"])
     found = []
@@ -121,9 +126,14 @@ def gap_rows(material: Material, clock: Clock | None) -> list[GapRow]:
         end = None if start is None else start + int(row["longest_gap_s"] * 1e6)
         hit = during(material.injections, start, end)
         found.append(
-            GapRow(row["arm"], row["partition"], row["longest_gap_s"], clock.tell(start) if clock else "",
-                   name_of(hit) if hit else "–")
-        )  # fmt: skip
+            GapRow(
+                row["arm"],
+                row["partition"],
+                row["longest_gap_s"],
+                clock.tell(start),
+                name_of(hit) if hit else "–",
+            )
+        )
     return found
 
 
