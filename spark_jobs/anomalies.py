@@ -14,6 +14,8 @@ from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, pro
 
 BOUND = 10_000
 """Most cases written per arm and kind."""
+OWN = "this run and arm"
+"""`origin` of a line whose header is of this run and arm, though nobody made it."""
 
 
 def _copied() -> Column:
@@ -49,12 +51,14 @@ def subjects(attempts: DataFrame, log: DataFrame, unattributed: DataFrame | None
     alien = foreign(log).withColumn("origin", F.format_string("run %s, arm %d", "header_run", "header_arm"))
     rows = [
         made.withColumns({"line": F.lit(False), "origin": F.lit(None).cast("string")}),
-        _lines(stray.withColumn("origin", F.lit("this run and arm")), corrupted=False),
+        _lines(stray.withColumn("origin", F.lit(OWN)), corrupted=False),
         _lines(_unnamed(alien), corrupted=False),
     ]
     if unattributed is not None:
         rows.append(_lines(_unnamed(unattributed.withColumn("origin", F.lit("illegible"))), corrupted=True))
-    return promise(reduce(DataFrame.unionByName, rows).withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)
+    return promise(
+        reduce(DataFrame.unionByName, rows).withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS
+    )
 
 
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
@@ -111,10 +115,19 @@ def _also() -> Column:
 
 def _detail() -> Column:
     places = F.array_join(
-        F.transform("copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))), ", "
+        F.transform(
+            "copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))
+        ),
+        ", ",
     )
     ack = F.concat_ws(":", F.col("acked") % LOCATION_UNIT, F.floor(F.col("acked") / LOCATION_UNIT))
-    found = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(F.concat(F.lit("found at "), places))
-    told = F.when(F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin"))
-    told = told.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(F.col("outcome"))
+    found = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(
+        F.concat(F.lit("found at "), places)
+    )
+    told = F.when(
+        F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin")
+    )
+    told = told.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(
+        F.col("outcome")
+    )
     return F.concat_ws("; ", told, found)

@@ -81,6 +81,11 @@ def owned_copies(attributed: DataFrame) -> DataFrame:
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
+def unowned(attributed: DataFrame) -> DataFrame:
+    """Corrupted lines that nobody's acknowledgement stands for: arm, partition, offset."""
+    return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset")
+
+
 def _claims(ledger: DataFrame) -> DataFrame:
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     nothing = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}

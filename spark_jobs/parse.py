@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from delivery_verifier.record import CRC_WIDTH, FIELDS, HEADER_BYTES, HEADER_PATTERN, MARKER_PRODUCER, MIN_PAYLOAD_BYTES
+from delivery_verifier.record import (
+    CRC_WIDTH,
+    FIELDS,
+    HEADER_BYTES,
+    HEADER_PATTERN,
+    MARKER_PRODUCER,
+    MIN_PAYLOAD_BYTES,
+)
 from delivery_verifier.scenario import Scenario
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -24,10 +31,16 @@ def parse(raw: DataFrame, scenario: Scenario, view: str = "raw") -> DataFrame:
     )
     names = {name: "header_arm" if name == "arm" else name for name in NUMBERS}
     named = sliced.withColumns(
-        {"view": F.lit(view), "header_run": _field("run"), "crc_ok": F.col("parsed") & _crc_agrees(F.col("value"))}
+        {
+            "view": F.lit(view),
+            "header_run": _field("run"),
+            "crc_ok": F.col("parsed") & _crc_agrees(F.col("value")),
+        }
         | {names[name]: _field(name).try_cast(kind) for name, kind in NUMBERS.items()}
     )
-    other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
+    other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(
+        ordinal[F.col("arm")]
+    )
     return promise(named.withColumn("foreign", F.col("parsed") & F.coalesce(other, F.lit(False))), LOG)
 
 

@@ -39,7 +39,9 @@ def count_tail(spark: SparkSession, offsets: Offsets, scenario: Scenario) -> dic
     at_end = {part: part.end for part in offsets.partitions}
     behind = parse(_read(spark, offsets, at_end, "latest"), scenario).where(~is_marker())
     counted = behind.groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("records"))
-    return {(row["arm"], row["partition"]): row["records"] for row in counted.collect()}  # one row per partition
+    return {
+        (row["arm"], row["partition"]): row["records"] for row in counted.collect()
+    }  # one row per partition
 
 
 def _read(spark: SparkSession, offsets: Offsets, start: dict[PartitionSnapshot, int], end: str) -> DataFrame:

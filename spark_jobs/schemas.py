@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from delivery_verifier.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.books import COUNTS
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -83,7 +83,7 @@ ATTEMPTS = StructType(
         StructField("sent_at", _T),
         StructField("settled_at", _T),
         StructField("error", _S),
-        StructField("copies", ArrayType(_L, False), False),
+        StructField("copies", ArrayType(_L), False),
         StructField("corrupted", _B, False),
         StructField("resent", _B, False),
         StructField("reordered", _B, False),
@@ -99,45 +99,47 @@ SUBJECTS = StructType(
         StructField("line", _B, False),
         StructField("origin", _S),
         StructField("kind", _S),
-        StructField("also", ArrayType(_S, False), False),
+        StructField("also", ArrayType(_S), False),
     ]
 )
 """Whatever can be a case: each attempt of the ledger, and each `line` of the log that nobody made (one copy; `origin`
 says what it claims to be). `kind` is null where nothing is wrong."""
 
 SIGNATURES = _table(
-    {"arm": _S, "role": _S, "producer": _I, "session": _I, "partition": _I, "once": _B, "late": _B, "records": _L},
-    {"first_partition": _I, "outcome": _S, "kind": _S, "also": ArrayType(_S, False)},
+    {
+        "arm": _S,
+        "role": _S,
+        "producer": _I,
+        "session": _I,
+        "partition": _I,
+        "once": _B,
+        "late": _B,
+        "records": _L,
+    },
+    {"first_partition": _I, "outcome": _S, "kind": _S, "also": ArrayType(_S)},
 )
 """Subjects counted by all that the books tell apart. role: attempt, line, or extra (a copy beyond the first)."""
 
-COUNTS = (
-    "attempted", "acked", "sent", "failed", "indeterminate", "reported", "found", "lost", "resolved_present",
-    "resolved_absent", "resolved_late", "log_records", "first_copies", "extra_copies", "phantoms", "unattributed",
-)  # fmt: skip
-BOOK_COLUMNS: tuple[str, ...] = tuple(
-    dict.fromkeys((*COUNTS, *(column(kind) for kind in Anomaly), *(also_column(kind) for kind in SECONDARY)))
-)
-"""Every count of the books. `lost` is a count of the laws and the column of the anomaly LOST at once."""
-
-PRODUCERS = _table({"arm": _S, "producer": _I, "session": _I, "partition": _I} | dict.fromkeys(BOOK_COLUMNS, _L))
+PRODUCERS = _table({"arm": _S, "producer": _I, "session": _I, "partition": _I} | dict.fromkeys(COUNTS, _L))
 PARTITIONS = _table(
     {"arm": _S, "topic": _S, "partition": _I}
     | dict.fromkeys(("start", "end", "data_records", "control_records", "tail_records"), _L)
 )
-LAWS = _table({"law": _S, "arm": _S, "partition": _I, "left_name": _S, "left": _L, "right_name": _S, "right": _L})
+LAWS = _table(
+    {"law": _S, "arm": _S, "partition": _I, "left_name": _S, "left": _L, "right_name": _S, "right": _L}
+)
 CASES = _table({"arm": _S, "kind": _S, "cases": _L, "written": _L, "cut": _B})
 EXPOSURE = _table({"arm": _S, "injection": _L, "reported": _L, "outstanding": _L})
-GAPS = _table({"arm": _S, "partition": _I, "longest_gap_s": DoubleType(), "gap_start_us": _L})
+GAPS = _table({"arm": _S, "partition": _I}, {"longest_gap_s": DoubleType(), "gap_start_us": _L})
 LOAD = _table(
     {"arm": _S, "at_us": _L, "sent": _L, "reported": _L, "indeterminate": _L, "failed": _L},
     {"latency_ms_p50": DoubleType(), "latency_ms_p99": DoubleType()},
 )
 ANOMALIES = _table(
-    {"arm": _S, "kind": _S, "also": ArrayType(_S, False)},
+    {"arm": _S, "kind": _S, "also": ArrayType(_S)},
     {
         "producer": _I, "session": _I, "sequence": _L, "attempt": _I, "partition": _I, "partition_sequence": _L,
-        "outcome": _S, "acked_offset": _L, "offsets": ArrayType(_L, False), "sent_at": _T, "settled_at": _T,
+        "outcome": _S, "acked_offset": _L, "offsets": ArrayType(_L), "sent_at": _T, "settled_at": _T,
         "error": _S, "detail": _S,
     },
 )  # fmt: skip

@@ -115,7 +115,7 @@ class StepOutput:
         os.replace(partial, self.run.path / f"{self.step}.json")
 
 
-REPEATABLE = {"reconcile", "validate", "conclude"}
+REPEATABLE = {"read_topic", "reconcile", "validate", "conclude"}
 """Steps that are pure functions of the run directory, and may be repeated."""
 
 

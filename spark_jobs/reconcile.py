@@ -1,0 +1,210 @@
+"""Reconciliation: what was claimed (the ledger) with what is there (the topic), record by record.
+
+First half: read the snapshot from Kafka into log/, sealed by read_topic.json. Second half: ledger/ and log/ to
+anomalies/, books/ and timeline/, sealed by reconcile.json; a pure function of the run directory, which can be
+repeated years later, when the cluster is long gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from delivery_verifier import ledger as ledger_file
+from delivery_verifier.injection import Offsets, read_injections, read_offsets
+from delivery_verifier.runs import RunDirectory, StepOutput
+from delivery_verifier.scenario import Scenario
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs import anomalies, attempts, books, census, laws, timeline
+from spark_jobs.exposure import exposure
+from spark_jobs.parse import parse
+from spark_jobs.read_topic import count_tail, read_snapshot
+from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow
+from spark_jobs.session import local_session
+
+READ, RECONCILE = "read_topic", "reconcile"
+MAX_FILES = 64
+
+
+def reconcile(run_dir: Path, from_log: bool, spark: SparkSession) -> None:
+    """Reconciles one run. Whatever it finds is in the run directory; it raises only if it could not do its work.
+
+    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another form, and
+    whatever Spark raises, among it the loss of records between the snapshot and the read.
+    """
+    run = RunDirectory(run_dir)
+    scenario = run.scenario
+    if scenario.fail_step == RECONCILE:
+        raise RuntimeError("scenario.fail_step is reconcile: failing as asked")
+    run.require("produce", "inject_fault", "settle")
+    for file in sorted((run.path / "ledger").glob("*.parquet")):
+        ledger_file.check_schema(file)
+    if not from_log:
+        write_log(run, scenario, spark)
+    run.require(READ)
+    with run.writing(RECONCILE) as output:
+        write_books(run, scenario, output, spark)
+
+
+def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
+    """First half: reads every topic in the snapshot's bounds, once, into log/."""
+    offsets = _offsets(run)
+    with run.writing(READ) as output:
+        seen = Observation("read")
+        counters = [F.count_if(F.col("arm") == arm).alias(arm) for arm in scenario.arm_names]
+        raw = read_snapshot(spark, offsets).observe(seen, *counters)
+        with _timed(output, "read"):
+            files = min(MAX_FILES, len(offsets.partitions))  # no shuffle: a task per Kafka partition else
+            parse(raw, scenario).coalesce(files).write.parquet(str(output.staging / "log"))
+        with _timed(output, "tail"):
+            tail = count_tail(spark, offsets, scenario)
+        output.counts |= {f"read/{arm}": int(count) for arm, count in seen.get.items()}
+        output.counts |= {
+            f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0)
+            for part in offsets.partitions
+        }
+
+
+def write_books(
+    run: RunDirectory,
+    scenario: Scenario,
+    output: StepOutput,
+    spark: SparkSession,
+    bound: int = anomalies.BOUND,
+) -> None:
+    """Second half: ledger/ and log/ to anomalies/, books/ and timeline/."""
+    ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
+    log = spark.read.schema(LOG).parquet(str(run.path / "log")).where(F.col("view") == "raw")
+    with _timed(output, "census"):
+        ledger_census, log_census = census.count_ledger(ledger).toArrow(), census.count_log(log).toArrow()
+    with _timed(output, "match"):
+        found, release = _match(ledger, log, ledger_census, log_census)
+        counted = books.signatures(found, scenario).toArrow()
+    producers = books.producers(counted, ledger_census, scenario)
+    with _timed(output, "anomalies"):
+        written = _write_anomalies(found, producers, output, bound)
+    release()
+    evidence = laws.Evidence(
+        scenario=scenario, offsets=_offsets(run), producers=producers, ledger_census=ledger_census,
+        log_census=log_census, announced=run.manifest("produce").counts | run.manifest("settle").counts,
+        read=run.manifest(READ).counts, written=written, bound=bound,
+    )  # fmt: skip
+    _write_table(output, "books/producers", producers)
+    _write_table(output, "books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
+    _write_table(output, "books/cases", laws.cases(producers, written, bound))
+    _write_table(output, "books/laws", laws.laws(evidence))
+    with _timed(output, "timeline"):
+        _write_load(ledger, ledger_census, run, scenario, output)
+
+
+def _match(
+    ledger: DataFrame, log: DataFrame, ledger_census: pa.Table, log_census: pa.Table
+) -> tuple[DataFrame, Callable[[], None]]:
+    """The subjects, kept for the second query on them, and how to let go of what was kept."""
+    kept: list[DataFrame] = []
+    owned = unattributed = None
+    if _any(log_census, "corrupted"):
+        kept.append(attempts.attribute(ledger, log).persist(StorageLevel.MEMORY_AND_DISK))
+        owned, unattributed = attempts.owned_copies(kept[0]), attempts.unowned(kept[0])
+    matched = attempts.attempts(ledger, log, owned, resends=_any(ledger_census, "attempt"))
+    kept.append(matched.persist(StorageLevel.MEMORY_AND_DISK))
+    return anomalies.subjects(matched, log, unattributed), lambda: [
+        frame.unpersist() for frame in kept
+    ].clear()
+
+
+def _write_anomalies(
+    found: DataFrame, producers: pa.Table, output: StepOutput, bound: int
+) -> dict[tuple[str, str], int]:
+    """Writes the cases and counts what was really written; no query where the books have none."""
+    folder = output.staging / "anomalies"
+    if any(row["cases"] for row in laws.cases(producers, {}, bound).to_pylist()):
+        anomalies.cases(found, bound).coalesce(1).write.parquet(str(folder))
+    else:
+        _write_table(output, "anomalies/none", arrow(ANOMALIES).empty_table())
+    rows = pa.concat_tables(
+        [pq.read_table(file, columns=["arm", "kind"]) for file in folder.glob("*.parquet")]
+    )
+    counts = rows.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()
+    return {(row["arm"], row["kind"]): row["count_all"] for row in counts}
+
+
+def _write_load(
+    ledger: DataFrame, ledger_census: pa.Table, run: RunDirectory, scenario: Scenario, output: StepOutput
+) -> None:
+    loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
+    injections = read_injections((run.path / "injections.json").read_bytes())
+    hurt = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
+    _write_table(output, "books/exposure", hurt)
+    _write_table(output, "books/gaps", timeline.every_partition(timeline.gaps(loaded).toArrow(), scenario))
+    width_us = timeline.interval_us(*_span(ledger_census))
+    _write_table(
+        output, "timeline/load", timeline.filled(timeline.load(loaded, width_us).toArrow(), width_us)
+    )
+
+
+def _write_table(output: StepOutput, name: str, table: pa.Table) -> None:
+    file = output.staging / f"{name}.parquet"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, file, compression="zstd")
+
+
+def _any(table: pa.Table, name: str) -> bool:
+    return any(value for value in table[name].to_pylist())
+
+
+def _span(ledger_census: pa.Table) -> tuple[int, int]:
+    """First and last moment of the load in µs; nothing if there was none."""
+    if not ledger_census.num_rows:
+        return 0, 0
+    return min(ledger_census["from_us"].to_pylist()), max(ledger_census["until_us"].to_pylist())
+
+
+def _offsets(run: RunDirectory) -> Offsets:
+    return read_offsets((run.path / "offsets.json").read_bytes())
+
+
+@contextmanager
+def _timed(output: StepOutput, phase: str) -> Iterator[None]:
+    """Notes in the manifest how long a phase took, in ms."""
+    begun = time.monotonic()
+    yield
+    output.counts[f"{phase}_ms"] = round((time.monotonic() - begun) * 1000)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry of `spark-submit`: 0 when the job finished, whatever it found; any other end is a traceback."""
+    parser = argparse.ArgumentParser(
+        prog="reconcile.py",
+        description="Reconciles the ledger of a run with what its topics hold. Needs a run directory in which produce, "
+        "inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/ and "
+        "timeline/ (with reconcile.json).",
+        epilog="The exit code says whether the job finished, not what it found: verdicts come from `conclude`. "
+        "Example: spark-submit spark_jobs/reconcile.py --run-dir runs/2026-01-31T10-00 --from-log",
+    )
+    parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
+    parser.add_argument(
+        "--from-log",
+        action="store_true",
+        help="do not read Kafka: start from log/, as an earlier read left it",
+    )
+    options = parser.parse_args(argv)
+    spark = local_session()
+    try:
+        reconcile(options.run_dir, options.from_log, spark)
+    finally:
+        spark.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The timeline: the load of each arm over time, and the longest silence of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from delivery_verifier.anomalies import Outcome
+from delivery_verifier.scenario import Scenario
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_jobs.attempts import reported
+from spark_jobs.schemas import GAPS, LEDGER, LOAD, arrow, promise
+
+FINE_US, COARSE_US = 200_000, 1_000_000
+LONG_RUN_US = 300_000_000
+"""Runs longer than this have a coarse timeline."""
+_LATENCY_ACCURACY = 200
+"""percentile_approx: the rank is off by at most 1/200 of the interval's records."""
+_COUNTED = ("sent", "reported", "indeterminate", "failed")
+
+
+def interval_us(from_us: int, until_us: int) -> int:
+    """Width of the timeline's intervals for a run between two moments in µs."""
+    return COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
+
+
+def load(ledger: DataFrame, width_us: int) -> DataFrame:
+    """LEDGER -> LOAD: sends by when they were sent, results by when they were heard (or sent, if never heard).
+
+    Only intervals in which something happened; `filled` adds the silent ones.
+    """
+    rows = promise(ledger, LEDGER)
+    heard = F.coalesce("settled_at", "sent_at")
+    sends = rows.groupBy("arm", _interval("sent_at", width_us)).agg(F.count(F.lit(1)).alias("sent"))
+    latency = F.when(reported(), F.unix_micros("settled_at") - F.unix_micros("sent_at"))
+    quantiles = F.percentile_approx(latency, [0.5, 0.99], _LATENCY_ACCURACY)
+    results = rows.groupBy("arm", _interval(heard, width_us)).agg(
+        F.count_if(reported()).alias("reported"),
+        F.count_if(F.col("outcome") == Outcome.INDETERMINATE).alias("indeterminate"),
+        F.count_if(F.col("outcome") == Outcome.FAILED).alias("failed"),
+        quantiles.alias("quantiles"),
+    )
+    both = sends.join(results, ["arm", "at_us"], "full").na.fill(0, list(_COUNTED))
+    in_ms = {
+        f"latency_ms_p{share}": F.get("quantiles", F.lit(at)) / 1000 for at, share in enumerate((50, 99))
+    }
+    return promise(both.withColumns(in_ms), LOAD)
+
+
+def filled(table: pa.Table, width_us: int) -> pa.Table:
+    """LOAD with a row of zeros for each interval of an arm's load in which nothing happened."""
+    known = {(row["arm"], row["at_us"]): row for row in table.to_pylist()}
+    rows: list[dict[str, Any]] = []
+    for arm in sorted({arm for arm, _ in known}):
+        moments = [at for name, at in known if name == arm]
+        for at_us in range(min(moments), max(moments) + 1, width_us):
+            quiet = {"arm": arm, "at_us": at_us} | dict.fromkeys(_COUNTED, 0)
+            rows.append(known.get((arm, at_us), quiet))
+    return pa.Table.from_pylist(rows, schema=arrow(LOAD))
+
+
+def gaps(ledger: DataFrame) -> DataFrame:
+    """LEDGER -> GAPS: the longest silence between consecutive reports, per arm and partition that has two or more.
+
+    Reports are first gathered by millisecond, so that only a short list per partition is put in order: silences
+    below 1 ms are not looked for.
+    """
+    heard = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
+    settled = F.unix_micros("settled_at")
+    by_ms = heard.groupBy("arm", "partition", F.floor(settled / 1000).alias("ms")).agg(
+        F.min(settled).alias("first_us"), F.max(settled).alias("last_us"), F.count(F.lit(1)).alias("reports")
+    )
+    before = F.lag("last_us").over(Window.partitionBy("arm", "partition").orderBy("ms"))
+    silences = by_ms.withColumn("start_us", before).withColumn(
+        "gap_us", F.col("first_us") - F.col("start_us")
+    )
+    longest = silences.groupBy("arm", "partition").agg(
+        F.max("gap_us").alias("gap_us"), F.max_by("start_us", "gap_us").alias("gap_start_us")
+    )
+    return promise(longest.withColumn("longest_gap_s", F.col("gap_us") / 1e6), GAPS)
+
+
+def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
+    """GAPS with a row for each partition of each loaded arm, null where it had fewer than two reports."""
+    known = {(row["arm"], row["partition"]): row for row in table.to_pylist()}
+    places: Sequence[tuple[str, int]] = [
+        (arm.name, partition) for arm in scenario.loaded for partition in range(scenario.load.partitions)
+    ]
+    rows = [known.get(place, {"arm": place[0], "partition": place[1]}) for place in places]
+    return pa.Table.from_pylist(rows, schema=arrow(GAPS))
+
+
+def _interval(moment: Any, width_us: int) -> Any:
+    micros = F.unix_micros(moment)
+    return (micros - micros % width_us).alias("at_us")

@@ -1,0 +1,94 @@
+"""The oracle: the definitions, once more, record by record in plain Python, for one arm of any small history."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+Row = dict[str, Any]
+Key = tuple[int, int, int, int]
+Case = tuple[Any, ...]
+"""(kind, also, key or Nones, (partition, offset) of each copy)."""
+
+
+def key_of(row: Row) -> Key:
+    return row["producer"], row["session"], row["sequence"], row["attempt"]
+
+
+def judge(ledger: list[Row], log: list[Row]) -> tuple[Counter[str], Counter[Case]]:
+    """The totals of the arm's books and its cases."""
+    books, cases = Counter[str](), Counter[Case]()
+    claims = {key_of(row): row for row in ledger}
+    copies: dict[Key, list[tuple[int, int]]] = defaultdict(list)  # (offset, partition), so that it sorts by offset
+    damaged: set[Key] = set()
+
+    def line_case(kind: str, key: Case, where: tuple[int, int]) -> None:
+        books["phantoms" if kind == "PHANTOM" else "unattributed"] += 1
+        books[kind.lower()] += 1
+        cases[kind, (), key, (where,)] += 1
+
+    for row in log:
+        where = row["offset"], row["partition"]
+        if not row["crc_ok"]:
+            owners = [
+                claim for claim in ledger
+                if claim["outcome"] == "ACKED" and (claim["offset"], claim["partition"]) == where
+            ]  # fmt: skip
+            if owners:
+                owner = key_of(max(owners, key=lambda claim: (claim["settled_at"], key_of(claim))))
+                copies[owner].append(where)
+                damaged.add(owner)
+            else:
+                line_case("CORRUPTED", (None,) * 4, where)
+        elif row["foreign"]:
+            line_case("PHANTOM", (row["producer"], row["session"], row["sequence"], row["attempt"]), where)
+        elif key_of(row) not in claims or claims[key_of(row)]["outcome"] == "FAILED":
+            line_case("PHANTOM", key_of(row), where)
+        else:
+            copies[key_of(row)].append(where)
+
+    first = {key: min(found) for key, found in copies.items()}
+    told = {key: claim["outcome"] in ("ACKED", "SENT") for key, claim in claims.items()}
+    for key, claim in claims.items():
+        found = sorted(copies.get(key, []))
+        kinds = []
+        if key in damaged:
+            kinds.append("CORRUPTED")
+        if told[key] and not found:
+            kinds.append("LOST")
+        if len(found) > 1:
+            kinds.append("DUPLICATED")
+        if found and any(other != key and other[:3] == key[:3] for other in copies):
+            kinds.append("RESENT")
+        if claim["outcome"] == "ACKED" and claim["offset"] is not None and found:
+            if (claim["offset"], claim["partition"]) not in found:
+                kinds.append("MISPLACED")
+        behind = bool(found) and any(
+            told[other] and other[:2] == key[:2] and first[other][1] == first[key][1]
+            and first[other] < first[key] and claims[other]["partition_sequence"] > claim["partition_sequence"]
+            for other in copies
+        )  # fmt: skip
+        if told[key] and behind:
+            kinds.append("REORDERED")
+        _count(books, claim["outcome"], told[key], len(found), behind)
+        if kinds:
+            also = tuple(kind for kind in kinds[1:] if kind in ("RESENT", "MISPLACED", "REORDERED"))
+            if kinds[0] != "LOST":  # `lost` is counted as what was reported and not found
+                books[kinds[0].lower()] += 1
+            books.update(f"also_{kind.lower()}" for kind in also)
+            cases[kinds[0], also, key, tuple(found)] += 1
+    books["log_records"] = len(log)
+    return +books, cases
+
+
+def _count(books: Counter[str], outcome: str, told: bool, copies: int, behind: bool) -> None:
+    books.update(["attempted", outcome.lower()] + ["reported"] * told)
+    if told:
+        books["found" if copies else "lost"] += 1
+    elif outcome == "INDETERMINATE":
+        books["resolved_absent"] += copies == 0
+        books["resolved_present"] += copies == 1
+        books["resolved_late"] += copies == 1 and behind
+    if copies:
+        books["first_copies"] += 1
+        books["extra_copies"] += copies - 1

@@ -1,0 +1,107 @@
+"""A thousand random histories as arms of one Spark job, compared exactly with the oracle."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from delivery_verifier.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.books import COUNTS
+from delivery_verifier.runs import RunDirectory
+from oracle import Case, judge
+from planters import BORDERLINE, EVERY, HEALTHY, PLANTERS, History, random_history
+from pyspark.sql import SparkSession
+from run_directories import scenario, table, write
+from spark_jobs.anomalies import DETECTORS
+from spark_jobs.reconcile import reconcile
+
+RANDOM, SEED = 1000, 20_260_101
+
+
+def test_every_anomaly_has_a_definition_a_detector_and_a_planter() -> None:
+    assert set(DETECTORS) == set(Anomaly) == set(PLANTERS) == set(DEFINITIONS)
+    assert list(DETECTORS) == list(Anomaly), "detectors are tried in the order of precedence"
+
+
+def _single(at: int, plant: Any) -> History:
+    history = History(f"single-{at}-{plant.__name__}", 2000 + at)
+    plant(history)
+    return history
+
+
+@pytest.fixture(scope="module")
+def histories() -> list[History]:
+    mixed = [random_history(f"h{at}", at, SEED + at, EVERY, 25) for at in range(1, RANDOM + 1)]
+    clean = [random_history(f"clean{at}", 1500 + at, SEED + at, HEALTHY, 40) for at in range(100)]
+    return mixed + clean + [_single(at, plant) for at, plant in enumerate(EVERY)]
+
+
+@pytest.fixture(scope="module")
+def run(histories: list[History], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    made = scenario([history.arm for history in histories], partitions=2, producers=2)
+    rows = [row for history in histories for row in history.attempts]
+    lines = [row for history in histories for row in history.lines]
+    path: Path = tmp_path_factory.mktemp("thousand")
+    directory = write(path, made, rows, lines)
+    reconcile(path, True, spark)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def books(run: RunDirectory) -> dict[str, Counter[str]]:
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in table(run, "books/producers.parquet"):
+        totals[row["arm"]].update({name: row[name] for name in COUNTS})
+    return {arm: +counts for arm, counts in totals.items()}
+
+
+@pytest.fixture(scope="module")
+def cases(run: RunDirectory) -> dict[str, Counter[Case]]:
+    found: dict[str, Counter[Case]] = defaultdict(Counter)
+    for row in table(run, "anomalies"):
+        key = tuple(row[name] for name in ("producer", "session", "sequence", "attempt"))
+        found[row["arm"]][row["kind"], tuple(row["also"]), key, tuple(row["offsets"])] += 1
+    return found
+
+
+
+def test_the_books_of_every_history_are_the_oracles(histories: list[History], books: dict[str, Counter[str]]) -> None:
+    for history in histories:
+        assert books[history.arm] == judge(history.attempts, history.lines)[0], history.arm
+
+
+def test_the_cases_of_every_history_are_the_oracles(
+    histories: list[History], cases: dict[str, Counter[Case]]
+) -> None:
+    for history in histories:
+        expected = Counter[Case]()
+        for case, count in judge(history.attempts, history.lines)[1].items():
+            expected[(*case[:3], tuple(offset for offset, _ in case[3]))] += count
+        assert cases.get(history.arm, Counter()) == expected, history.arm
+
+
+def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[str, Counter[str]]) -> None:
+    by_name = {history.arm.split("-", 2)[-1]: history.arm for history in histories if "-" in history.arm}
+    for kind, ways in PLANTERS.items():
+        for plant in ways:
+            assert books[by_name[plant.__name__]][kind.value.lower()] >= 1, plant.__name__
+
+
+def test_what_is_healthy_is_never_called_an_anomaly(
+    histories: list[History], cases: dict[str, Counter[Case]]
+) -> None:
+    innocent = {plant.__name__ for plant in (*HEALTHY, *BORDERLINE)}
+    arms = [h.arm for h in histories if h.arm.startswith("clean") or h.arm.split("-", 2)[-1] in innocent]
+    assert len(arms) == 100 + len(innocent)
+    assert {arm: cases[arm] for arm in arms if arm in cases} == {}
+
+
+def test_a_thousand_mixed_histories_contain_every_kind_often(cases: dict[str, Counter[Case]]) -> None:
+    kinds = Counter(case[0] for found in cases.values() for case in found.elements())
+    assert min(kinds[kind.value] for kind in Anomaly) > 50, kinds
+
+
+def test_the_laws_hold_for_every_history(run: RunDirectory) -> None:
+    assert [row for row in table(run, "books/laws.parquet") if row["left"] != row["right"]] == []

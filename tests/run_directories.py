@@ -1,0 +1,130 @@
+"""Run directories made by hand: a scenario, a ledger and a log, sealed as if every step up to the read had run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from delivery_verifier import ledger
+from delivery_verifier.catalogue import FAULTS, PROFILES
+from delivery_verifier.injection import Injection, Offsets, PartitionSnapshot
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import Arm, Load, Scenario
+from spark_jobs.schemas import LOG, arrow
+
+TOKEN = "abcdefgh"
+START_US = 1_700_000_000_000_000
+Row = dict[str, Any]
+
+
+def scenario(arms: Sequence[str], partitions: int = 2, producers: int = 1) -> Scenario:
+    """A scenario with these subject arms (ordinals from 1) and an idle canary."""
+    made = [
+        Arm(name=name, ordinal=at, role="subject", profile=PROFILES["safe"], topic_name=f"t-{name}", producers=producers)
+        for at, name in enumerate(arms, 1)
+    ]
+    canary = Arm(name="canary", ordinal=0, role="canary", profile=PROFILES["safe"], topic_name="t-canary")
+    return Scenario(
+        run_id="by-hand", run_token=TOKEN, name="by-hand", arms=(*made, canary), fault=FAULTS["none"],
+        load=Load(partitions=partitions),
+    )  # fmt: skip
+
+
+def attempt(arm: str, sequence: int, outcome: str = "ACKED", **more: Any) -> Row:
+    """A ledger row; sent 1 ms after the one before it, settled 500 µs later."""
+    sent = START_US + sequence * 1000
+    row: Row = {
+        "arm": arm, "producer": 0, "session": 0, "sequence": sequence, "attempt": 0, "partition": 0,
+        "partition_sequence": sequence, "outcome": outcome, "offset": None, "transaction": None,
+        "transaction_outcome": None, "sent_at": sent, "settled_at": sent + 500, "error": None, "made_by": "client",
+    }  # fmt: skip
+    return row | more
+
+
+def line(arm: str, ordinal: int, offset: int, sequence: int, **more: Any) -> Row:
+    """A log row of a sound record of this run."""
+    row: Row = {
+        "arm": arm, "partition": 0, "offset": offset, "view": "raw", "timestamp": START_US, "header_run": TOKEN,
+        "header_arm": ordinal, "producer": 0, "session": 0, "sequence": sequence, "attempt": 0,
+        "partition_sequence": sequence, "parsed": True, "crc_ok": True, "foreign": False,
+    }  # fmt: skip
+    return row | more
+
+
+ILLEGIBLE: Row = dict.fromkeys(
+    ("header_run", "header_arm", "producer", "session", "sequence", "attempt", "partition_sequence")
+) | {"parsed": False, "crc_ok": False}
+"""What a log row says of bytes that are no record."""
+
+
+def write(
+    path: Path,
+    made: Scenario,
+    attempts: Sequence[Row],
+    lines: Sequence[Row],
+    *,
+    injections: Sequence[Injection] = (),
+    announced: dict[str, int] | None = None,
+    counts: dict[str, int] | None = None,
+) -> RunDirectory:
+    """A whole run directory that `reconcile --from-log` accepts. `announced` and `counts` overrule what fits the rows."""
+    run = RunDirectory(path)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", made)
+    with run.writing("produce") as output:
+        _parquet(output.staging / "ledger" / "all.parquet", attempts, ledger.SCHEMA)
+        output.counts |= _announced(made, attempts) | (announced or {})
+    with run.writing("inject_fault") as output:
+        output.write_json("injections.json", list(injections))
+    with run.writing("settle") as output:
+        output.write_json("offsets.json", _offsets(made, lines))
+    with run.writing("read_topic") as output:
+        _parquet(output.staging / "log" / "all.parquet", lines, arrow(LOG))
+        output.counts |= _read(made, lines) | (counts or {})
+    return run
+
+
+def table(run: RunDirectory, name: str) -> list[Row]:
+    """Rows of one of the tables that reconcile wrote."""
+    rows: list[Row] = pq.read_table(run.path / name).to_pylist()
+    return rows
+
+
+def _parquet(file: Path, rows: Sequence[Row], schema: pa.Schema) -> None:
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), file)
+
+
+def _announced(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
+    rows = Counter((row["arm"], row["producer"]) for row in attempts)
+    return {
+        f"{what}/{arm.name}/{producer}/0": rows[arm.name, producer]
+        for what in ("announced", "attempted")
+        for arm in made.arms
+        for producer in range(arm.producers)
+    }
+
+
+def _read(made: Scenario, lines: Sequence[Row]) -> dict[str, int]:
+    rows = Counter(row["arm"] for row in lines)
+    places = [(arm.name, partition) for arm in made.arms for partition in range(made.load.partitions)]
+    return {f"read/{arm.name}": rows[arm.name] for arm in made.arms} | {
+        f"tail/{arm}/{partition}": 0 for arm, partition in places
+    }
+
+
+def _offsets(made: Scenario, lines: Sequence[Row]) -> Offsets:
+    rows = Counter((row["arm"], row["partition"]) for row in lines)
+    parts = [
+        PartitionSnapshot(
+            arm=arm.name, topic=arm.topic_name, partition=partition, start=0, end=rows[arm.name, partition],
+            live_end=rows[arm.name, partition] + 2, leader=1, leader_epoch=0,
+        )
+        for arm in made.arms
+        for partition in range(made.load.partitions)
+    ]  # fmt: skip
+    return Offsets(bootstrap_servers="nowhere:1", taken_at_us=START_US, partitions=parts)
