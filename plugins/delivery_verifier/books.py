@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -71,6 +72,12 @@ class Books:
                 return table.slice(0, 0)
             table = table.filter(pc.equal(table[key], value))
         return table
+
+    def values(self, name: str, column_name: str, **where: object) -> list[Any]:
+        """A column of those rows, without nulls; empty if there is no such column (which is a problem already)."""
+        rows = self.rows(name, **where)
+        found = rows[column_name].to_pylist() if column_name in rows.column_names else []
+        return [value for value in found if value is not None]
 
     def totals(self, arm: str) -> dict[str, int]:
         """The arm's counts, each summed over its rows; a column that is missing counts as absent, not as zero."""

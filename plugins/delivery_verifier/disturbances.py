@@ -24,7 +24,9 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     """Everything that disturbed the cluster, in order of time; `planned` iff an injection that bit explains it."""
     ordered = sorted(observations, key=lambda seen: seen.at_us)
     biting = [injection for injection in injections if injection.bit]
-    return sorted([*_of_processes(ordered, biting), *_of_partitions(ordered, biting)], key=lambda found: found.at_us)
+    return sorted(
+        [*_of_processes(ordered, biting), *_of_partitions(ordered, biting)], key=lambda found: found.at_us
+    )
 
 
 def concerning(topic: str, found: Iterable[Disturbance]) -> list[Disturbance]:
@@ -52,9 +54,15 @@ def _of_processes(ordered: list[Observation], biting: list[Injection]) -> Iterat
         if changed and seen.state in ("exited", "frozen"):
             orderly = seen.exit_code in SIGTERM_EXITS
             yield Disturbance(
-                kind="broker_freeze" if seen.state == "frozen" else "broker_stop" if orderly else "broker_crash",
+                kind="broker_freeze"
+                if seen.state == "frozen"
+                else "broker_stop"
+                if orderly
+                else "broker_crash",
                 at_us=seen.at_us,
-                planned=any(_in_window(cause, seen.at_us) and seen.broker in cause.brokers for cause in biting),
+                planned=any(
+                    _in_window(cause, seen.at_us) and seen.broker in cause.brokers for cause in biting
+                ),
                 brokers=[seen.broker],
                 detail=f"broker {seen.broker} {seen.state}"
                 + (f" with code {seen.exit_code}" if seen.state == "exited" else ""),

@@ -132,7 +132,9 @@ def producer_rows(scenario: Scenario, arm: Arm) -> int:
 def canary_pairs(evidence: Evidence) -> list[tuple[str, int, int]]:
     """(books column, planted, found) for every column the canary determines; a column that is missing found -1."""
     totals = evidence.books.totals(evidence.scenario.canary.name)
-    return [(name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())]
+    return [
+        (name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())
+    ]
 
 
 def evidence_table(evidence: Evidence) -> pa.Table:
@@ -159,4 +161,3 @@ def _pairs(evidence: Evidence, law: str) -> list[tuple[str, int | None, int | No
     if not {"left", "right"} <= set(rows.column_names):
         return []
     return [(law, row["left"], row["right"]) for row in rows.select(["left", "right"]).to_pylist()]
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -20,15 +20,16 @@ KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
 LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
     Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.MISPLACED, Anomaly.RESENT,
 )  # fmt: skip
-MIN1 = {"min_insync_replicas": 1}
-UNCLEAN = {"unclean_leader_election": True}
-ONE = {"max_in_flight": 1}
-NO_RETRY = {"retries": 0}
+Changes = dict[str, Any]
+MIN1: Changes = {"min_insync_replicas": 1}
+UNCLEAN: Changes = {"unclean_leader_election": True}
+ONE: Changes = {"max_in_flight": 1}
+NO_RETRY: Changes = {"retries": 0}
 
 
-def settings(name: str, **changes: object) -> Settings:
+def settings(name: str, **changes: Any) -> Settings:
     base = Settings.of(PROFILES[name])
-    return Settings(**({field: getattr(base, field) for field in Settings.__slots__} | changes))  # type: ignore[arg-type]
+    return Settings(**({field: getattr(base, field) for field in Settings.__slots__} | changes))
 
 
 def disturbance(kind: DisturbanceKind, planned: bool = True) -> Disturbance:
@@ -41,7 +42,7 @@ def permitted(of: Settings, *kinds: DisturbanceKind) -> set[Anomaly]:
     return {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"} - {RESENT}
 
 
-TABLE: list[tuple[str, dict[str, object], tuple[DisturbanceKind, ...], set[Anomaly]]] = [
+TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("acks_0", {}, (), {LOST, MISPLACED}),
     ("acks_0", {}, ("leader_change",), {LOST, MISPLACED}),
     ("acks_1", {}, (), set()),
@@ -64,13 +65,18 @@ TABLE: list[tuple[str, dict[str, object], tuple[DisturbanceKind, ...], set[Anoma
     ("idempotent", {}, KINDS, set()),
     ("safe", {}, KINDS, set()),
     ("idempotent", UNCLEAN, ("unclean_election",), {LOST, MISPLACED}),
-    ("idempotent", MIN1, ("leader_change", "isr_shrink", "broker_crash", "broker_stop", "broker_freeze"), set()),
+    (
+        "idempotent",
+        MIN1,
+        ("leader_change", "isr_shrink", "broker_crash", "broker_stop", "broker_freeze"),
+        set(),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("name", "changes", "kinds", "expected"), TABLE)
 def test_settings_and_disturbances_permit_exactly(
-    name: str, changes: dict[str, object], kinds: tuple[DisturbanceKind, ...], expected: set[Anomaly]
+    name: str, changes: Changes, kinds: tuple[DisturbanceKind, ...], expected: set[Anomaly]
 ) -> None:
     assert permitted(settings(name, **changes), *kinds) == expected
 
@@ -90,13 +96,17 @@ def test_every_rule_is_the_one_that_permits_in_some_line_of_the_table() -> None:
 
 def test_what_only_an_unplanned_disturbance_permits_says_so() -> None:
     unplanned = contract(settings("acks_1"), [disturbance("leader_change", planned=False)])[LOST]
-    both = contract(settings("acks_1"), [disturbance("leader_change", False), disturbance("leader_change")])[LOST]
+    both = contract(settings("acks_1"), [disturbance("leader_change", False), disturbance("leader_change")])[
+        LOST
+    ]
     assert (unplanned.only_unplanned, both.only_unplanned) == (True, False)
     assert unplanned.because == ("leader_change",)
 
 
 def test_a_quiet_day_permission_owes_nothing_to_an_unplanned_disturbance() -> None:
-    assert not contract(settings("acks_0"), [disturbance("leader_change", planned=False)])[LOST].only_unplanned
+    assert not contract(settings("acks_0"), [disturbance("leader_change", planned=False)])[
+        LOST
+    ].only_unplanned
 
 
 def test_a_planned_reason_wins_over_an_unplanned_one_of_another_rule() -> None:
@@ -115,8 +125,8 @@ def random_settings(dice: random.Random) -> Settings:
     )
 
 
-def variant(of: Settings, **changes: object) -> Settings:
-    return Settings(**({field: getattr(of, field) for field in Settings.__slots__} | changes))  # type: ignore[arg-type]
+def variant(of: Settings, **changes: Any) -> Settings:
+    return Settings(**({field: getattr(of, field) for field in Settings.__slots__} | changes))
 
 
 def random_kinds(dice: random.Random) -> tuple[DisturbanceKind, ...]:
@@ -124,7 +134,7 @@ def random_kinds(dice: random.Random) -> tuple[DisturbanceKind, ...]:
 
 
 LOSSES, COPIES = {LOST, MISPLACED}, {DUPLICATED, REORDERED}
-ORDER: list[tuple[str, dict[str, object], dict[str, object], set[Anomaly]]] = [
+ORDER: list[tuple[str, Changes, Changes, set[Anomaly]]] = [
     ("acks=all loses no more than acks=1", {"acks": "all"}, {"acks": "1"}, LOSSES),
     ("acks=1 loses no more than acks=0", {"acks": "1"}, {"acks": "0"}, LOSSES),
     ("min.insync.replicas=2 loses no more than 1", {"min_insync_replicas": 2}, MIN1, LOSSES),
@@ -140,14 +150,19 @@ ORDER: list[tuple[str, dict[str, object], dict[str, object], set[Anomaly]]] = [
 ]
 
 
-@pytest.mark.parametrize(("stronger", "weaker", "about"), [line[1:] for line in ORDER], ids=[line[0] for line in ORDER])
+@pytest.mark.parametrize(
+    ("stronger", "weaker", "about"), [line[1:] for line in ORDER], ids=[line[0] for line in ORDER]
+)
 def test_the_stronger_setting_permits_no_more_on_random_combinations(
-    stronger: dict[str, object], weaker: dict[str, object], about: set[Anomaly]
+    stronger: Changes, weaker: Changes, about: set[Anomaly]
 ) -> None:
     dice = random.Random(20261121)
     for _ in range(1000):
         base, kinds = random_settings(dice), random_kinds(dice)
-        assert permitted(variant(base, **stronger), *kinds) & about <= permitted(variant(base, **weaker), *kinds) & about
+        assert (
+            permitted(variant(base, **stronger), *kinds) & about
+            <= permitted(variant(base, **weaker), *kinds) & about
+        )
 
 
 def test_more_disturbances_never_permit_less() -> None:

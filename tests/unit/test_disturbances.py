@@ -63,7 +63,14 @@ def test_what_happens_at_the_edge_of_the_window_is_planned(when_s: float) -> Non
 
 def test_an_injection_that_did_not_bite_explains_nothing() -> None:
     missed = Injection(
-        id=1, cycle=1, action="kill", brokers=[1], hit={"t": [0]}, requested_at_us=BITE, bite_at_us=BITE, bit=False
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[1],
+        hit={"t": [0]},
+        requested_at_us=BITE,
+        bite_at_us=BITE,
+        bit=False,
     )
     assert kinds(START, at(103, 2, 1, [2, 3]), injections=(missed,)) == [
         ("isr_shrink", False), ("leader_change", False),
@@ -72,7 +79,14 @@ def test_an_injection_that_did_not_bite_explains_nothing() -> None:
 
 def test_an_injection_that_never_recovered_explains_until_the_end() -> None:
     open_ended = Injection(
-        id=1, cycle=1, action="kill", brokers=[1], hit={"t": [0]}, requested_at_us=BITE, bite_at_us=BITE, bit=True
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[1],
+        hit={"t": [0]},
+        requested_at_us=BITE,
+        bite_at_us=BITE,
+        bit=True,
     )
     assert kinds(START, at(900, 2, 1, [1, 2, 3]), injections=(open_ended,)) == [("leader_change", True)]
 
@@ -95,7 +109,12 @@ def test_the_exit_code_tells_a_stop_from_a_crash(code: int, kind: str) -> None:
 
 
 def test_a_freeze_is_counted_once_however_often_it_is_seen() -> None:
-    seen = (process(1, 1, "running"), process(101, 1, "frozen"), process(102, 1, "frozen"), process(103, 1, "running"))
+    seen = (
+        process(1, 1, "running"),
+        process(101, 1, "frozen"),
+        process(102, 1, "frozen"),
+        process(103, 1, "running"),
+    )
     assert kinds(*seen) == [("broker_freeze", True)]
 
 

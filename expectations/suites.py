@@ -1,0 +1,92 @@
+"""The suites as reviewable JSON: `python -m expectations.suites` writes them, a run loads them and never writes.
+
+guarantee.json: one expectation per anomaly on an arm's rows of the books; the tolerance is a parameter that the
+contract or the claim sets (null: any number). evidence.json: one expectation per law of the books.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from great_expectations import ExpectationSuite
+from great_expectations.expectations.row_conditions import Column
+
+from delivery_verifier.anomalies import DEFINITIONS
+from delivery_verifier.books import total_column
+from delivery_verifier.evaluation import CANARY, LAWS, Suite
+from expectations.vocabulary import (
+    GUARANTEES,
+    ExpectCanariesToBeFound,
+    ExpectLawToBalance,
+    ExpectLogNotToMove,
+)
+
+HERE = Path(__file__).parent
+SPECIAL: dict[str, type[ExpectLawToBalance]] = {
+    "log_moved": ExpectLogNotToMove,
+    CANARY: ExpectCanariesToBeFound,
+}
+
+
+def tolerance_parameter(anomaly: str) -> str:
+    """Name of the suite parameter that holds the tolerance of an anomaly, e.g. `lost_tolerance`."""
+    return f"{anomaly.lower()}_tolerance"
+
+
+def guarantee() -> ExpectationSuite:
+    """One expectation per anomaly: on no row may its total exceed the tolerance."""
+    return ExpectationSuite(
+        name="guarantee",
+        expectations=[
+            expectation(
+                column=total_column(anomaly),
+                min_value=0,
+                max_value={"$PARAMETER": tolerance_parameter(anomaly)},
+                description=f"{anomaly}: {DEFINITIONS[anomaly]}",
+                meta={"about": anomaly.value},
+            )
+            for anomaly, expectation in GUARANTEES.items()
+        ],
+    )
+
+
+def evidence() -> ExpectationSuite:
+    """One expectation per law: `left` equals `right` on each of its rows."""
+    return ExpectationSuite(
+        name="evidence",
+        expectations=[
+            SPECIAL.get(law, ExpectLawToBalance)(
+                column_A="left",
+                column_B="right",
+                ignore_row_if="neither",
+                row_condition=Column("law") == law,
+                description=sentence,
+                meta={"about": law},
+            )
+            for law, sentence in LAWS.items()
+        ],
+    )
+
+
+def as_json(suite: ExpectationSuite) -> dict[str, Any]:
+    """The suite as it is committed: without the installed version and other marks of the moment."""
+    found: dict[str, Any] = suite.to_json_dict()
+    return {"name": found["name"], "expectations": found["expectations"]}
+
+
+def load(name: Suite) -> ExpectationSuite:
+    """The committed suite. Raises FileNotFoundError, or Great Expectations' error for an unknown expectation."""
+    found = json.loads((HERE / f"{name}.json").read_text())
+    return ExpectationSuite(name=found["name"], expectations=found["expectations"])
+
+
+def regenerate() -> None:
+    """Writes both suites next to this module."""
+    for suite in (guarantee(), evidence()):
+        (HERE / f"{suite.name}.json").write_text(json.dumps(as_json(suite), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    regenerate()

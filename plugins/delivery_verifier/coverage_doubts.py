@@ -1,0 +1,92 @@
+"""Coverage doubts: reasons not to say HELD, because the run did not put the arm to the test that was planned.
+
+Pure. They do not stand in the way of VIOLATED: what was found is found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from delivery_verifier.evidence import Evidence
+from delivery_verifier.injection import Injection
+from delivery_verifier.scenario import Arm
+from delivery_verifier.verdict import Doubt
+
+HEALING = frozenset({"start", "resume", "heal", "release"})
+"""Actions of a fault plan that end a fault: they are no injections of their own."""
+
+
+def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
+    """Why the arm cannot be HELD. The canary carries no load and is not put to the test: it has none."""
+    if arm.role == "canary":
+        return []
+    found = [*_faults(evidence), *_load(evidence, arm), *_exposed(evidence, arm), *_unplanned(evidence, arm)]
+    return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in found]
+
+
+def _faults(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    fault = evidence.scenario.fault
+    wanted = Counter(step.action for step in fault.steps if step.action not in HEALING)
+    made = Counter(injection.action for injection in evidence.injections)
+    for action, count in wanted.items():
+        if made[action] < count * fault.cycles:
+            told = f"the plan asks for {count * fault.cycles} x {action}, {made[action]} were recorded"
+            yield "fault_did_not_bite", told
+    for injection in evidence.injections:
+        if not injection.bit:
+            yield (
+                "fault_did_not_bite",
+                f"injection {injection.id} ({injection.action}) has no proof that it bit",
+            )
+        if injection.healed_at_us is None or injection.recovered_at_us is None:
+            yield (
+                "fault_not_healed",
+                f"injection {injection.id} ({injection.action}) was never healed and recovered",
+            )
+
+
+def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
+    totals = evidence.books.totals(arm.name)
+    if not totals.get("reported"):
+        yield "nothing_reported", f"{arm.name}: not one record was reported, there is nothing to hold"
+    if totals.get("attempted", 0) < arm.records:
+        told = f"{arm.name}: {totals.get('attempted', 0)} records were attempted, {arm.records} were planned"
+        yield "load_incomplete", told
+    last_us = _last_reported_us(evidence, arm)
+    for injection in evidence.injections:
+        end_us = _end_us(injection)
+        if last_us is None or last_us <= end_us:
+            told = f"{arm.name}: no record was reported after injection {injection.id} was over"
+            yield "load_over_too_early", told
+
+
+def _end_us(injection: Injection) -> int:
+    """When the injection was over as far as is known: recovery, else heal, else the bite."""
+    return injection.recovered_at_us or injection.healed_at_us or injection.bite_at_us
+
+
+def _last_reported_us(evidence: Evidence, arm: Arm) -> int | None:
+    """Start of the last interval of the timeline in which the arm both sent and had records reported."""
+    rows = evidence.books.rows("load", arm=arm.name)
+    if not {"at_us", "sent", "reported"} <= set(rows.column_names):
+        return None
+    busy = [row["at_us"] for row in rows.to_pylist() if row["sent"] and row["reported"]]
+    return max(busy, default=None)
+
+
+def _exposed(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
+    for row in evidence.books.rows("exposure", arm=arm.name).to_pylist():
+        if (row.get("reported") or 0) < evidence.scenario.min_exposed:
+            told = (
+                f"{arm.name}: {row.get('reported')} reported records were exposed to injection "
+                f"{row.get('injection')}, at least {evidence.scenario.min_exposed} are needed"
+            )
+            yield "too_little_exposed", told
+
+
+def _unplanned(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
+    found = [item for item in evidence.concerning(arm) if not item.planned]
+    if found:
+        kinds = ", ".join(f"{count} x {kind}" for kind, count in Counter(item.kind for item in found).items())
+        yield "unplanned_disturbance", f"{arm.name}: {kinds}, first: {found[0].detail}"

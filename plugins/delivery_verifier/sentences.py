@@ -1,0 +1,162 @@
+"""Sentences: what a verdict says to someone who runs Kafka, and what it says it cannot say.
+
+Pure text. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from delivery_verifier.evidence import Evidence
+from delivery_verifier.scenario import Arm, Expectation
+from delivery_verifier.verdict import ArmVerdict, Doubt, Finding
+
+ACTIONS = {
+    "kill": "killed",
+    "stop": "stopped",
+    "pause": "frozen",
+    "isolate": "cut off",
+    "restart": "restarted",
+}
+DONE = {
+    "CORRUPTED": "corrupted",
+    "PHANTOM": "never sent",
+    "LOST": "lost",
+    "DUPLICATED": "duplicated",
+    "RESENT": "resent",
+    "MISPLACED": "misplaced",
+    "REORDERED": "out of order",
+}
+
+
+def arm_sentence(
+    evidence: Evidence, arm: Arm, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]
+) -> str:
+    """One sentence per arm: the verdict, the figures it rests on, and what was done to the cluster meanwhile."""
+    if arm.role == "canary":
+        return _canary(verdict, doubts, findings)
+    if verdict == "INCONCLUSIVE":
+        return f"INCONCLUSIVE: {_because(doubts)}."
+    told = _violated(evidence, arm, findings) if verdict == "VIOLATED" else _held(evidence, arm, findings)
+    return f"{verdict}: {told}; {_circumstances(evidence, arm)}."
+
+
+def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
+    """The subjects' sentences, and beside them what became of the weak controls' records."""
+    named = len(subjects) > 1
+    told = [f"{arm.arm}: {arm.sentence}" if named else arm.sentence for arm in subjects]
+    cause = (
+        "The fault took" if any(injection.bit for injection in evidence.injections) else "Without a fault,"
+    )
+    for control in controls:
+        if not any(doubt.kind == "checker" for doubt in control.doubts):
+            lost, reported = control.books.get("lost", 0), control.books.get("reported", 0)
+            verb = cause if cause.startswith("The") else f"{cause} the run took"
+            told.append(f"{verb} {_count(lost)} of {reported:,} records from the control {control.profile}.")
+    return " ".join(told)
+
+
+def expected_text(expectation: Expectation) -> str:
+    """An expectation in words, e.g. `VIOLATED; LOST >= 1`."""
+    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
+    return "; ".join([" or ".join(expectation.verdicts), *bounds])
+
+
+def limits(evidence: Evidence) -> list[str]:
+    """What this run did not show: how often it was tried, on how much, and what that bounds."""
+    bit = sum(injection.bit for injection in evidence.injections)
+    found = [_tried(evidence, bit)]
+    if bit:
+        bound = 1 - 0.05 ** (1 / bit)
+        found.append(
+            f"An anomaly that was not seen in {bit} of {bit} injections may still occur in up to {bound:.0%} of them "
+            "(95 % confidence). The bound counts injections, not records: records of one injection are not independent."
+        )
+    found.append(
+        "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
+        "network partitions that were not injected may give another result."
+    )
+    return found
+
+
+def _tried(evidence: Evidence, bit: int) -> str:
+    if not bit:
+        return "No fault was injected: this run says nothing of what a fault would do."
+    exposed = [
+        f"{arm.name} {sum(evidence.books.values('exposure', 'reported', arm=arm.name)):,}"
+        for arm in evidence.scenario.loaded
+    ]
+    return (
+        f"{bit} injection{'s' * (bit != 1)} that bit; reported records exposed to them: {', '.join(exposed)}."
+    )
+
+
+def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
+    planted = sum(finding.count + finding.also for finding in findings)
+    if verdict == "HELD":
+        return f"HELD: all {planted:,} planted anomalies were found, and no others: the check can see."
+    return f"INCONCLUSIVE: {_because(doubts)}."
+
+
+def _because(doubts: Sequence[Doubt]) -> str:
+    more = f" (and {len(doubts) - 1} more doubts)" if len(doubts) > 1 else ""
+    return f"no verdict, because {doubts[0].detail}{more}" if doubts else "no verdict"
+
+
+def _held(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
+    seen = [finding for finding in findings if finding.count + finding.also]
+    if seen:
+        return (
+            f"of {_reported(evidence, arm)}, {_listed(seen)}, as the settings permit, and nothing they forbid"
+        )
+    order = " and in order" if _forbidden(findings, "REORDERED") else ""
+    return f"all {_reported(evidence, arm)} are in the log exactly once{order}"
+
+
+def _violated(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
+    broken = [
+        finding for finding in findings
+        if finding.tolerance is not None and finding.count + finding.also > finding.tolerance
+    ]  # fmt: skip
+    by = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
+    return f"of {_reported(evidence, arm)}, {_listed(broken)}, which {by} forbids"
+
+
+def _forbidden(findings: Sequence[Finding], anomaly: str) -> bool:
+    return any(finding.anomaly == anomaly and finding.ruling == "FORBIDDEN" for finding in findings)
+
+
+def _listed(findings: Sequence[Finding]) -> str:
+    return ", ".join(f"{finding.count + finding.also:,} {DONE[finding.anomaly]}" for finding in findings)
+
+
+def _reported(evidence: Evidence, arm: Arm) -> str:
+    totals = evidence.books.totals(arm.name)
+    unasked = totals.get("sent", 0) and not totals.get("acked", 0)
+    return f"{totals.get('reported', 0):,} {'sent' if unasked else 'acknowledged'} records"
+
+
+def _circumstances(evidence: Evidence, arm: Arm) -> str:
+    bit = Counter(injection.action for injection in evidence.injections if injection.bit)
+    if not bit:
+        return "no fault was injected"
+    done = " and ".join(
+        f"{_target(evidence, action)} was {ACTIONS.get(action, f'hit by {action}')} {_times(count)}"
+        for action, count in bit.items()
+    )
+    exposed = sum(evidence.books.values("exposure", "reported", arm=arm.name))
+    return f"{done} while {exposed:,} records were exposed"
+
+
+def _target(evidence: Evidence, action: str) -> str:
+    targets = {step.target for step in evidence.scenario.fault.steps if step.action == action}
+    return "the leader" if targets == {"leader"} else "a broker"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else "none"

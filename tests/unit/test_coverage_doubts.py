@@ -1,0 +1,115 @@
+"""Coverage doubts: each produced once; none stands in the way of VIOLATED."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hand_made import (
+    BITE,
+    HEALED,
+    LAST,
+    RECOVERED,
+    RUN,
+    SECOND,
+    SUBJECT,
+    WEAK,
+    Change,
+    Rows,
+    a_scenario,
+    arm,
+    both,
+    doubts,
+    evidence_of,
+    judged,
+    lost,
+    partition,
+    setting,
+    the_injections,
+    the_observations,
+)
+
+from delivery_verifier.injection import Observation
+
+
+def injection(**changes: Any) -> dict[str, Any]:
+    return {"injections": [msgspec.structs.replace(the_injections(RUN)[0], **changes)]}
+
+
+def extra(*seen: Observation) -> dict[str, Any]:
+    return {"observations": [*the_observations(RUN), *seen]}
+
+
+def nothing(rows: Rows) -> None:
+    pass
+
+
+def idle(rows: Rows) -> None:
+    for row in rows["timeline/load.parquet"]:
+        row["reported"] = 0
+
+
+def no_exposure(rows: Rows) -> None:
+    rows["books/exposure.parquet"] = []
+
+
+def unreported(rows: Rows) -> None:
+    for row in rows["books/producers.parquet"]:
+        if row["arm"] == SUBJECT:
+            row["indeterminate"], row["acked"], row["reported"], row["found"] = row["attempted"], 0, 0, 0
+
+
+COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
+    ("fault_did_not_bite", nothing, injection(bit=False)),
+    ("fault_did_not_bite", no_exposure, {"injections": []}),
+    ("fault_not_healed", nothing, injection(healed_at_us=None)),
+    ("fault_not_healed", nothing, injection(recovered_at_us=None)),
+    ("too_little_exposed", setting("books/exposure.parquet", "reported", 99, arm=SUBJECT), {}),
+    ("load_over_too_early", setting("timeline/load.parquet", "at_us", RECOVERED, arm=SUBJECT, at_us=LAST), {}),
+    ("load_over_too_early", nothing, injection(bite_at_us=BITE, healed_at_us=HEALED, recovered_at_us=LAST + 1)),
+    ("load_over_too_early", idle, {}),
+    ("load_incomplete", setting("books/producers.parquet", "attempted", 399, arm=SUBJECT, producer=0), {}),
+    ("nothing_reported", unreported, {}),
+    ("unplanned_disturbance", nothing, extra(partition(RUN, BITE - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),
+    ("unplanned_disturbance", nothing, extra(partition(RUN, BITE + SECOND, SUBJECT, 1, 2, 0, [1, 2]))),
+    ("unplanned_disturbance", nothing, extra(Observation(at_us=1, kind="process", broker=3, state="frozen"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "more"), COVERAGE, ids=[f"{line[0]}-{at}" for at, line in enumerate(COVERAGE)]
+)
+def test_a_coverage_doubt_forbids_held(name: str, change: Change, more: dict[str, Any]) -> None:
+    verdict = judged(evidence_of(RUN, change, **more))
+    assert ("coverage", name) in doubts(verdict)
+    assert not any(kind == "checker" for kind, _ in doubts(verdict))
+    assert (arm(verdict).verdict, verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", "INCONCLUSIVE", 2)
+    assert verdict.sentence.startswith("INCONCLUSIVE: no verdict, because ")
+
+
+def test_a_coverage_doubt_does_not_stand_in_the_way_of_violated() -> None:
+    few = setting("books/exposure.parquet", "reported", 5, arm=SUBJECT)
+    verdict = judged(evidence_of(RUN, both(lost(1), few)))
+    assert (arm(verdict).verdict, doubts(verdict)) == ("VIOLATED", {("coverage", "too_little_exposed")})
+
+
+def test_a_plan_of_two_cycles_of_which_one_was_made_did_not_bite() -> None:
+    twice = msgspec.structs.replace(RUN, fault=msgspec.structs.replace(RUN.fault, cycles=2))
+    assert ("coverage", "fault_did_not_bite") in doubts(judged(evidence_of(twice)))
+
+
+def test_what_only_an_unplanned_disturbance_permits_is_a_doubt_and_not_a_pass() -> None:
+    quiet = a_scenario("acks_1", fault="none")
+    moved = partition(quiet, BITE, "acks_1", 0, 2, 1, [1, 2, 3])
+    seen = {"observations": [*the_observations(quiet), moved]}
+    verdict = judged(evidence_of(quiet, lost(4, "acks_1"), **seen))
+    assert doubts(verdict, "acks_1") == {("coverage", "unplanned_disturbance")}
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert judged(evidence_of(quiet, lost(4, "acks_1"))).verdict == "VIOLATED"
+
+
+def test_a_disturbance_of_another_arms_topic_is_no_doubt_of_this_one() -> None:
+    verdict = judged(evidence_of(RUN, **extra(partition(RUN, BITE - 50 * SECOND, WEAK, 1, 3, 1, [1, 2, 3]))))
+    assert (arm(verdict).verdict, arm(verdict, WEAK).verdict) == ("HELD", "INCONCLUSIVE")
+    assert not verdict.green
