@@ -90,7 +90,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "times_from_load": zero.of_load,
         "cases_known": "anomalies" in material.tables,
         "injections_known": all(one.name != "injections.json" for one in material.missing),
-        "steps": _steps(material.path),
+        "steps": _steps(material),
         "files": _files(material.path),
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
         "cases_shown": CASES_SHOWN,
@@ -135,14 +135,17 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _steps(path: Path) -> list[tuple[str, str, float | None]]:
+def _steps(material: Material) -> list[tuple[str, str, float | None]]:
     """Every step: whether it finished, and how long it took in s."""
     found: list[tuple[str, str, float | None]] = []
     for step in STEPS:
+        later = material.verdict is not None and step in ("conclude", "stop_cluster")
         try:
-            manifest = RunDirectory(path).manifest(step)
+            manifest = RunDirectory(material.path).manifest(step)
         except IncompleteRun:
-            found.append((step, "no record that it finished", None))
+            found.append(
+                (step, "ends after this page was written" if later else "no record that it finished", None)
+            )
         else:
             found.append((step, "finished", (manifest.finished_at_us - manifest.started_at_us) / 1e6))
     return found

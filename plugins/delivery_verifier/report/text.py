@@ -55,7 +55,9 @@ def _table(arms: list[ArmVerdict], console: Console) -> Table:
         for arm in arms:
             table.add_row(*_cells(arm))
         return table
-    table = Table(_HEADINGS[0], *(_text(arm.arm) for arm in arms), box=box)
+    table = Table(_HEADINGS[0], box=box)
+    for arm in arms:
+        table.add_column(_text(arm.arm), overflow="fold")
     for name, *cells in zip(_HEADINGS[1:], *(_cells(arm)[1:] for arm in arms), strict=True):
         table.add_row(name, *cells)
     return table

@@ -1,0 +1,205 @@
+"""What the report page says, and what it must never say."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import report_fixture
+from delivery_verifier.report import page
+from report_tables import CASES
+
+LIMIT_BYTES = 1_600_000
+POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}'\x1b[31m\u202e$$x$$"
+
+
+def visible(text: str) -> str:
+    """The page without scripts, style and tags: what a person reads."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
+
+
+def badge(text: str) -> str:
+    found = re.search(r'<span class="badge big tone-(\w+)">(.*?)</span>', text, re.S)
+    assert found
+    return found.group(2).strip()
+
+
+def test_a_held_run_says_so_with_its_limits_and_every_arm(tmp_path: Path) -> None:
+    text = page.render(*report_fixture.held(tmp_path))
+    assert badge(text) == "✔ HELD"
+    told = visible(text)
+    assert "All 41,210 acknowledged records are in the log exactly once" in told
+    for limit in report_fixture.LIMITS:
+        assert limit in told
+    for arm in ("safe", "control-acks_0", "canary"):
+        assert arm in told
+    assert "1,204 lost, permitted" in told
+    assert "2.92 % of 41,210 reported" in told
+    assert "Doubts" not in told
+    assert "Not everything this page should show" not in told
+
+
+def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Path) -> None:
+    told = visible(page.render(*report_fixture.violated(tmp_path)))
+    assert "Not as expected: acks_all" in told
+    assert "Lost: record 4,000 of producer 0, partition 1, arm acks_all" in told
+    assert "+2.904 s The broker acknowledges it at offset 1,333" in told
+    assert "+3.000 s Fault #1 kill broker 2 bites; it led this partition." in told
+    assert "At offset 1,333 now stands another record: number 4,077" in told
+    assert "Lost LOST in acks_all: 23 in all, the first 20 shown" in told
+    assert "DUPLICATED in acks_all: 61 in all, the first 20 shown" in told
+    assert "planted on purpose" in told
+    assert "broker 2 1, 2, 3 #1 kill broker 2" in told
+
+
+def test_the_story_says_that_the_log_ends_before_the_acknowledged_offset(tmp_path: Path) -> None:
+    path, verdict = report_fixture.violated(tmp_path)
+    offsets = json.loads((path / "offsets.json").read_bytes())
+    for one in offsets["partitions"]:
+        one["end"] = 1000
+    (path / "offsets.json").write_text(json.dumps(offsets))
+    assert "At offset 1,333 there is nothing: the log ends before it." in visible(page.render(path, verdict))
+
+
+def test_doubts_stand_on_top_each_with_what_to_do(tmp_path: Path) -> None:
+    text = page.render(*report_fixture.inconclusive(tmp_path))
+    told = visible(text)
+    assert "books unbalanced:reported sum (checker doubt, arms safe, control-acks_0)" in told
+    assert text.index('id="verdict"') < text.index('id="doubts"') < text.index('id="why"')
+    assert told.count("What to do:") == 2
+    assert "1 of 4 laws do not balance" in told
+    assert "no proof that it bit" in told
+
+
+def test_a_run_that_failed_early_gets_a_page_without_a_result(tmp_path: Path) -> None:
+    path, _ = report_fixture.failed_early(tmp_path)
+    text = page.render(path, None)
+    told = visible(text)
+    assert badge(text) == "– NO VERDICT"
+    assert "Finished: plan." in told
+    assert "What was injected is not known" in told
+    assert "Nothing was injected" not in told
+    assert "There is no case of any anomaly" not in told
+    assert "No law was evaluated" in told
+    assert "HELD" not in told
+    assert "tone-HELD" not in re.sub(r"<style>.*?</style>", "", text, flags=re.S)
+
+
+def test_an_empty_folder_and_no_folder_get_a_page_too(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nothing"):
+        assert badge(page.render(path, None)) == "– NO VERDICT"
+
+
+@pytest.mark.parametrize(
+    "name", ["anomalies", "books", "timeline", "log", "scenario.json", "observations.json"]
+)
+def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
+    path, verdict = report_fixture.violated(tmp_path)
+    part = path / name
+    shutil.rmtree(part) if part.is_dir() else part.unlink()
+    told = visible(page.render(path, verdict))
+    assert "Not everything this page should show is there" in told
+    assert name in told
+    assert "There is no case of any anomaly" not in told
+
+
+@pytest.mark.parametrize("name", ["anomalies/part-0.parquet", "books/laws.parquet", "injections.json"])
+def test_a_part_that_is_damaged_is_named(tmp_path: Path, name: str) -> None:
+    path, verdict = report_fixture.held(tmp_path)
+    (path / name).write_bytes(b"{")
+    told = visible(page.render(path, verdict))
+    assert "cannot be read" in told
+    assert "All 4 laws balance" not in told or name != "books/laws.parquet"
+
+
+def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
+    path, verdict = report_fixture.held(tmp_path)
+    pq.write_table(pa.table({"arm": ["safe"]}), path / "books" / "laws.parquet")
+    told = visible(page.render(path, verdict))
+    assert "columns are missing: law" in told
+    assert "No law was evaluated" in told
+
+
+def test_no_case_is_said_only_when_the_books_counted_none(tmp_path: Path) -> None:
+    path, verdict = report_fixture.quiet(tmp_path)
+    assert "There is no case of any anomaly" in visible(page.render(path, verdict))
+    shutil.rmtree(path / "anomalies")
+    assert "There is no case of any anomaly" in visible(page.render(path, verdict))
+    counted = [{"arm": "safe", "kind": "LOST", "cases": 3, "written": 0, "cut": False}]
+    pq.write_table(pa.Table.from_pylist(counted, CASES), path / "books" / "cases.parquet")
+    assert "There is no case of any anomaly" not in visible(page.render(path, verdict))
+
+
+def test_ten_thousand_cases_are_bounded_and_the_cut_is_said(tmp_path: Path) -> None:
+    text = page.render(*report_fixture.large(tmp_path))
+    told = visible(text)
+    assert "31,337 in all, the first 20 shown" in told
+    assert "cut at its bound" in told
+    assert "record 0 of producer 0" in told  # the lowest sequence, though it was written last
+    assert len(text.encode()) < LIMIT_BYTES
+
+
+def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:
+    text = page.render(*report_fixture.hostile(tmp_path, POISON))
+    assert "<img" not in text
+    assert text.count("alert(2)</script>") == 0
+    assert "{{7*7}}" in text and "49" not in re.findall(r">(\d+)<", text)
+    assert "\x1b" not in text and "\u202e" not in text
+    assert "$$" not in re.search(r'id="timeline-data">(.*?)</script>', text, re.S).group(1)  # type: ignore[union-attr]
+    assert visible(text).count("<img src=x onerror=alert(1)>") > 30
+    assert "the verdict is of" in visible(text)  # not this directory's run
+
+
+def test_nothing_is_loaded_from_anywhere_and_nothing_else_may_run(tmp_path: Path) -> None:
+    text = page.render(*report_fixture.violated(tmp_path))
+    shell = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
+    assert not re.search(r"https?://|//[a-z]+\.", shell)
+    assert not re.search(r"\b(src|srcset|action|formaction)=|@import|url\(", shell)
+    assert re.findall(r'href="([^"#][^"]*)"', shell) == ["data:,"]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', shell)
+    assert policy
+    assert policy.group(1).startswith("default-src 'none'")
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.S)
+    assert [page._hash(script) in policy.group(1) for script in scripts] == [True, True]
+    assert "unsafe-eval" not in policy.group(1)
+
+
+@pytest.mark.parametrize("make", [report_fixture.held, report_fixture.violated, report_fixture.inconclusive])
+def test_the_page_is_one_file_of_bounded_size(tmp_path: Path, make: object) -> None:
+    path, verdict = make(tmp_path)  # type: ignore[operator]
+    page.write(path, verdict, tmp_path)
+    page.write(path, verdict, tmp_path / "other.html")
+    size = (tmp_path / "report.html").stat().st_size
+    assert 1_000_000 < size < LIMIT_BYTES
+    assert visible((tmp_path / "other.html").read_text()) == visible((tmp_path / "report.html").read_text())
+
+
+def test_settings_that_differ_are_marked_and_the_run_can_be_repeated(tmp_path: Path) -> None:
+    path, verdict = report_fixture.held(tmp_path)
+    text = page.render(path, verdict)
+    assert re.search(r'<tr class="differs"><td><code>acks</code>.*?<td>all</td><td>0</td>', text)
+    assert "<tr><td><code>retries</code></td>" in text
+    assert "kdv run --profile safe --fault kill_leader --records 40000 --seed 7" in text
+    assert f"kdv reconcile runs/{verdict.run_id}" in text
+
+
+def test_a_law_whose_sides_are_both_unknown_does_not_balance(tmp_path: Path) -> None:
+    path, verdict = report_fixture.held(tmp_path)
+    laws = pq.read_table(path / "books" / "laws.parquet").to_pylist()
+    laws[0] |= {"left": None, "right": None}
+    pq.write_table(pa.Table.from_pylist(laws), path / "books" / "laws.parquet")
+    assert "1 of 4 laws do not balance" in visible(page.render(path, verdict))
+
+
+def test_the_page_repeats_the_verdict_and_decides_nothing(tmp_path: Path) -> None:
+    path, verdict = report_fixture.violated(tmp_path)
+    other = msgspec.structs.replace(verdict, verdict="INCONCLUSIVE", green=False)
+    assert badge(page.render(path, other)) == "? INCONCLUSIVE"
