@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from airflow_fixture import local_airflow  # noqa: F401  (a fixture: one for all folders)
 from pyspark.sql import SparkSession
 
 

@@ -1,0 +1,107 @@
+"""The DAG: it loads, it is wired as the timeline says, and no failure can end in a green run."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+
+from delivery_verifier.orchestration.tasks import TIMEOUTS
+from delivery_verifier.scenario import STEPS, Load
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+WORK = ["plan", "start_cluster", "create_topics", "produce", "settle", "reconcile", "validate", "conclude"]
+
+
+@pytest.fixture(scope="module")
+def bag() -> DagBag:
+    return DagBag(dag_folder=str(DAGS))
+
+
+@pytest.fixture(scope="module")
+def dag(bag: DagBag) -> DAG:
+    return bag.dags["verify_delivery"]
+
+
+def test_every_dag_file_loads(bag: DagBag) -> None:
+    assert bag.import_errors == {}
+    assert "verify_delivery" in bag.dags
+
+
+def test_parsing_is_quick_because_heavy_imports_wait_for_the_tasks() -> None:
+    begun = time.monotonic()
+    DagBag(dag_folder=str(DAGS))
+    assert time.monotonic() - begun < 5
+
+
+def test_the_tasks_are_the_steps(dag: DAG) -> None:
+    assert set(dag.task_ids) == set(STEPS) == set(TIMEOUTS)
+
+
+def test_the_work_is_one_chain_of_direct_edges(dag: DAG) -> None:
+    for step, following in pairwise(WORK):
+        assert following in dag.task_dict[step].downstream_task_ids, f"{step} >> {following}"
+
+
+def test_load_and_fault_run_side_by_side(dag: DAG) -> None:
+    for branch in ("produce", "inject_fault"):
+        task = dag.task_dict[branch]
+        assert task.upstream_task_ids == {"create_topics"}
+        assert task.downstream_task_ids == {"settle", "stop_cluster"}
+
+
+def test_the_cluster_is_stopped_after_the_reading_whatever_happened(dag: DAG) -> None:
+    stop = dag.task_dict["stop_cluster"]
+    assert dag.task_dict["start_cluster"].is_setup
+    assert stop.is_teardown
+    assert stop.on_failure_fail_dagrun
+    assert stop.upstream_task_ids == {"start_cluster", "produce", "inject_fault", "reconcile"}
+
+
+def test_no_work_stands_behind_the_teardown(dag: DAG) -> None:
+    assert dag.task_dict["stop_cluster"].downstream_task_ids == set()
+
+
+def test_the_gate_is_a_plain_leaf_that_needs_everything_before_it(dag: DAG) -> None:
+    work_leaves = [task for task in dag.tasks if not task.downstream_task_ids and not task.is_teardown]
+    assert [task.task_id for task in work_leaves] == ["conclude"]
+    assert work_leaves[0].trigger_rule == "all_success"
+    everything_else = set(STEPS) - {"conclude", "stop_cluster"}
+    assert work_leaves[0].get_flat_relative_ids(upstream=True) == everything_else
+
+
+def test_only_the_teardown_has_another_trigger_rule(dag: DAG) -> None:
+    assert {task.task_id for task in dag.tasks if task.trigger_rule != "all_success"} == {"stop_cluster"}
+
+
+def test_nothing_is_retried(dag: DAG) -> None:
+    assert {task.task_id: task.retries for task in dag.tasks} == dict.fromkeys(STEPS, 0)
+
+
+def test_every_task_has_a_timeout_but_the_run_has_none(dag: DAG) -> None:
+    assert all(task.execution_timeout for task in dag.tasks)
+    # A dagrun_timeout would skip the teardown.
+    assert dag.dagrun_timeout is None
+
+
+def test_the_timeout_of_the_load_is_longer_than_the_longest_deadline_a_scenario_may_have() -> None:
+    fields = msgspec.inspect.type_info(Load).fields  # type: ignore[attr-defined]
+    longest_s = next(field.type.le for field in fields if field.name == "deadline_s")
+    assert min(TIMEOUTS["produce"], TIMEOUTS["inject_fault"]).total_seconds() > longest_s
+
+
+def test_one_run_at_a_time_and_none_by_itself(dag: DAG) -> None:
+    assert dag.max_active_runs == 1
+    assert dag.schedule is None
+    assert dag.catchup is False
+
+
+def test_a_user_finds_out_what_it_is(dag: DAG) -> None:
+    assert dag.tags == {"kafka", "delivery"}
+    assert all(word in (dag.doc_md or "") for word in ("HELD", "VIOLATED", "INCONCLUSIVE", "Trigger"))
+    assert all(f"`{step}`" in (dag.doc_md or "") for step in STEPS)

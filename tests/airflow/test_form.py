@@ -1,0 +1,75 @@
+"""The form: everything it offers and every limit it sets is the library's."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from delivery_verifier import catalogue
+from delivery_verifier.cluster.jars import kafka_versions
+from delivery_verifier.orchestration import form
+from delivery_verifier.scenario import STEPS, Claim, Pacing
+
+PARAMS = form.params()
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return PARAMS[name].schema
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("profile", list(catalogue.PROFILES)),
+        ("fault", list(catalogue.FAULTS)),
+        ("claim", list(get_args(Claim))),
+        ("pacing", list(get_args(Pacing))),
+        ("kafka_version", kafka_versions()),
+        ("fail_step", [None, *STEPS]),
+    ],
+)
+def test_a_choice_offers_exactly_what_the_library_knows_each_with_a_label(name: str, known: list[str | None]) -> None:
+    assert _schema(name)["enum"] == known
+    assert list(_schema(name)["values_display"]) == [str(value) for value in known]
+
+
+@pytest.mark.parametrize(
+    ("name", "minimum", "maximum"),
+    [
+        ("records", 0, 10**11),
+        ("producers", 1, 64),
+        ("partitions", 1, 1000),
+        ("replication_factor", 1, 3),
+        ("min_insync_replicas", 1, 3),
+        ("payload_bytes", 70, 1_000_000),
+        ("cycles", 1, 1000),
+        ("seed", 0, 2**31 - 1),
+        ("rate", 1, None),
+    ],
+)
+def test_a_number_has_the_limits_of_the_scenario(name: str, minimum: int, maximum: int | None) -> None:
+    assert _schema(name)["minimum"] == minimum
+    assert _schema(name).get("maximum") == maximum
+
+
+def test_the_question_itself_is_never_folded_away() -> None:
+    assert [name for name in PARAMS if "section" not in _schema(name)] == ["profile", "fault", "claim", "records"]
+
+
+def test_the_self_test_has_a_section_of_its_own() -> None:
+    assert [n for n in PARAMS if _schema(n).get("section") == "Testing the verifier"] == ["fail_step"]
+
+
+@pytest.mark.parametrize("name", list(PARAMS))
+def test_every_field_has_a_title_a_description_and_a_valid_default(name: str) -> None:
+    assert _schema(name)["title"]
+    assert PARAMS[name].description
+    PARAMS[name].resolve()
+
+
+@pytest.mark.parametrize(("name", "value"), [("profile", "acks_2"), ("producers", 0), ("rate", 0), ("seed", 2**31)])
+def test_a_value_outside_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ParamValidationError):
+        PARAMS[name].resolve(value)

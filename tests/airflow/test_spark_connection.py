@@ -1,0 +1,47 @@
+"""The Spark connection: what it names is used, and what would silently become yarn is refused."""
+
+from __future__ import annotations
+
+import pytest
+from airflow.sdk.bases.hook import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from delivery_verifier.orchestration.settings import SPARK_CONNECTION
+from delivery_verifier.orchestration.spark_connection import NoSparkConnection, require
+
+VARIABLE = "AIRFLOW_CONN_SPARK_DEFAULT"
+
+
+@pytest.mark.parametrize(
+    ("connection", "master"),
+    [
+        (SPARK_CONNECTION, "local[2]"),
+        ("spark://local%5B2%5D?deploy-mode=client", "local[2]"),
+        ('{"conn_type":"spark","host":"spark://master","port":7077}', "spark://master:7077"),
+        ("spark://master:7077", "spark://master:7077"),
+        ('{"conn_type":"spark","host":"yarn"}', "yarn"),
+    ],
+)
+def test_the_master_is_the_one_the_connection_names(
+    monkeypatch: pytest.MonkeyPatch, connection: str, master: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, connection)
+    assert require() == master
+
+
+@pytest.mark.parametrize("malformed", ["spark://local[2]", '{"conn_type":"spark"}', '{"conn_type":'])
+def test_a_malformed_connection_is_refused_with_field_and_remedy(
+    monkeypatch: pytest.MonkeyPatch, malformed: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, malformed)
+    with pytest.raises(NoSparkConnection, match=VARIABLE):
+        require()
+
+
+def test_a_missing_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(conn_id: str) -> None:
+        raise AirflowNotFoundException(f"The conn_id `{conn_id}` isn't defined")
+
+    monkeypatch.setattr(BaseHook, "get_connection", missing)
+    with pytest.raises(NoSparkConnection, match="spark_default.*isn't defined"):
+        require()

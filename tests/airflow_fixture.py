@@ -1,0 +1,88 @@
+"""A real local Airflow for tests: one per session, in a home of its own, gone with the session."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from delivery_verifier import processes
+from delivery_verifier.orchestration import local, settings
+from delivery_verifier.orchestration.client import Client
+from delivery_verifier.orchestration.run import Progress, run_through_airflow
+
+
+class LocalAirflow:
+    """A local Airflow in its own KDV_HOME, on its own port."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.port = home, free_port()
+        self.progress: list[Progress] = []
+
+    @property
+    def runs(self) -> Path:
+        """Where its runs are."""
+        return self.home / "runs"
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """Inside, this process acts in the home of this Airflow."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KDV_HOME", str(self.home))
+            patch.setenv("KDV_PORT", str(self.port))
+            patch.delenv("KDV_RUNS", raising=False)
+            yield
+
+    def up(self) -> local.Status:
+        """Brings it up; it ends with the process that runs the tests, however that ends."""
+        with self.environment():
+            return local.up(owner=processes.myself())
+
+    def down(self) -> None:
+        """Stops it; raises AirflowError if anything is left."""
+        with self.environment():
+            local.down()
+
+    def client(self, user: str = "admin") -> Client:
+        """The REST client of a user."""
+        with self.environment():
+            return Client.local(self.port, user)
+
+    def http(self, user: str | None) -> httpx.Client:
+        """A plain HTTP client with the user's token; anonymous if None."""
+        client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=20, trust_env=False)
+        if user:
+            with self.environment():
+                credentials = {"username": user, "password": settings.ensure_passwords()[user]}
+            token = client.post("/auth/token", json=credentials).json()["access_token"]
+            client.headers["Authorization"] = f"Bearer {token}"
+        return client
+
+    def run(self, conf: dict[str, object], run_id: str | None = None) -> Path:
+        """Runs verify_delivery and returns the run directory. The steps' states are left in `progress`."""
+        self.progress.clear()
+        with self.environment():
+            return run_through_airflow(conf, run_id or f"test-{uuid.uuid4().hex[:8]}", self.progress.append)
+
+
+def free_port() -> int:
+    """A port that nobody listens on, now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def local_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+    """A local Airflow, up and ready. Costs about 20 s, once per session."""
+    airflow = LocalAirflow(tmp_path_factory.mktemp("airflow") / "home")
+    try:
+        airflow.up()
+        yield airflow
+    finally:
+        airflow.down()
