@@ -13,6 +13,7 @@ from delivery_verifier.disturbances import explained
 from delivery_verifier.evaluation import (
     CANARY,
     LAWS,
+    LAWS_OF_PARTITIONS,
     Evaluated,
     Planned,
     Validation,
@@ -118,16 +119,21 @@ def _laws(evidence: Evidence) -> Iterator[Found]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[Found]:
-    """Every law speaks of every arm, and no law stands in the books that no expectation judges."""
+    """Every law speaks of all of every arm, and no law stands in the books that no expectation judges."""
     rows = evidence.books.rows("laws")
-    if not {"law", "arm"} <= set(rows.column_names):
+    if not {"law", "arm", "partition"} <= set(rows.column_names):
         return
-    spoken = set(zip(rows["law"].to_pylist(), rows["arm"].to_pylist(), strict=True))
+    spoken = set(zip(*(rows[name].to_pylist() for name in ("law", "arm", "partition")), strict=True))
     for law in LAWS:
-        for arm in evidence.scenario.arm_names:
-            if law != CANARY and (law, arm) not in spoken:
-                yield _doubt(arm, "law_missing", f"{arm}: the books say nothing of the law {law}")
-    for law in sorted({law for law, _ in spoken} - set(LAWS)):
+        for arm in evidence.scenario.arm_names if law != CANARY else ():
+            places = range(evidence.scenario.load.partitions) if law in LAWS_OF_PARTITIONS else (-1,)
+            silent = [place for place in places if (law, arm, place) not in spoken]
+            if silent:
+                told = f"{arm}: the law {law} is not in the books" + (
+                    f" of partitions {silent}" * (silent != [-1])
+                )
+                yield _doubt(arm, "law_missing", told)
+    for law in sorted({law for law, _, _ in spoken} - set(LAWS)):
         yield _doubt(ALL, "expectation_not_evaluated", f"no expectation judges the law {law}")
 
 

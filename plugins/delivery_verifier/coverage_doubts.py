@@ -67,12 +67,15 @@ def _end_us(injection: Injection) -> int:
 
 
 def _last_reported_us(evidence: Evidence, arm: Arm) -> int | None:
-    """Start of the last interval of the timeline in which the arm both sent and had records reported."""
+    """Start of the last interval of the timeline until which the arm both sent and had records reported."""
     rows = evidence.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
         return None
-    busy = [row["at_us"] for row in rows.to_pylist() if row["sent"] and row["reported"]]
-    return max(busy, default=None)
+    last = [
+        max((row["at_us"] for row in rows.to_pylist() if row[name]), default=0)
+        for name in ("sent", "reported")
+    ]
+    return min(last) or None
 
 
 def _exposed(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,11 @@ LAWS: dict[str, str] = {
 }
 """The laws of the books, each judged by one expectation of the evidence suite."""
 
+LAWS_OF_PARTITIONS = frozenset(
+    {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
+)
+"""Laws that stand in the books once per partition; the others speak of all of an arm (partition -1)."""
+
 
 class Planned(Struct, frozen=True, kw_only=True):
     """One expectation that must be evaluated. `about` is an anomaly or a law; `rows` is what it must see.

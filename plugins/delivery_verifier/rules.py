@@ -134,7 +134,7 @@ _APPLICATION = Rule(
     applies=lambda it: True,
     kinds=(),
     sentence="Kafka recognises what the client retries, not what the application sends again: that is a new record.",
-    source="KIP-98, section on idempotent producer guarantees (one session, no application-level resends)",
+    source="KIP-98: the idempotent producer's guarantee covers one session and no resends by the application",
 )
 
 RULES: tuple[Rule, ...] = (*_LOSSES, *(_misplaced(loss) for loss in _LOSSES), *_RETRIES, _APPLICATION)

@@ -16,7 +16,15 @@ from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.books import COUNTS, TABLES, Books
 from delivery_verifier.canary import EXPECTED
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.evaluation import CANARY, LAWS, Evaluated, Planned, Validation, planned
+from delivery_verifier.evaluation import (
+    CANARY,
+    LAWS,
+    LAWS_OF_PARTITIONS,
+    Evaluated,
+    Planned,
+    Validation,
+    planned,
+)
 from delivery_verifier.evidence import Evidence
 from delivery_verifier.injection import Injection, Observation, Offsets, PartitionSnapshot
 from delivery_verifier.judge import judge
@@ -57,8 +65,8 @@ def the_rows(of: Scenario) -> Rows:
                  "data_records": 400, "control_records": 0, "tail_records": 0}
             )  # fmt: skip
         rows["books/laws.parquet"] += [
-            {"law": law, "arm": arm.name, "partition": -1, "left_name": "one", "left": 7, "right_name": "other", "right": 7}
-            for law in LAWS if law != CANARY
+            {"law": law, "arm": arm.name, "partition": at, "left_name": "one", "left": 7, "right_name": "other", "right": 7}
+            for law in LAWS if law != CANARY for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
         ]  # fmt: skip
         rows["books/cases.parquet"] += [
             {"arm": arm.name, "kind": kind.value, "cases": 0, "written": 0, "cut": False} for kind in Anomaly

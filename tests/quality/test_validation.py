@@ -1,0 +1,224 @@
+"""Validation on real Great Expectations: what it says of healthy books, and every way in which it fails open.
+
+A session costs seconds, hence one evaluation per way, on the smallest run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent / "unit"))
+
+from hand_made import RUN, SUBJECT, WEAK, a_scenario, arm, doubts, evidence_of, judged, lost, the_rows
+
+from delivery_verifier import validation as module
+from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.books import Books
+from delivery_verifier.evaluation import LAWS, Validation, read_validation
+from delivery_verifier.evidence import Evidence
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import dumps
+from delivery_verifier.validation import evaluate, validate
+from delivery_verifier.verdict import RunVerdict
+
+
+def validated(evidence: Evidence, folder: Path) -> tuple[RunVerdict, Validation]:
+    validation = evaluate(evidence, folder)
+    return judged(evidence, validation), validation
+
+
+def with_producers(table: pa.Table) -> Evidence:
+    plain = evidence_of(RUN)
+    return replace(plain, books=Books.of(dict(plain.books.tables) | {"books/producers.parquet": table}))
+
+
+def producers() -> pa.Table:
+    return evidence_of(RUN).books.tables["books/producers.parquet"]
+
+
+def of_subject(table: pa.Table) -> Any:
+    return pa.compute.equal(table["arm"], SUBJECT)
+
+
+def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> None:
+    verdict, found = validated(evidence_of(RUN), tmp_path)
+    assert verdict.verdict == "HELD"
+    assert verdict.green
+    assert len(found.evaluated) == 2 * len(Anomaly) + len(LAWS)
+    assert all(item.success and not item.exception for item in found.evaluated)
+    assert all((tmp_path / item.url).is_file() for item in found.evaluated)
+    assert (tmp_path / "data_docs" / "index.html").is_file()
+
+
+def test_a_loss_fails_where_it_is_forbidden_and_passes_where_it_is_permitted(tmp_path: Path) -> None:
+    def change(rows: Any) -> None:
+        lost(3)(rows)
+        lost(30, WEAK)(rows)
+
+    verdict, found = validated(evidence_of(RUN, change), tmp_path)
+    failed = [
+        (item.arm, item.about, item.unexpected_count, item.count)
+        for item in found.evaluated
+        if not item.success
+    ]
+    assert failed == [(SUBJECT, "LOST", 1, 3)]
+    assert verdict.verdict == "VIOLATED"
+    assert arm(verdict, WEAK).verdict == "HELD"
+
+
+def test_a_hidden_reordering_fails_under_a_claim_of_order(tmp_path: Path) -> None:
+    def change(rows: Any) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
+        row["duplicated"], row["also_reordered"] = 1, 1
+
+    verdict, found = validated(evidence_of(a_scenario("acks_all", claim="ordered"), change), tmp_path)
+    assert [item.about for item in found.evaluated if not item.success] == ["REORDERED"]
+    assert verdict.verdict == "VIOLATED"
+
+
+def test_an_empty_table_passes_great_expectations_and_is_inconclusive(tmp_path: Path) -> None:
+    table = producers()
+    verdict, found = validated(with_producers(table.filter(pa.compute.invert(of_subject(table)))), tmp_path)
+    assert all(item.success for item in found.evaluated if item.arm == SUBJECT)
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert ("checker", "expectation_not_evaluated") in doubts(verdict)
+
+
+def test_an_all_null_column_passes_great_expectations_and_is_inconclusive(tmp_path: Path) -> None:
+    table = producers()
+    nulls = pa.nulls(table.num_rows, pa.int64())
+    holed = table.set_column(table.column_names.index("lost"), "lost", nulls)
+    verdict, found = validated(with_producers(holed), tmp_path)
+    assert all(item.success for item in found.evaluated if item.about == "LOST")
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert ("checker", "nulls") in doubts(verdict)
+
+
+def test_a_missing_column_fails_great_expectations_and_is_not_violated(tmp_path: Path) -> None:
+    verdict, found = validated(with_producers(producers().drop_columns(["lost"])), tmp_path)
+    assert [item.success for item in found.evaluated if item.about == "LOST"] == [False, False]
+    assert all("lost_total" in item.exception for item in found.evaluated if item.about == "LOST")
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert ("checker", "expectation_not_evaluated") in doubts(verdict)
+
+
+def test_a_law_without_rows_passes_great_expectations_and_is_inconclusive(tmp_path: Path) -> None:
+    plain = evidence_of(RUN)
+    laws = plain.books.tables["books/laws.parquet"]
+    kept = laws.filter(pa.compute.not_equal(laws["law"], "log_sum"))
+    books = Books.of(dict(plain.books.tables) | {"books/laws.parquet": kept})
+    verdict, found = validated(replace(plain, books=books), tmp_path)
+    assert [item.success for item in found.evaluated if item.about == "log_sum"] == [True]
+    assert {"expectation_not_evaluated", "law_missing"} <= {name for _, name in doubts(verdict)}
+    assert verdict.verdict == "INCONCLUSIVE"
+
+
+def test_a_canary_that_was_not_found_fails_and_is_inconclusive(tmp_path: Path) -> None:
+    def change(rows: Any) -> None:
+        next(row for row in rows["books/producers.parquet"] if row["arm"] == "canary" and row["lost"])[
+            "lost"
+        ] = 0
+
+    verdict, found = validated(evidence_of(RUN, change), tmp_path)
+    assert [item.about for item in found.evaluated if not item.success] == ["canary"]
+    assert ("checker", "canary_wrong") in doubts(verdict)
+    assert verdict.verdict == "INCONCLUSIVE"
+
+
+@pytest.fixture
+def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guarantee suite without its expectation about LOST."""
+    from expectations import suites
+
+    plain = suites.load
+
+    def load(name: Any) -> Any:
+        suite = plain(name)
+        suite.expectations = [each for each in suite.expectations if each.meta["about"] != "LOST"]
+        return suite
+
+    monkeypatch.setattr(suites, "load", load)
+
+
+def test_a_suite_without_an_expectation_passes_over_a_loss_and_is_inconclusive(
+    tmp_path: Path, fewer: None
+) -> None:
+    verdict, found = validated(evidence_of(RUN, lost(3)), tmp_path)
+    assert all(item.success for item in found.evaluated)
+    assert arm(verdict).verdict == "INCONCLUSIVE"
+    assert ("checker", "expectation_not_evaluated") in doubts(verdict)
+
+
+def test_the_committed_suites_are_what_the_vocabulary_generates() -> None:
+    from expectations import suites
+
+    for suite in (suites.guarantee(), suites.evidence()):
+        committed = json.loads((suites.HERE / f"{suite.name}.json").read_text())
+        assert committed == suites.as_json(suite), "run `python -m expectations.suites`"
+
+
+def test_there_is_an_expectation_for_every_anomaly_and_every_law() -> None:
+    from expectations import suites
+
+    assert [each.meta["about"] for each in suites.load("guarantee").expectations] == [
+        kind.value for kind in Anomaly
+    ]
+    assert [each.meta["about"] for each in suites.load("evidence").expectations] == list(LAWS)
+
+
+def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
+    """The hand-made run on disk, up to the reconciliation."""
+    import msgspec
+    import pyarrow.parquet as pq
+
+    evidence = evidence_of(RUN)
+    run = RunDirectory(folder / RUN.run_id)
+    run.path.mkdir(parents=True)
+    (run.path / "scenario.json").write_bytes(dumps(msgspec.structs.replace(RUN, **changes)))
+    with run.writing("produce"):
+        pass
+    with run.writing("inject_fault") as output:
+        output.write_json("injections.json", [*evidence.injections])
+        output.write_json("observations.json", [*evidence.observations])
+    with run.writing("settle") as output:
+        output.write_json("offsets.json", evidence.offsets)
+    with run.writing("reconcile") as output:
+        for name, rows in the_rows(RUN).items():
+            (output.staging / name).parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.Table.from_pylist(rows), output.staging / name)
+    return run
+
+
+def test_the_step_writes_what_the_judge_reads_and_may_be_repeated(tmp_path: Path) -> None:
+    from delivery_verifier.judge import load_and_judge
+
+    run = a_run_directory(tmp_path)
+    for _ in range(2):
+        validate(run.path)
+        run.require("validate")
+        assert load_and_judge(run.path).verdict == "HELD"
+    found = read_validation((run.path / "validation.json").read_bytes())
+    assert run.manifest("validate").counts == {"evaluated": len(found.evaluated), "failed": 0}
+    assert len(list((tmp_path / "data_docs" / "validations").rglob("*.html"))) == 2 * 3
+
+
+def test_the_step_fails_at_its_entry_when_it_is_told_to(tmp_path: Path) -> None:
+    run = a_run_directory(tmp_path, fail_step="validate")
+    with pytest.raises(RuntimeError, match="fails on request"):
+        validate(run.path)
+    assert not (run.path / "validate.json").exists()
+
+
+def test_the_library_does_not_import_great_expectations_by_itself() -> None:
+    import subprocess
+
+    code = "import sys, delivery_verifier.judge, delivery_verifier.validation; sys.exit('great_expectations' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert module.SITE == "data_docs"

@@ -1,0 +1,33 @@
+"""The pages about the contract and the anomalies do not drift from the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.contract_docs import document, main
+from delivery_verifier.rules import RULES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_page_of_the_contract_is_what_the_rules_generate() -> None:
+    assert (DOCS / "contract.md").read_text() == document(), "run `python -m delivery_verifier.contract_docs`"
+
+
+def test_every_rule_stands_on_the_page(tmp_path: Path) -> None:
+    main([str(tmp_path / "page.md")])
+    page = (tmp_path / "page.md").read_text()
+    assert all(f"`{rule.id}`" in page and rule.sentence in page for rule in RULES)
+
+
+def test_every_anomaly_has_its_section_in_both_pages() -> None:
+    for name in ("contract.md", "anomalies.md"):
+        sections = [
+            line.removeprefix("## ")
+            for line in (DOCS / name).read_text().splitlines()
+            if line.startswith("## ")
+        ]
+        assert [section for section in sections if section in Anomaly.__members__] == [
+            kind.value for kind in Anomaly
+        ]
