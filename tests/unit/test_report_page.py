@@ -53,7 +53,10 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "Lost: record 4,000 of producer 0, partition 1, arm acks_all" in told
     assert "+2.904 s The broker acknowledges it at offset 1,333" in told
     assert "+3.000 s Fault #1 kill broker 2 bites; it led this partition." in told
-    assert "At offset 1,333 now stands another record: number 4,077" in told
+    assert "+4.200 s Nobody leads partition 1 (epoch 0, in sync: 2)." in told
+    assert "+6.100 s Broker 3 leads partition 1 (epoch 1, in sync: 1, 3)." in told
+    assert "It stands nowhere in the log. The log of partition 1 ends at offset 13,740." in told
+    assert "At offset 1,333 now stands another record: number 4,077 of producer 0, session 0." in told
     assert "Lost LOST in acks_all: 23 in all, the first 20 shown" in told
     assert "DUPLICATED in acks_all: 61 in all, the first 20 shown" in told
     assert "planted on purpose" in told

@@ -13,7 +13,7 @@ from delivery_verifier.report.history import Clock, Leadership, during, name_of,
 from delivery_verifier.report.material import Material
 
 CASES_SHOWN = 20
-OFFSETS_SHOWN = 6
+OFFSETS_SHOWN = 4
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from delivery_verifier.injection import Injection, PartitionSnapshot
+from delivery_verifier.injection import Injection, Observation, PartitionSnapshot
 from delivery_verifier.record import MARKER_PRODUCER
 from delivery_verifier.report.cases import CaseGroup, tell_offsets
 from delivery_verifier.report.history import Clock, Leadership, during, name_of, topic_of
 from delivery_verifier.report.material import Material
 from delivery_verifier.report.words import number, plain
 
-_LEADER_CHANGES_TOLD = 3
+_LEADER_CHANGES_TOLD = 4
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,15 @@ def _events(material: Material, row: dict[str, Any]) -> list[tuple[int, str, boo
     if hit is not None:
         found += _fault(hit, topic, row["partition"])
     since = min([row["sent_at"] or 0, *([hit.bite_at_us] if hit else [])])
-    later = [one for one in leadership.of(topic, row["partition"]) if one.at_us > since and one.leader >= 0]
-    for seen in later[:_LEADER_CHANGES_TOLD]:
-        replicas = ", ".join(str(broker) for broker in seen.isr)
-        what = f"Broker {seen.leader} leads partition {row['partition']} (epoch {seen.leader_epoch}, in "
-        f"sync: {replicas})."
-        found.append((seen.at_us, what, False))
+    later = [one for one in leadership.of(topic, row["partition"]) if one.at_us > since]
+    found += [(one.at_us, _leads(one), False) for one in later[:_LEADER_CHANGES_TOLD]]
     return found
+
+
+def _leads(seen: Observation) -> str:
+    replicas = ", ".join(str(broker) for broker in seen.isr) or "none"
+    who = "Nobody" if seen.leader < 0 else f"Broker {seen.leader}"
+    return f"{who} leads partition {seen.partition} (epoch {seen.leader_epoch}, in sync: {replicas})."
 
 
 def _led(leadership: Leadership, topic: str, row: dict[str, Any], at_us: int) -> str:
@@ -160,9 +162,8 @@ def _stands(material: Material, row: dict[str, Any], snapshot: PartitionSnapshot
     if now["producer"] == MARKER_PRODUCER:
         return "stands a marker of the snapshot."
     mine = all(now[name] == row[name] for name in ("producer", "session", "sequence", "attempt"))
-    other = f"another record: number {number(now['sequence'])} of producer {now['producer']}, session "
-    f"{now['session']}."
-    return "stands this record." if mine else f"now stands {other}"
+    other = f"another record: number {number(now['sequence'])} of producer {now['producer']}"
+    return "stands this record." if mine else f"now stands {other}, session {now['session']}."
 
 
 def _look_up(material: Material, row: dict[str, Any]) -> list[dict[str, Any]]:
