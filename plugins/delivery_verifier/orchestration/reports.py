@@ -72,6 +72,12 @@ def run_file(path: str) -> FileResponse:
     return _file(home.runs_dir(), path)
 
 
+@app.get("/{path:path}")
+def nothing(path: str) -> None:
+    """Any other path: 404, but only for those who may ask. (A path without a route would skip the access control.)"""
+    raise HTTPException(404, "no such page")
+
+
 def _file(base: Path, path: str) -> FileResponse:
     """A file below `base`; 404 for whatever is outside, hidden or missing."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ import psutil
 from delivery_verifier.orchestration.settings import MARK
 from delivery_verifier.waiting import DeadlinePassed, wait_until
 
+_log = logging.getLogger("kdv.tree")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -63,6 +65,7 @@ def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s
         _reap()
         found = find()
         if time.monotonic() - begun > grace_s:
+            _log.info("SIGKILL to who ignored SIGTERM for %.0f s: %s", grace_s, [_title(one) for one in found])
             _send(found, signal.SIGKILL)
         else:
             _send([process for process in found if process.pid not in told], signal.SIGTERM)
@@ -82,6 +85,13 @@ def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
             process.send_signal(number)
         except psutil.NoSuchProcess:
             continue  # it ended by itself
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {' '.join(process.cmdline())[:80]}"
+    except psutil.Error:
+        return f"{process.pid} (gone)"
 
 
 def _reap() -> None:

@@ -1,0 +1,79 @@
+"""A run from a terminal: red and green are believed only where run and verdict agree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from delivery_verifier.orchestration.client import Client, Task, ui_url
+from delivery_verifier.orchestration.run import RunFailed, _require_verdict
+
+GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
+
+
+class FakeClient(Client):
+    """Answers with given tasks, and with a log for each."""
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.given = tasks
+
+    def tasks(self, dag_id: str, run_id: str) -> list[Task]:
+        return self.given
+
+    def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
+        return [f"what {task.task_id} said last"]
+
+
+def _verdict(run: Path, green: bool) -> Path:
+    verdict = {"run_id": "r", "scenario": "s", "verdict": "HELD" if green else "VIOLATED", "green": green}
+    (run / "verdict.json").write_text(json.dumps({**verdict, "sentence": "", "limits": [], "arms": []}))
+    return run
+
+
+def _tasks(**states: str) -> FakeClient:
+    return FakeClient([Task(name, state) for name, state in states.items()])
+
+
+def test_a_green_run_with_a_green_verdict_is_accepted(tmp_path: Path) -> None:
+    _require_verdict(FakeClient(GREEN_TASKS), "r", "success", _verdict(tmp_path, green=True))
+
+
+def test_a_run_that_the_gate_turned_red_has_a_verdict(tmp_path: Path) -> None:
+    client = _tasks(validate="success", conclude="failed", stop_cluster="success")
+    _require_verdict(client, "r", "failed", _verdict(tmp_path, green=False))
+
+
+def test_a_red_run_with_a_green_verdict_is_none(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="stop_cluster: the task failed\nwhat stop_cluster said last"):
+        client = _tasks(conclude="success", stop_cluster="failed")
+        _require_verdict(client, "r", "failed", _verdict(tmp_path, green=True))
+
+
+def test_a_green_run_with_a_red_verdict_is_none(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="no verdict that agrees"):
+        _require_verdict(FakeClient(GREEN_TASKS), "r", "success", _verdict(tmp_path, green=False))
+
+
+def test_a_green_run_without_a_verdict_is_none(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="no verdict that agrees"):
+        _require_verdict(FakeClient(GREEN_TASKS), "r", "success", tmp_path)
+
+
+def test_the_task_that_failed_is_named_not_the_ones_behind_it(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed) as failure:
+        client = _tasks(settle="failed", reconcile="upstream_failed", conclude="upstream_failed")
+        _require_verdict(client, "r", "failed", tmp_path)
+    assert failure.value.task_id == "settle"
+
+
+def test_a_failure_beside_the_gate_is_not_hidden_by_the_gate(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match="stop_cluster"):
+        client = _tasks(stop_cluster="failed", conclude="failed")
+        _require_verdict(client, "r", "failed", _verdict(tmp_path, green=False))
+
+
+def test_the_address_of_a_run_can_be_opened() -> None:
+    url = ui_url("http://127.0.0.1:8080", "verify_delivery", "manual__2026-01-01T00:00:00+00:00")
+    assert url == "http://127.0.0.1:8080/dags/verify_delivery/runs/manual__2026-01-01T00:00:00+00:00"

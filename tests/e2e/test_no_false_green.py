@@ -1,0 +1,42 @@
+"""No false green: whichever step fails, the run turns red and nothing is said to be HELD.
+
+Airflow judges a run by its leaves alone, and a teardown hides failures before it: only a real scheduler can show
+that the wiring is right. Each step is made to fail at its entry (`fail_step`).
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from airflow_fixture import LocalAirflow
+
+from delivery_verifier import home
+from delivery_verifier.orchestration.run import RunFailed
+from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.scenario import STEPS
+
+TINY = {"profile": "safe", "fault": "none", "records": 500, "pacing": "flat_out"}
+BEHIND_THE_VERDICT = {"stop_cluster"}
+"""It runs beside validate and conclude: the records are judged already, and only the run is red."""
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_if_a_step_fails_the_run_is_red_and_says_nothing_is_held(local_airflow: LocalAirflow, step: str) -> None:
+    run_id = f"fails-in-{step}"
+    with pytest.raises(RunFailed) as failure:
+        local_airflow.run({**TINY, "fail_step": step}, run_id)
+    assert failure.value.task_id == step
+    assert local_airflow.client().state(DAG_ID, run_id) == "failed"
+    verdict = local_airflow.runs / home.run_directory_name(run_id) / "verdict.json"
+    if verdict.exists() and step not in BEHIND_THE_VERDICT:
+        assert json.loads(verdict.read_bytes())["verdict"] != "HELD"
+
+
+def test_the_same_run_is_green_if_no_step_fails(local_airflow: LocalAirflow) -> None:
+    run = local_airflow.run(TINY, "fails-nowhere")
+    assert json.loads((run / "verdict.json").read_bytes())["green"]
+    assert local_airflow.client().state(DAG_ID, "fails-nowhere") == "success"
+    assert {p.step for p in local_airflow.progress if p.state == "success"} == set(STEPS)
