@@ -44,7 +44,7 @@ def guarantee() -> ExpectationSuite:
                 column=total_column(anomaly),
                 min_value=0,
                 max_value={"$PARAMETER": tolerance_parameter(anomaly)},
-                description=f"{anomaly}: {DEFINITIONS[anomaly]}",
+                description=f"No record is {anomaly} beyond the tolerance. {anomaly}: {DEFINITIONS[anomaly]}",
                 meta={"about": anomaly.value},
             )
             for anomaly, expectation in GUARANTEES.items()

@@ -166,10 +166,22 @@ def _observer(evidence: Evidence) -> Iterator[Found]:
         if blind:
             told = f"{arm.name}: partitions {blind} were not observed before the load began"
             yield _doubt(arm.name, "observer_blind", told)
+    yield from _last_seen(evidence)
     for injection in evidence.injections:
         if injection.bit and not explained(injection, evidence.disturbances):
             told = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
             yield _doubt(ALL, "observer_blind", told)
+
+
+def _last_seen(evidence: Evidence) -> Iterator[Found]:
+    """What the observer saw last of each partition is what the snapshot found: it did not stop looking before."""
+    partitions = sorted((item for item in evidence.observations if item.kind == "partition"), key=lambda it: it.at_us)
+    last = {(item.topic, item.partition): (item.leader, item.leader_epoch) for item in partitions}
+    for at in evidence.offsets.partitions:
+        seen, found = last.get((at.topic, at.partition)), (at.leader, at.leader_epoch)
+        if at.leader_epoch >= 0 and seen is not None and seen != found:
+            told = f"{at.arm}/{at.partition} has (leader, epoch) {found}, the observer last saw {seen}"
+            yield _doubt(at.arm, "observer_blind", told)
 
 
 def _exposure(evidence: Evidence) -> Iterator[Found]:

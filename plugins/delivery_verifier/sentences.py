@@ -110,8 +110,7 @@ def _held(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
         return (
             f"of {_reported(evidence, arm)}, {_listed(seen)}, as the settings permit, and nothing they forbid"
         )
-    order = " and in order" if _forbidden(findings, "REORDERED") else ""
-    return f"all {_reported(evidence, arm)} are in the log exactly once{order}"
+    return f"all {_reported(evidence, arm)} are in the log exactly once and in order"
 
 
 def _violated(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
@@ -121,10 +120,6 @@ def _violated(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
     ]  # fmt: skip
     by = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
     return f"of {_reported(evidence, arm)}, {_listed(broken)}, which {by} forbids"
-
-
-def _forbidden(findings: Sequence[Finding], anomaly: str) -> bool:
-    return any(finding.anomaly == anomaly and finding.ruling == "FORBIDDEN" for finding in findings)
 
 
 def _listed(findings: Sequence[Finding]) -> str:

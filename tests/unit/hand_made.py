@@ -135,10 +135,12 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
     tables = {name: pa.Table.from_pylist(found) for name, found in rows.items() if found}
     if not rows.get("books/exposure.parquet", True):
         tables["books/exposure.parquet"] = pa.table({name: [] for name in TABLES["books/exposure.parquet"]})
+    observations = more.get("observations") or the_observations(of)
+    last = {(seen.topic, seen.partition): seen for seen in observations if seen.kind == "partition"}
     snapshot = [
-        PartitionSnapshot(arm=arm.name, topic=arm.topic_name, partition=at, start=0, end=400, live_end=402, leader=2,
-                          leader_epoch=1)
-        for arm in of.arms for at in range(3)
+        PartitionSnapshot(arm=arm.name, topic=arm.topic_name, partition=at, start=0, end=400, live_end=402,
+                          leader=seen.leader if seen else 1, leader_epoch=seen.leader_epoch if seen else -1)
+        for arm in of.arms for at in range(3) for seen in [last.get((arm.topic_name, at))]
     ]  # fmt: skip
     plain = Evidence(
         scenario=of,

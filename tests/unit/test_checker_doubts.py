@@ -106,6 +106,14 @@ def test_an_observer_that_saw_nothing_of_an_injection_that_bit_is_a_doubt() -> N
     assert ("checker", "observer_blind") in doubts(judged(evidence_of(RUN, observations=quiet)))
 
 
+def test_an_observer_that_stopped_looking_before_the_snapshot_is_a_doubt() -> None:
+    plain = evidence_of(RUN)
+    moved = msgspec.structs.replace(plain.offsets.partitions[0], leader_epoch=9)
+    offsets = msgspec.structs.replace(plain.offsets, partitions=[moved, *plain.offsets.partitions[1:]])
+    verdict = judged(replace(plain, offsets=offsets))
+    assert {name for item in verdict.arms for _, name in doubts(verdict, item.arm)} == {"observer_blind"}
+
+
 GUARDS: list[tuple[str, str, dict[str, Any]]] = [
     ("expectation_not_evaluated", "LOST", {"exception": "MetricResolutionError", "success": False}),
     ("expectation_not_evaluated", "LOST", {"element_count": 0}),
