@@ -91,7 +91,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "cases_known": "anomalies" in material.tables,
         "injections_known": all(one.name != "injections.json" for one in material.missing),
         "steps": _steps(material),
-        "files": _files(material.path),
+        "files": _files(material),
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
         "cases_shown": CASES_SHOWN,
         "lanes_shown": LANES_SHOWN,
@@ -151,15 +151,15 @@ def _steps(material: Material) -> list[tuple[str, str, float | None]]:
     return found
 
 
-def _files(path: Path) -> list[tuple[str, str, str]]:
+def _files(material: Material) -> list[tuple[str, str, str]]:
     """The run directory's known parts: name, meaning, size or that it is missing."""
     found = []
     for name, meaning in words.FILES.items():
-        part = path / name
+        part = material.path / name
         files = [part] if part.is_file() else [file for file in part.rglob("*") if file.is_file()]
         size = sum(file.stat().st_size for file in files)
-        by_us = name in ("verdict.json", "report.html") and not files
-        told = "written with this page" if by_us else _size(size) if files else "missing"
+        by_us = name == "report.html" or (name == "verdict.json" and material.verdict is not None)
+        told = _size(size) if files else "written with this page" if by_us else "missing"
         found.append((name + ("/" if part.is_dir() else ""), meaning, told))
     return found
 

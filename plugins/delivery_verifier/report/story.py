@@ -43,17 +43,24 @@ def story(material: Material, clock: Clock, groups: list[CaseGroup]) -> Story | 
     row = worst.cases[0].row
     timed = sorted(_events(material, row), key=lambda event: event[0])
     moments = [Moment(clock.tell(at), what, fault) for at, what, fault in timed]
-    title = (
-        f"{plain(worst.kind)}: record {number(row['sequence'])} of producer {row['producer']}, "
-        f"partition {row['partition']}, arm {worst.arm}"
-    )
+    title = f"{plain(worst.kind)}: {_called(row)}, partition {row['partition']}, arm {worst.arm}"
     return Story(title, moments + _end(material, row))
+
+
+def _called(row: dict[str, Any]) -> str:
+    """The record's name; a line of the log that nobody made has none but its offset."""
+    if row["sequence"] is None:
+        return f"the line at offset {tell_offsets(row['offsets'])}"
+    return f"record {number(row['sequence'])} of producer {row['producer']}"
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int]:
     """Broken promises before permitted ones; losses first among either."""
     broken = any(
-        arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is not None
+        arm.arm == group.arm
+        and finding.anomaly == group.kind
+        and finding.tolerance is not None
+        and finding.count + finding.also > finding.tolerance
         for arm in (material.verdict.arms if material.verdict else [])
         for finding in arm.findings
     )
@@ -65,16 +72,16 @@ def _events(material: Material, row: dict[str, Any]) -> list[tuple[int, str, boo
     """What happened, as (µs since the epoch, sentence, is it the fault)."""
     leadership, topic = Leadership(material.observations), topic_of(material, row["arm"])
     found: list[tuple[int, str, bool]] = []
-    if row["sent_at"] is not None:
-        found.append(
-            (row["sent_at"], f"The producer sends it.{_led(leadership, topic, row, row['sent_at'])}", False)
-        )
+    if row["sent_at"] is None:
+        return found  # nobody sent it, so nothing is known of its time
+    led = _led(leadership, topic, row, row["sent_at"])
+    found.append((row["sent_at"], f"The producer sends it.{led}", False))
     if row["settled_at"] is not None:
         found.append((row["settled_at"], _told(row), False))
     hit = during(material.injections, row["sent_at"], row["settled_at"])
     if hit is not None:
         found += _fault(hit, topic, row["partition"])
-    since = min([row["sent_at"] or 0, *([hit.bite_at_us] if hit else [])])
+    since = min([row["sent_at"], *([hit.bite_at_us] if hit else [])])
     later = [one for one in leadership.of(topic, row["partition"]) if one.at_us > since]
     found += [(one.at_us, _leads(one), False) for one in later[:_LEADER_CHANGES_TOLD]]
     return found

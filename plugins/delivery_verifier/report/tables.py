@@ -93,14 +93,20 @@ def law_rows(table: pa.Table | None) -> list[LawRow]:
                 law=law,
                 meaning=LAWS.get(law, ""),
                 checks=len(mine),
-                left_name=mine[0]["left_name"],
+                left_name=_name(mine, "left_name"),
                 left=sum(row["left"] or 0 for row in mine),
-                right_name=mine[0]["right_name"],
+                right_name=_name(mine, "right_name"),
                 right=sum(row["right"] or 0 for row in mine),
                 unbalanced=[row for row in mine if row["left"] is None or row["left"] != row["right"]],
             )
         )
     return found
+
+
+def _name(rows: list[dict[str, Any]], side: str) -> str:
+    """What one side of a law counts; the first of several names where it has more than one."""
+    names = list(dict.fromkeys(row[side] for row in rows))
+    return str(names[0]) if len(names) == 1 else f"{names[0]} (and so on)"
 
 
 @dataclass(frozen=True)
