@@ -9,6 +9,7 @@ import msgspec
 
 from delivery_verifier.cluster import embedded, lease, wire
 from delivery_verifier.cluster.wire import PartitionState
+from delivery_verifier.processes import identify
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.waiting import wait_until
 
@@ -24,7 +25,7 @@ class Cluster:
         spec_file = workspace / "keeper.json"
         if not spec_file.is_file():
             raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
-        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], embedded.Layout)
+        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], embedded.Layout, strict=False)
 
     @classmethod
     def of(cls, run: RunDirectory) -> Cluster:
@@ -64,8 +65,10 @@ class Cluster:
 
     def finish(self, keep_workspace: bool) -> None:
         """Ends the cluster and waits until its keeper is gone."""
-        keeper = lease.call(self.socket, "finish", keep_workspace=keep_workspace)["pid"]
-        wait_until(lambda: not Path(f"/proc/{keeper}").exists(), f"the keeper (pid {keeper}) to end", 40)
+        keeper = identify(int(lease.call(self.socket, "status")["pid"]))
+        lease.call(self.socket, "finish", keep_workspace=keep_workspace)
+        if keeper is not None:
+            wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", 40)
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
         """State of all partitions of `topics`, as the first running broker that answers (or `via`) sees it; {} if none."""

@@ -173,7 +173,7 @@ def main() -> None:
     """`python -m delivery_verifier.cluster.keeper SPEC`: SPEC is a JSON file (see `start_cluster`)."""
     spec = json.loads(Path(sys.argv[1]).read_text())
     workspace = Path(spec["workspace"])
-    layout = msgspec.convert(spec["layout"], embedded.Layout)
+    layout = msgspec.convert(spec["layout"], embedded.Layout, strict=False)
     owner = ProcessId(**spec["owner"]) if spec.get("owner") else None
     host = lease.acquire_host(spec["run_id"])
     keeper = Keeper(workspace, layout, spec["deadline_s"], owner)

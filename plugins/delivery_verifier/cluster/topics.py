@@ -1,0 +1,79 @@
+"""Topics: creation with one replica assignment for all arms, offsets, and the settings that keep the log whole."""
+
+from __future__ import annotations
+
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from delivery_verifier.scenario import Scenario
+
+WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+"""Without these the broker may remove records itself, and absence would prove nothing."""
+TIMEOUT_S = 20.0
+
+
+def admin(bootstrap_servers: str) -> AdminClient:
+    """An admin client with short timeouts."""
+    return AdminClient({"bootstrap.servers": bootstrap_servers, "socket.timeout.ms": 10_000, "log_level": 0})
+
+
+def assignment(scenario: Scenario) -> list[list[int]]:
+    """Replicas per partition, the preferred leader first: leadership goes round the brokers, from the seed on."""
+    brokers, copies = scenario.cluster.brokers, scenario.load.replication_factor
+    return [
+        [(scenario.seed + partition + copy) % brokers + 1 for copy in range(copies)]
+        for partition in range(scenario.load.partitions)
+    ]
+
+
+def create(scenario: Scenario, bootstrap_servers: str) -> None:
+    """Creates every arm's topic. Raises KafkaException with the broker's reason."""
+    client = admin(bootstrap_servers)
+    wanted = [
+        NewTopic(
+            arm.topic_name, num_partitions=scenario.load.partitions, replica_assignment=assignment(scenario),
+            config={**WHOLE_LOG, **{key: _text(value) for key, value in arm.profile.topic.items()}},
+        )
+        for arm in scenario.arms
+    ]  # fmt: skip
+    for future in client.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
+        future.result(TIMEOUT_S)
+
+
+def check_whole_log(bootstrap_servers: str, topics: list[str]) -> None:
+    """Raises ValueError naming the first topic and setting under which a broker may remove records itself."""
+    client = admin(bootstrap_servers)
+    wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    for resource, future in client.describe_configs(wanted).items():
+        found = future.result(TIMEOUT_S)
+        for key, value in WHOLE_LOG.items():
+            if found[key].value != value:
+                raise ValueError(f"topic {resource.name}: {key} is {found[key].value}, but must be {value}")
+
+
+def offsets(
+    client: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
+) -> dict[tuple[str, int], int]:
+    """Offset per partition, as the leader answers."""
+    wanted = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+    answers = client.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT_S)
+    return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}
+
+
+def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """High watermark per partition: with the ISR full, what stands below it is in the logs of all replicas."""
+    return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+
+
+def last_stable_offsets(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Last stable offset per partition: a read_committed consumer sees all below it."""
+    return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+
+
+def start_offsets(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Log start offset per partition."""
+    return offsets(client, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

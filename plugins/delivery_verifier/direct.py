@@ -1,0 +1,104 @@
+"""Direct: the steps of a run in one process with one Spark session, in the order in which the DAG has them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from delivery_verifier.cluster.jars import spark_jars
+from delivery_verifier.cluster.java import java_home
+from delivery_verifier.scenario import Step
+from delivery_verifier.steps.conclude import judge_and_report
+from delivery_verifier.steps.create_topics import create_topics
+from delivery_verifier.steps.inject_fault import inject_fault
+from delivery_verifier.steps.plan import plan_from_params
+from delivery_verifier.steps.produce import produce
+from delivery_verifier.steps.settle import settle
+from delivery_verifier.steps.start_cluster import start_cluster
+from delivery_verifier.steps.stop_cluster import stop_cluster
+from delivery_verifier.steps.validate import validate
+from delivery_verifier.verdict import RunVerdict
+from delivery_verifier.workload.signals import OtherSideFailed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+Watch = Callable[[Step, str, float], None]
+"""Told of every step: its name, `running`, `success` or `failed`, and its seconds so far."""
+
+
+def run(params: Mapping[str, Any], name: str, watch: Watch, spark: SparkSession | None = None) -> RunVerdict:
+    """Runs everything and returns the verdict. Raises whatever the first failing step raised: then there is none.
+
+    The caller must make SIGTERM an exception, so that the cluster is stopped (its keeper is the second line).
+    """
+    run_dir = _timed("plan", watch, lambda: plan_from_params(params, name))
+    try:
+        _timed("start_cluster", watch, lambda: start_cluster(run_dir))
+        _timed("create_topics", watch, lambda: create_topics(run_dir))
+        _load_under_fault(run_dir, watch)
+        _timed("settle", watch, lambda: settle(run_dir))
+        _timed("reconcile", watch, lambda: reconcile(run_dir, from_log=False, spark=spark))
+    finally:
+        _timed("stop_cluster", watch, lambda: stop_cluster(run_dir))
+    _timed("validate", watch, lambda: validate(run_dir))
+    return _timed("conclude", watch, lambda: judge_and_report(run_dir))
+
+
+def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) -> None:
+    """The Spark job in this process, with the session given or one of its own."""
+    os.environ.setdefault("JAVA_HOME", str(java_home()))
+    os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+    from spark_jobs.reconcile import reconcile as reconcile_with
+    from spark_jobs.session import local_session
+
+    if spark is not None:
+        reconcile_with(run_dir, from_log, spark)
+        return
+    session = local_session()
+    try:
+        reconcile_with(run_dir, from_log, session)
+    finally:
+        session.stop()
+
+
+def _load_under_fault(run_dir: Path, watch: Watch) -> None:
+    """produce in this thread, which the producers' lives hang on; inject_fault beside it."""
+    failures: list[BaseException] = []
+
+    def inject() -> None:
+        try:
+            _timed("inject_fault", watch, lambda: inject_fault(run_dir))
+        except BaseException as error:  # raised again below, in the thread that runs the run
+            failures.append(error)
+
+    beside = threading.Thread(target=inject, name="inject_fault")
+    beside.start()
+    try:
+        _timed("produce", watch, lambda: produce(run_dir))
+    except OtherSideFailed:
+        beside.join()
+        if failures:
+            raise failures[0] from None
+        raise
+    finally:
+        beside.join()
+    if failures:
+        raise failures[0]
+
+
+def _timed(step: Step, watch: Watch, work: Callable[[], T]) -> T:
+    start = time.monotonic()
+    watch(step, "running", 0.0)
+    try:
+        result = work()
+    except BaseException:
+        watch(step, "failed", time.monotonic() - start)
+        raise
+    watch(step, "success", time.monotonic() - start)
+    return result

@@ -1,0 +1,1 @@
+"""Faults: actions on targets, run by a plan, each with its own proof that it bit."""

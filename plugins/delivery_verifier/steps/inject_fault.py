@@ -1,0 +1,44 @@
+"""inject_fault: runs the fault plan while the load flows, and writes down what was done to whom, with proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import Scenario
+from delivery_verifier.steps.failing import fail_if_asked
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.live import Control, Word
+from delivery_verifier.workload.signals import Signals
+
+
+def inject_fault(run_dir: Path) -> None:
+    """Waits for the load, runs the plan, heals. Raises OtherSideFailed if the load cannot start."""
+    run = RunDirectory(run_dir)
+    scenario = run.scenario
+    cluster = Cluster.of(run)
+    signals = Signals(cluster.workspace)
+    with signals.failing("fault"), run.writing("inject_fault") as output, lease.renewed(cluster.socket):
+        fail_if_asked(scenario, "inject_fault")
+        signals.set("fault")
+        wait_until(lambda: signals.is_set("load"), "produce to start the load", scenario.load.deadline_s)
+
+        def reported() -> int:
+            signals.is_done("load")  # raises if the load failed meanwhile
+            return reported_by_subject(scenario, cluster.workspace)
+
+        injections = FaultRunner(cluster, scenario, reported).run()
+        output.write_json("injections.json", list(injections))
+        output.counts["injections"] = len(injections)
+        output.counts["bit"] = sum(injection.bit for injection in injections)
+
+
+def reported_by_subject(scenario: Scenario, workspace: Path) -> int:
+    """Records reported so far, of the subject arm with the fewest."""
+    return min(
+        sum(Control(workspace / "live" / arm.name / str(number))[Word.REPORTED] for number in range(arm.producers))
+        for arm in scenario.subjects
+    )

@@ -1,0 +1,163 @@
+"""plan: turns what a user asked for into a scenario, checks it, and makes the run directory."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from delivery_verifier import catalogue, home
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.jars import kafka_versions
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import Arm, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check, dumps
+from delivery_verifier.settings import Settings
+
+PACKAGES = ("apache-airflow", "apache-airflow-providers-apache-spark", "confluent-kafka", "great-expectations", "pyspark")
+QUIET_S = 4.0
+"""Seconds of load before and after the fault's own duration."""
+
+
+class BadInput(ValueError):
+    """A field the user gave is not allowed; the message names field, value, what is allowed, and the remedy."""
+
+
+def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
+    """Plans the run `name` from form or command line fields and returns its run directory.
+
+    Raises BadInput, lease.HostBusy if another run holds the host, FileExistsError if the run exists.
+    """
+    if params.get("fail_step") == "plan":
+        raise RuntimeError("scenario.fail_step is plan: failing as asked")
+    scenario = scenario_from_params(params, name)
+    if (holder := lease.holder()) is not None:
+        raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
+    run = RunDirectory(home.runs_dir() / name)
+    if (run.path / "scenario.json").exists():
+        raise FileExistsError(f"{run.path} already holds a run: choose another run id")
+    run.path.mkdir(parents=True, exist_ok=True)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", scenario)
+        if owner := params.get("owner"):
+            output.notes["owner"] = _owner(owner)
+    return run.path
+
+
+def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
+    """The scenario for form or command line fields; missing ones take the form's defaults. Raises BadInput."""
+    profile = _profile(params)
+    fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
+    records = int(params.get("records") if params.get("records") is not None else 20_000)
+    load = _load(params, fault, records)
+    version = str(params.get("kafka_version") or ClusterSpec().kafka_version)
+    if version not in kafka_versions():
+        raise BadInput(f"kafka_version is {version!r}; allowed: {', '.join(kafka_versions())}")
+    try:
+        scenario = catalogue.scenario(
+            name, profile=profile, fault=fault, claim=_claim(params), load=load, records=records,
+            producers=int(params.get("producers") or 1),
+            cluster=ClusterSpec(kafka_version=version, brokers=3), seed=int(params.get("seed") or 0),
+            min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=_versions(version), commit=_commit(),
+            command=_command(params), fail_step=params.get("fail_step") or None,
+        )  # fmt: skip
+        check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
+        for arm in scenario.arms:
+            _settings(arm)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise BadInput(str(error)) from None
+    return scenario
+
+
+def _min_exposed(records: int) -> int:
+    return min(100, max(1, records // 100))
+
+
+def _settings(arm: Arm) -> None:
+    """Refuses settings that contradict each other before anything starts, with librdkafka's own reason."""
+    try:
+        Settings.of(arm.profile)
+    except ValueError as error:
+        raise BadInput(f"profile {arm.profile.name}: {error}") from None
+
+
+def _profile(params: Mapping[str, Any]) -> Profile:
+    profile = _pick("profile", params.get("profile") or "safe", catalogue.PROFILES)
+    if (least := params.get("min_insync_replicas")) is not None:
+        profile = msgspec.structs.replace(profile, topic={**profile.topic, "min.insync.replicas": int(least)})
+    return profile
+
+
+def _with_cycles(fault: FaultPlan, params: Mapping[str, Any]) -> FaultPlan:
+    return msgspec.structs.replace(fault, cycles=int(params.get("cycles") or 1))
+
+
+def _claim(params: Mapping[str, Any]) -> Claim:
+    claim = params.get("claim") or "contract"
+    if claim not in get_args(Claim):
+        raise BadInput(f"claim is {claim!r}; allowed: {', '.join(get_args(Claim))}")
+    return claim  # type: ignore[no-any-return]
+
+
+def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
+    given = {
+        key: params[key]
+        for key in ("partitions", "replication_factor", "payload_bytes", "pacing", "rate", "recovery_s")
+        if params.get(key) is not None
+    }
+    duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
+    deadline = float(params.get("deadline_s") or 180 + 5 * duration)
+    try:
+        return msgspec.convert({**given, "duration_s": duration, "deadline_s": deadline}, Load)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"load: {error}") from None
+
+
+def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
+    if value not in known:
+        raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
+    return known[value]
+
+
+def _owner(owner: object) -> str:
+    """`<pid>:<start time>` of the process that the run must not outlive."""
+    text = str(owner)
+    pid, _, started = text.partition(":")
+    if not (pid.isdigit() and started.isdigit()):
+        raise BadInput(f"owner is {text!r}; allowed: <pid>:<start time in clock ticks>, or nothing")
+    return text
+
+
+def _versions(kafka: str) -> dict[str, str]:
+    return {"kafka": kafka, **{name: importlib.metadata.version(name) for name in PACKAGES}}
+
+
+def _commit() -> str:
+    try:
+        out = subprocess.run(
+            ["git", "-C", str(home.project_root()), "describe", "--always", "--dirty"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return out.stdout.strip()
+
+
+def _command(params: Mapping[str, Any]) -> str:
+    """The command that repeats this run: every field that was given."""
+    options = " ".join(
+        f"--{key.replace('_', '-')} {value}"
+        for key, value in params.items()
+        if value is not None and key not in ("owner",)
+    )
+    return f"kdv run {options}".strip()
+
+
+def dump_plan(scenario: Scenario) -> str:
+    """The scenario as readable JSON."""
+    return dumps(scenario).decode()

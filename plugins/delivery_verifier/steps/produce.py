@@ -1,0 +1,87 @@
+"""produce: sends the load of all arms at once, until the floor is sent, the fault has healed and recovery has passed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.runs import RunDirectory, StepOutput
+from delivery_verifier.scenario import Scenario
+from delivery_verifier.steps.failing import fail_if_asked
+from delivery_verifier.waiting import pause, wait_until
+from delivery_verifier.workload.crew import Crew
+from delivery_verifier.workload.live import Gate, State, Word
+from delivery_verifier.workload.seal import seal
+from delivery_verifier.workload.signals import Signals
+
+INJECTOR_DEADLINE_S = 90.0
+
+
+def produce(run_dir: Path) -> None:
+    """Runs all producers and seals their ledgers. Raises ProducerDied, DeadlinePassed, ClusterGone."""
+    run = RunDirectory(run_dir)
+    scenario = run.scenario
+    cluster = Cluster.of(run)
+    signals = Signals(cluster.workspace)
+    with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
+        fail_if_asked(scenario, "produce")
+        crew = Crew(scenario, cluster.bootstrap_servers, cluster.workspace)
+        try:
+            for member in crew.members:
+                cluster.adopt(member.process.pid)
+            _drive(scenario, cluster, crew, signals, gone)
+            _seal(scenario, crew, output)
+        finally:
+            crew.kill()
+
+
+def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, gone: threading.Event) -> None:
+    def alive() -> bool:
+        if gone.is_set():
+            raise lease.ClusterGone("the cluster ended while the load was flowing")
+        return crew.check()
+
+    crew.wait_for(State.READY)
+    crew.open(Gate.WARM_UP)
+    crew.wait_for(State.WARM)
+    _await_replicated(scenario, cluster)
+    wait_until(
+        lambda: alive() and signals.is_set("fault"), "inject_fault to be ready: it runs beside produce and needs a "
+        "task slot of its own (core.parallelism)", INJECTOR_DEADLINE_S,
+    )  # fmt: skip
+    crew.open(Gate.GO)
+    signals.set("load")
+    wait_until(lambda: alive() and signals.is_done("fault"), "the fault plan to end", scenario.load.deadline_s)
+    pause(scenario.load.recovery_s)
+    crew.open(Gate.RELEASE)
+    wait_until(
+        lambda: alive() and all(member.control[Word.STATE] == State.DONE for member in crew.members),
+        "all producers to finish", scenario.load.deadline_s,
+    )  # fmt: skip
+
+
+def _await_replicated(scenario: Scenario, cluster: Cluster) -> None:
+    """Warm-up is over when its records are in the logs of all replicas, whatever the client was told."""
+    client = topics.admin(cluster.bootstrap_servers)
+    names = [arm.topic_name for arm in scenario.loaded]
+    partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
+    wait_until(
+        lambda: cluster.isr_full(names) and all(topics.high_watermarks(client, partitions).values()),
+        "the warm-up records to be in the logs of all replicas", 60, every_s=0.1,
+    )  # fmt: skip
+
+
+def _seal(scenario: Scenario, crew: Crew, output: StepOutput) -> None:
+    (output.staging / "ledger").mkdir()
+    for member in crew.members:
+        member.process.wait(timeout=30)
+        file = output.staging / "ledger" / f"{member.arm.name}-{member.number}-0.parquet"
+        announced = seal(member.folder, file, member.arm.name, member.number, 0, member.layout)
+        output.counts[f"announced/{member.name}"] = announced
+        output.counts[f"attempted/{member.name}"] = member.control[Word.ATTEMPTED]
+        stderr = (member.folder / "stderr").read_text(errors="replace").strip()
+        if member.process.returncode == 3:
+            output.notes[f"ended_early/{member.name}"] = stderr[-500:]
+    output.counts["attempted"] = sum(member.control[Word.ATTEMPTED] for member in crew.members)

@@ -1,0 +1,118 @@
+"""The crew: all producer processes of a run, started behind one barrier and supervised to their end."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from delivery_verifier.processes import dies_with_parent
+from delivery_verifier.scenario import Arm, Load, Scenario, dumps
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload import layout
+from delivery_verifier.workload.live import Control, Gate, State, Word
+from delivery_verifier.workload.producer import ProducerSpec
+
+
+class ProducerDied(RuntimeError):
+    """A producer process ended before its load did."""
+
+
+@dataclass
+class Member:
+    """One producer process and its control block."""
+
+    arm: Arm
+    number: int
+    folder: Path
+    layout: layout.Layout
+    process: subprocess.Popen[bytes]
+    control: Control
+
+    @property
+    def name(self) -> str:
+        """`<arm>/<producer>/<session>`, as in the counts of produce.json."""
+        return f"{self.arm.name}/{self.number}/0"
+
+
+class Crew:
+    """All producers of a run."""
+
+    def __init__(self, scenario: Scenario, bootstrap_servers: str, workspace: Path) -> None:
+        self.members = [
+            _start(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
+            for arm in scenario.loaded
+            for number in range(arm.producers)
+        ]
+        self._deadline_s = scenario.load.deadline_s
+
+    def open(self, gate: Gate) -> None:
+        """Lets all producers through `gate` at once."""
+        for member in self.members:
+            member.control[Word.GATE] = gate
+
+    def wait_for(self, state: State, deadline_s: float | None = None) -> None:
+        """Waits until every producer has come to `state`. Raises ProducerDied, DeadlinePassed."""
+        wait_until(
+            lambda: self.check() and all(member.control[Word.STATE] >= state for member in self.members),
+            f"all producers to be {state.name}", deadline_s or self._deadline_s,
+            detail=lambda: str({m.name: State(m.control[Word.STATE]).name for m in self.members}),
+        )  # fmt: skip
+
+    def check(self) -> bool:
+        """True; raises ProducerDied if a producer ended without being done."""
+        for member in self.members:
+            code = member.process.poll()
+            if code not in (None, 0, 3) or (code == 0 and member.control[Word.STATE] != State.DONE):
+                error = (member.folder / "stderr").read_text(errors="replace").strip()[-500:]
+                raise ProducerDied(f"producer {member.name} ended with exit code {code}: {error or 'no message'}")
+        return True
+
+    def count(self, word: Word, role: str | None = None) -> int:
+        """Sum of a word over the producers (of the arms of one role)."""
+        return sum(member.control[word] for member in self.members if role in (None, member.arm.role))
+
+    def reported_by_subject(self) -> int:
+        """The smallest number reported by any subject arm."""
+        sums: dict[str, int] = {}
+        for member in self.members:
+            if member.arm.role == "subject":
+                sums[member.arm.name] = sums.get(member.arm.name, 0) + member.control[Word.REPORTED]
+        return min(sums.values())
+
+    def kill(self) -> None:
+        """Ends every producer at once."""
+        for member in self.members:
+            if member.process.poll() is None:
+                member.process.send_signal(signal.SIGKILL)
+        for member in self.members:
+            member.process.wait()
+
+
+def _start(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> Member:
+    load = scenario.load
+    records = -(-arm.records // arm.producers)
+    rate = _rate(load, records, arm)
+    shape = layout.choose(records, rate or 1e9, load.partitions)
+    spec = ProducerSpec(
+        folder=str(folder), bootstrap_servers=bootstrap_servers, settings=arm.profile.producer, topic=arm.topic_name,
+        run_token=scenario.run_token, arm=arm.ordinal, producer=number, session=0, records=records, rate=rate,
+        block=shape.block, partitions=load.partitions, payload_bytes=load.payload_bytes, deadline_s=load.deadline_s,
+    )  # fmt: skip
+    control = Control(folder)
+    (folder / "spec.json").write_bytes(dumps(spec))
+    with (folder / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "delivery_verifier.workload.producer", str(folder / "spec.json")],
+            stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, preexec_fn=dies_with_parent(),
+        )  # fmt: skip
+    return Member(arm, number, folder, shape, process, control)
+
+
+def _rate(load: Load, records: int, arm: Arm) -> float | None:
+    """Records per second of one producer; None: flat out. `load.rate` is per arm, whatever its share."""
+    if load.rate is not None:
+        return load.rate / arm.producers
+    return None if load.pacing == "flat_out" else max(records / load.duration_s, 1.0)

@@ -1,0 +1,43 @@
+"""The layout of a load: which partition a sequence number goes to, computed and never stored.
+
+Sequences are cut into blocks; blocks go round the partitions. So numbers are dense per producer and, as partition
+sequences, dense per (producer, partition): loss, duplication and order can be checked without a join.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+LARGEST_BLOCK = 1000
+BLOCKS_PER_SECOND = 150
+
+
+class Layout(NamedTuple):
+    """`block` records in a row go to one partition."""
+
+    block: int
+    partitions: int
+
+    def partition(self, sequence: int) -> int:
+        """The partition of one sequence number."""
+        return sequence // self.block % self.partitions
+
+    def partition_sequence(self, sequence: int) -> int:
+        """Its number within that partition."""
+        return sequence // self.block // self.partitions * self.block + sequence % self.block
+
+    def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Partition and partition sequence of sequences [first, first + count)."""
+        sequence = np.arange(first, first + count, dtype=np.int64)
+        block = sequence // self.block
+        return (block % self.partitions).astype(np.int32), block // self.partitions * self.block + sequence % self.block
+
+
+def choose(records: int, rate: float, partitions: int) -> Layout:
+    """A block small enough for the rate (about 150 blocks a second) and for every partition to get its share."""
+    by_rate = int(rate / BLOCKS_PER_SECOND)
+    by_share = records // (partitions * 10)
+    return Layout(max(1, min(LARGEST_BLOCK, by_rate, by_share)), partitions)

@@ -1,0 +1,199 @@
+"""One producer process: sends its share of an arm's load and writes down what it was told about every record.
+
+Run as `python -m delivery_verifier.workload.producer SPEC`, SPEC being the path of a `ProducerSpec` as JSON.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from msgspec import Struct
+
+from delivery_verifier import record
+from delivery_verifier.scenario import Setting
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.layout import Layout
+from delivery_verifier.workload.live import (
+    ACKED_NOWHERE,
+    FAILED,
+    MASK,
+    SENT,
+    SHIFT,
+    Control,
+    Gate,
+    LiveLedger,
+    State,
+    Word,
+    encode_error,
+)
+from delivery_verifier.workload.outcome import classify
+
+QUEUE_RECORDS = 200_000
+QUEUE_BYTES = 400_000_000
+
+
+class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All that one producer process is told. `rate` None: flat out. `records` is its floor."""
+
+    folder: str
+    bootstrap_servers: str
+    settings: dict[str, Setting]
+    topic: str
+    run_token: str
+    arm: int
+    producer: int
+    session: int
+    records: int
+    rate: float | None
+    block: int
+    partitions: int
+    payload_bytes: int
+    deadline_s: float
+
+
+class SequencedProducer:
+    """Sends blocks in sequence; one delivery callback for all records."""
+
+    def __init__(self, spec: ProducerSpec) -> None:
+        self.spec = spec
+        self.layout = Layout(spec.block, spec.partitions)
+        self.control = Control(Path(spec.folder))
+        self.ledger = LiveLedger(Path(spec.folder))
+        self.encoder = record.BlockEncoder(
+            spec.run_token, spec.arm, spec.producer, spec.session, 0, spec.payload_bytes
+        )
+        self.sequence = 0
+        self.limit = max(4 * spec.block, min(QUEUE_RECORDS, QUEUE_BYTES // spec.payload_bytes))
+        self.fatal: str | None = None
+        self.client = Producer(
+            {
+                "bootstrap.servers": spec.bootstrap_servers,
+                "queue.buffering.max.messages": self.limit + 2 * spec.block,
+                "queue.buffering.max.kbytes": 2_000_000,
+                "error_cb": self._on_error,
+                "log_level": 3,
+                **spec.settings,
+            }
+        )
+        self.report = self._callback()
+
+    def _callback(self) -> Callable[[KafkaError | None, Message], None]:
+        """The delivery callback. It runs once per record, so everything it needs is a local."""
+        segments, words, clock = self.ledger.segments, self.control._words, time.time_ns
+        nowhere = SENT if str(self.spec.settings["acks"]) == "0" else ACKED_NOWHERE
+        retries, where = int(self.spec.settings["retries"]), record.SEQUENCE
+        reported, failed, indeterminate = int(Word.REPORTED), int(Word.FAILED), int(Word.INDETERMINATE)
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            sequence = int(message.value()[where])  # type: ignore[index]
+            result, _, settled, _ = segments[sequence >> SHIFT]
+            slot = sequence & MASK
+            settled[slot] = clock()
+            if error is None:
+                offset = message.offset()
+                result[slot] = nowhere if offset is None or offset < 0 else offset + 1
+                words[reported] += 1
+            else:
+                code = classify(error.code(), retries)
+                result[slot] = code
+                words[failed if code > -15_000 else indeterminate] += 1
+
+        return on_delivery
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.fatal = str(error)
+
+    def send_block(self) -> None:
+        """Announces and hands over the next block; what the client refuses at once is FAILED."""
+        block, first = self.spec.block, self.sequence
+        while len(self.client) > self.limit:
+            self.client.poll(0.005)
+        self.ledger.open(first, block, time.time_ns())
+        self.control[Word.ANNOUNCED] = first + block
+        values = self.encoder.encode(first, self.layout.partition_sequence(first), block)
+        batch: list[dict[str, Any]] = [{"value": value} for value in values]
+        queued = self.client.produce_batch(
+            self.spec.topic, batch, partition=self.layout.partition(first), on_delivery=self.report
+        )
+        self.sequence = first + block
+        if queued != block:
+            self._refused(first, batch)
+        self.client.poll(0)
+
+    def _refused(self, first: int, batch: list[dict[str, Any]]) -> None:
+        """Never queued, so certainly not written. Back-pressure keeps the queue from ever being full."""
+        for place, entry in enumerate(batch):
+            if (error := entry.get("_error")) is not None:
+                result, _, settled, _ = self.ledger.segments[(first + place) >> SHIFT]
+                result[(first + place) & MASK] = encode_error(FAILED, error.code())
+                settled[(first + place) & MASK] = time.time_ns()
+                self.control[Word.FAILED] += 1
+
+    def warm_up(self) -> None:
+        """Sends one block to each partition and waits until all are settled."""
+        for _ in range(self.spec.partitions):
+            self.send_block()
+        left = self.client.flush(self.spec.deadline_s)
+        if left:
+            raise TimeoutError(f"{left} warm-up records were not settled within {self.spec.deadline_s:g} s")
+
+    def load(self) -> None:
+        """Sends at the planned rate until the floor is reached and the supervisor has released the load."""
+        spec, control = self.spec, self.control
+        start, already = time.monotonic(), self.sequence
+        while self.fatal is None:
+            if self.sequence >= spec.records and control[Word.GATE] >= Gate.RELEASE:
+                return
+            elapsed = time.monotonic() - start
+            due = already + int(elapsed * spec.rate) if spec.rate is not None else self.sequence + spec.block
+            if self.sequence + spec.block <= due:
+                self.send_block()
+            else:
+                self.client.poll(min(0.01, (self.sequence + spec.block - due) / spec.rate) if spec.rate else 0)
+
+    def run(self) -> None:
+        """The whole life of a producer, gate by gate."""
+        self._wait_for(Gate.WARM_UP)
+        self.warm_up()
+        self.control[Word.STATE] = State.WARM
+        self._wait_for(Gate.GO)
+        self.control[Word.STATE] = State.LOADING
+        self.load()
+        self.client.flush(self.spec.deadline_s)  # what is left open then is INDETERMINATE
+        self.control[Word.ATTEMPTED] = self.sequence
+        self.control[Word.STATE] = State.DONE
+
+    def _wait_for(self, gate: Gate) -> None:
+        def opened() -> bool:
+            self.client.poll(0)
+            return self.control[Word.GATE] >= gate
+
+        wait_until(opened, f"gate {gate.name}", self.spec.deadline_s, every_s=0.005)
+
+
+def main() -> int:
+    """Exit codes: 0 done, 3 a fatal client error ended the load early, 1 anything else."""
+    spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
+    try:
+        producer = SequencedProducer(spec)
+    except KafkaException as error:
+        print(f"producer settings refused: {error.args[0].str()}", file=sys.stderr)
+        return 1
+    producer.control[Word.ATTEMPTED] = -1
+    producer.control[Word.STATE] = State.READY
+    producer.run()
+    if producer.fatal:
+        print(f"fatal client error: {producer.fatal}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
