@@ -51,6 +51,7 @@ class Books:
 
     tables: Mapping[str, pa.Table]
     problems: list[tuple[str, str]] = field(default_factory=list)
+    _totals: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, tables: Mapping[str, pa.Table]) -> Books:
@@ -81,8 +82,10 @@ class Books:
 
     def totals(self, arm: str) -> dict[str, int]:
         """The arm's counts, each summed over its rows; a column that is missing counts as absent, not as zero."""
-        rows = self.rows("producers", arm=arm)
-        return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
+        if arm not in self._totals:
+            rows = self.rows("producers", arm=arm)
+            self._totals[arm] = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
+        return dict(self._totals[arm])
 
     def cases(self, arm: str, anomaly: Anomaly) -> tuple[int, int]:
         """(cases of this kind, cases hidden by a kind of higher precedence) in the arm."""
