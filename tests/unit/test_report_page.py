@@ -44,6 +44,7 @@ def test_a_held_run_says_so_with_its_limits_and_every_arm(tmp_path: Path) -> Non
     for arm in ("safe", "control-acks_0", "canary"):
         assert arm in told
     assert "1,204 lost, permitted" in told
+    assert "Lost: record 500 of producer 0, partition 1, arm control-acks_0 (permitted)" in told
     assert "2.92 % of 41,210 reported" in told
     assert "Doubts" not in told
     assert "Not everything this page should show" not in told
@@ -52,7 +53,7 @@ def test_a_held_run_says_so_with_its_limits_and_every_arm(tmp_path: Path) -> Non
 def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Path) -> None:
     told = visible(page.render(*report_fixture.violated(tmp_path)))
     assert "Not as expected: acks_all" in told
-    assert "Lost: record 4,000 of producer 0, partition 1, arm acks_all" in told
+    assert "Lost: record 4,000 of producer 0, partition 1, arm acks_all +" in told  # and not (permitted)
     assert "+2.904 s The broker acknowledges it at offset 1,333" in told
     assert "+3.000 s Fault #1 kill broker 2 bites; it led this partition." in told
     assert "+4.200 s Nobody leads partition 1 (epoch 0, in sync: 2)." in told
@@ -136,6 +137,14 @@ def test_a_part_that_is_damaged_is_named(tmp_path: Path, name: str) -> None:
     told = visible(page.render(path, verdict))
     assert "cannot be read" in told
     assert "All 4 laws balance" not in told or name != "books/laws.parquet"
+
+
+def test_lanes_of_a_topic_that_was_never_observed_are_said_to_be_missing(tmp_path: Path) -> None:
+    path, verdict = report_fixture.held(tmp_path)
+    seen = (path / "observations.json").read_text()
+    assert "No leadership was observed" not in visible(page.render(path, verdict))
+    (path / "observations.json").write_text(seen.replace("kdv-", "other-"))
+    assert "No leadership was observed: the lanes are missing" in visible(page.render(path, verdict))
 
 
 def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:

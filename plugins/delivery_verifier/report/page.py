@@ -20,7 +20,7 @@ from delivery_verifier.report import charts, words
 from delivery_verifier.report.advice import advice
 from delivery_verifier.report.cases import CASES_SHOWN, groups
 from delivery_verifier.report.history import Clock, clock, name_of, subject_topic
-from delivery_verifier.report.lanes import LANES_SHOWN, events
+from delivery_verifier.report.lanes import EVENTS_TOLD, LANES_SHOWN, events
 from delivery_verifier.report.material import Material, read
 from delivery_verifier.report.story import story
 from delivery_verifier.report.tables import finding_rows, gap_rows, law_rows, proof_lines, setting_rows
@@ -94,6 +94,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "files": _files(material),
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
         "cases_shown": CASES_SHOWN,
+        "events_told": EVENTS_TOLD,
         "lanes_shown": LANES_SHOWN,
         "bands_shown": charts.BANDS_DRAWN,
     }
@@ -124,13 +125,14 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
     """Colours of arms (in the order of the timeline) and brokers."""
     table = material.tables.get("timeline/load")
     arms = list(dict.fromkeys(table.column("arm").to_pylist())) if table is not None else []
-    seen = {broker for one in material.observations for broker in (one.leader, *one.isr)}
+    topic = subject_topic(material)
+    drawn = [one for one in material.observations if one.kind == "partition" and one.topic == topic]
+    brokers = sorted({broker for one in drawn for broker in (one.leader, *one.isr)})
     return {
         "arms": [(arm, charts.arm_colour(place)) for place, arm in enumerate(arms)],
         "brokers": [
             ("no leader" if broker < 0 else f"broker {broker}", charts.broker_colour(broker))
-            for broker in sorted(seen)
-            if broker >= 0 or any(one.leader < 0 and one.kind == "partition" for one in material.observations)
+            for broker in brokers
         ],
     }
 

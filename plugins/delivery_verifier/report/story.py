@@ -44,6 +44,7 @@ def story(material: Material, clock: Clock, groups: list[CaseGroup]) -> Story | 
     timed = sorted(_events(material, row), key=lambda event: event[0])
     moments = [Moment(clock.tell(at), what, fault) for at, what, fault in timed]
     title = f"{plain(worst.kind)}: {_called(row)}, partition {row['partition']}, arm {worst.arm}"
+    title += " (permitted)" if _permitted(material, worst) else ""
     return Story(title, moments + _end(material, row))
 
 
@@ -52,6 +53,15 @@ def _called(row: dict[str, Any]) -> str:
     if row["sequence"] is None:
         return f"the line at offset {tell_offsets(row['offsets'])}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
+
+
+def _permitted(material: Material, group: CaseGroup) -> bool:
+    """Whether the verdict's finding on this kind has no tolerance to exceed."""
+    return any(
+        arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
+        for arm in (material.verdict.arms if material.verdict else [])
+        for finding in arm.findings
+    )
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int]:
