@@ -43,7 +43,7 @@ from airflow.sdk import DAG, setup, task, teardown
 
 from delivery_verifier.orchestration import form
 from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.orchestration.tasks import TIMEOUTS, SubmitReconcile, plan_run, run_step
+from delivery_verifier.orchestration.tasks import TIMEOUTS, SubmitReconcile, conclude_run, plan_run, run_step
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg
@@ -77,7 +77,7 @@ with DAG(
     reconcile = SubmitReconcile(task_id="reconcile", execution_timeout=TIMEOUTS["reconcile"])
     validate = step("validate")
     # The gate: a plain leaf that needs all before it, so that no failure upstream can end in a green run.
-    conclude = step("conclude")
+    conclude = task(task_id="conclude", execution_timeout=TIMEOUTS["conclude"])(conclude_run)()
     stop_cluster = teardown(on_failure_fail_dagrun=True)(
         task(task_id="stop_cluster", execution_timeout=TIMEOUTS["stop_cluster"])(run_step)
     )("stop_cluster")

@@ -81,11 +81,12 @@ class Client:
         return sorted(tasks, key=lambda task: task.start_date or "~")
 
     def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
-        """The last lines a task wrote, its exception included."""
+        """What a task said last: from its first error on if there is one, up to `lines` lines."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
-        told = [line for event in content for line in _lines(event) if not line.startswith("::")]
-        return told[-lines:]
+        errors = [index for index, event in enumerate(content) if _is_error(event)]
+        said = [line for event in content[min(errors, default=0) :] for line in _lines(event)]
+        return [line for line in said if not line.startswith("::")][-lines:]
 
     def get(self, path: str) -> Any:
         """What /api/v2`path` answers."""
@@ -120,6 +121,10 @@ def _reason(answer: httpx.Response) -> str:
         return str(answer.json()["detail"])
     except (json.JSONDecodeError, KeyError, TypeError):
         return answer.text[:300]
+
+
+def _is_error(event: object) -> bool:
+    return isinstance(event, dict) and event.get("level") in ("error", "critical")
 
 
 def _lines(event: object) -> list[str]:

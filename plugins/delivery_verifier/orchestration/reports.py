@@ -97,7 +97,8 @@ def _row(run: Path) -> str:
     if verdict is None:
         return f"<tr><td>{name}</td><td></td><td>no verdict</td></tr>"
     colour = "green" if verdict.green else "red"
-    link = f'<a href="runs/{quote(run.name)}/report.html">{name}</a>'
+    reported = (run / "report.html").is_file()
+    link = f'<a href="runs/{quote(run.name)}/report.html">{name}</a>' if reported else name
     return f'<tr><td>{link}</td><td class="{colour}">{verdict.verdict}</td><td>{html.escape(verdict.sentence)}</td></tr>'
 
 
@@ -113,7 +114,10 @@ def _progress(run: Path) -> str:
         return "<p>The run has not been planned yet, or its directory has been removed.</p>"
     done = sorted(file.stem for file in run.glob("*.json") if file.stem in _STEPS_WITH_MANIFEST)
     steps = ", ".join(done) or "none"
-    return f"<p>The report is written by the last step, <b>conclude</b>. Steps finished: {html.escape(steps)}.</p>"
+    return (
+        f"<p>The report is written by the last step, <b>conclude</b>. Steps finished: {html.escape(steps)}.</p>"
+        "<p>If the run has ended, a step failed and there is no verdict: the log of the failed task says why.</p>"
+    )
 
 
 _STEPS_WITH_MANIFEST = frozenset(

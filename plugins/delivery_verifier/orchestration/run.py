@@ -43,9 +43,9 @@ def run_through_airflow(
     The run belongs to this process: it ends when this process does. Raises RunFailed if there is no verdict, and
     AirflowError if Airflow refuses the run or cannot be reached.
     """
-    status = local.up(port)
+    status, me = local.up(port), processes.myself()
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
-    client.trigger(DAG_ID, run_id, {**conf, "owner": msgspec.to_builtins(processes.myself())})
+    client.trigger(DAG_ID, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
     try:
         state = _follow(client, run_id, on_progress)
     except BaseException:

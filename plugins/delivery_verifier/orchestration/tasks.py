@@ -14,7 +14,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context, get_current_context
 
 from delivery_verifier import home
-from delivery_verifier.orchestration import spark_connection
+from delivery_verifier.orchestration import note, spark_connection
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import Scenario
 
 _LONGEST_LOAD = timedelta(days=1, minutes=10)
 TIMEOUTS: dict[str, timedelta] = {
@@ -51,6 +53,15 @@ def run_step(name: str) -> None:
     getattr(step, name)(_run_directory(get_current_context()))
 
 
+def conclude_run() -> None:
+    """The last step: the gate. Its verdict, green or not, becomes the note of the DAG run."""
+    context = get_current_context()
+    try:
+        run_step("conclude")
+    finally:
+        note.attach_verdict(_run_directory(context), str(context["run_id"]))
+
+
 def _run_directory(context: Context) -> Path:
     path = context["ti"].xcom_pull(task_ids="plan")
     if not path:
@@ -68,12 +79,7 @@ class SubmitReconcile(SparkSubmitOperator):
             application="spark_jobs/reconcile.py",
             application_args=["--run-dir", "{{ ti.xcom_pull(task_ids='plan') }}"],
             name="kdv-{{ run_id }}",
-            conf={
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.ui.enabled": "false",
-                "spark.log.level": "WARN",
-            },
+            conf={},
             env_vars={},
             durable=False,
             **more,
@@ -81,16 +87,25 @@ class SubmitReconcile(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Submits and waits. Raises AirflowException if the job ends with anything but 0."""
-        from delivery_verifier.cluster.jars import spark_jars
-
-        spark_connection.require(self._conn_id)
-        run = _run_directory(context)
+        master = spark_connection.require(self._conn_id)
         self.application = str(_reconcile_script())
-        self.jars = ",".join(str(jar) for jar in spark_jars())
+        self.conf = _spark_conf(RunDirectory(_run_directory(context)).scenario, master)
         # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
-        self.conf = {**(self.conf or {}), "spark.sql.warehouse.dir": str(run / ".spark-warehouse")}
         super().execute(context)
+
+
+def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
+    """Spark's properties for a load of this size, with the jars that read Kafka."""
+    from delivery_verifier.cluster.jars import spark_jars
+    from spark_jobs import session
+
+    conf = session.settings(sum(arm.records for arm in scenario.loaded))
+    conf["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
+    if not master.startswith("local"):
+        # Executors on other hosts must reach the driver under its own address.
+        del conf["spark.driver.host"], conf["spark.driver.bindAddress"]
+    return conf
 
 
 def _reconcile_script() -> Path:
