@@ -39,10 +39,16 @@ def attempts(ledger: DataFrame, log: DataFrame, owned: DataFrame | None, resends
     if owned is not None:
         lines = lines.unionByName(owned)
     # by sequence, not by attempt: then neither the grouping nor the count of resends shuffles again
-    together = lines.repartition(*SEQUENCE_KEY).groupBy(*KEY).agg(
-        *[F.max(name).alias(name) for name in (*CLAIMED, "corrupted")],
-        F.sort_array(F.collect_list("copy")).alias("copies"),
-    )  # fmt: skip
+    together = (
+        lines.repartition(*SEQUENCE_KEY)
+        .groupBy(*KEY)
+        .agg(
+            F.max(F.when(F.col("outcome").isNotNull(), F.struct(*CLAIMED))).alias("claim"),
+            F.max("corrupted").alias("corrupted"),
+            F.sort_array(F.collect_list("copy")).alias("copies"),
+        )
+        .select(*KEY, "claim.*", "corrupted", "copies")
+    )
     return promise(_ordered(_resent(together, resends)), ATTEMPTS)
 
 

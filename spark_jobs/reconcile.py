@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,24 +76,23 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
 
 
 def write_books(
-    run: RunDirectory,
-    scenario: Scenario,
-    output: StepOutput,
-    spark: SparkSession,
-    bound: int = anomalies.BOUND,
+    run: RunDirectory, scenario: Scenario, output: StepOutput, spark: SparkSession, bound: int = anomalies.BOUND
 ) -> None:
-    """Second half: ledger/ and log/ to anomalies/, books/ and timeline/."""
+    """Second half: ledger/ and log/ to anomalies/, books/ and timeline/.
+
+    Spark's driver plans with one thread, so that queries which need nothing of each other run side by side.
+    """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     log = spark.read.schema(LOG).parquet(str(run.path / "log")).where(F.col("view") == "raw")
-    with _timed(output, "census"):
-        ledger_census, log_census = census.count_ledger(ledger).toArrow(), census.count_log(log).toArrow()
-    with _timed(output, "match"):
-        found, release = _match(ledger, log, ledger_census, log_census)
-        counted = books.signatures(found, scenario).toArrow()
-    producers = books.producers(counted, ledger_census, scenario)
-    with _timed(output, "anomalies"):
-        written = _write_anomalies(found, producers, output, bound)
-    release()
+    with ThreadPoolExecutor(2, "spark-query") as pool:
+        with _timed(output, "census"):
+            of_log = pool.submit(lambda: census.count_log(log).toArrow())
+            ledger_census, log_census = census.count_ledger(ledger).toArrow(), of_log.result()
+        beside = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
+        with _timed(output, "match"):
+            producers, written = _match(ledger, log, ledger_census, log_census, scenario, output, bound)
+        with _timed(output, "timeline_left"):
+            beside.result()
     evidence = laws.Evidence(
         scenario=scenario, offsets=_offsets(run), producers=producers, ledger_census=ledger_census,
         log_census=log_census, announced=run.manifest("produce").counts | run.manifest("settle").counts,
@@ -102,14 +102,13 @@ def write_books(
     _write_table(output, "books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
     _write_table(output, "books/cases", laws.cases(producers, written, bound))
     _write_table(output, "books/laws", laws.laws(evidence))
-    with _timed(output, "timeline"):
-        _write_load(ledger, ledger_census, run, scenario, output)
 
 
 def _match(
-    ledger: DataFrame, log: DataFrame, ledger_census: pa.Table, log_census: pa.Table
-) -> tuple[DataFrame, Callable[[], None]]:
-    """The subjects, kept for the second query on them, and how to let go of what was kept."""
+    ledger: DataFrame, log: DataFrame, ledger_census: pa.Table, log_census: pa.Table, scenario: Scenario,
+    output: StepOutput, bound: int,
+) -> tuple[pa.Table, dict[tuple[str, str], int]]:  # fmt: skip
+    """Brings ledger and log together once, for two queries: the books, and the cases (whose written rows it counts)."""
     kept: list[DataFrame] = []
     owned = unattributed = None
     if _any(log_census, "corrupted"):
@@ -117,9 +116,12 @@ def _match(
         owned, unattributed = attempts.owned_copies(kept[0]), attempts.unowned(kept[0])
     matched = attempts.attempts(ledger, log, owned, resends=_any(ledger_census, "attempt"))
     kept.append(matched.persist(StorageLevel.MEMORY_AND_DISK))
-    return anomalies.subjects(matched, log, unattributed), lambda: [
-        frame.unpersist() for frame in kept
-    ].clear()
+    found = anomalies.subjects(matched, log, unattributed)
+    producers = books.producers(books.signatures(found, scenario).toArrow(), ledger_census, scenario)
+    written = _write_anomalies(found, producers, output, bound)
+    for frame in kept:
+        frame.unpersist()
+    return producers, written
 
 
 def _write_anomalies(
