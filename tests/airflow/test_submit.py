@@ -1,0 +1,41 @@
+"""Submitting the reconciliation: the properties Spark gets, and how far its address is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from delivery_verifier import catalogue
+from delivery_verifier.cluster import jars
+from delivery_verifier.orchestration import tasks
+from delivery_verifier.scenario import Load, Scenario
+
+
+@pytest.fixture
+def scenario(monkeypatch: pytest.MonkeyPatch) -> Scenario:
+    monkeypatch.setattr(jars, "spark_jars", lambda: [Path("/cache/a.jar"), Path("/cache/b.jar")])
+    return catalogue.scenario(
+        "r", profile=catalogue.PROFILES["safe"], fault=catalogue.FAULTS["none"], load=Load(), records=1000
+    )
+
+
+def test_spark_gets_the_jars_that_read_kafka_when_it_runs_not_when_the_dag_is_parsed(scenario: Scenario) -> None:
+    assert tasks._spark_conf(scenario, "local[2]")["spark.jars"] == "/cache/a.jar,/cache/b.jar"
+    operator = tasks.SubmitReconcile(task_id="reconcile")
+    assert operator.conf == {}
+    assert operator.jars is None
+
+
+def test_a_local_driver_listens_on_the_loopback(scenario: Scenario) -> None:
+    assert tasks._spark_conf(scenario, "local[2]")["spark.driver.host"] == "127.0.0.1"
+
+
+def test_a_driver_of_a_remote_master_is_reachable_under_its_own_address(scenario: Scenario) -> None:
+    conf = tasks._spark_conf(scenario, "spark://master:7077")
+    assert "spark.driver.host" not in conf
+    assert "spark.driver.bindAddress" not in conf
+
+
+def test_the_script_is_the_installed_one() -> None:
+    assert tasks._reconcile_script().name == "reconcile.py"
