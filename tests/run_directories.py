@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,9 @@ def write(
     injections: Sequence[Injection] = (),
     announced: dict[str, int] | None = None,
     counts: dict[str, int] | None = None,
+    snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]] = lambda parts: parts,
 ) -> RunDirectory:
-    """A whole run directory that `reconcile --from-log` accepts. `announced` and `counts` overrule what fits the rows."""
+    """A whole run directory that `reconcile --from-log` accepts. What is given overrules what fits."""
     run = RunDirectory(path)
     with run.writing("plan") as output:
         output.write_json("scenario.json", made)
@@ -81,7 +82,7 @@ def write(
     with run.writing("inject_fault") as output:
         output.write_json("injections.json", list(injections))
     with run.writing("settle") as output:
-        output.write_json("offsets.json", _offsets(made, lines))
+        output.write_json("offsets.json", _offsets(made, lines, snapshot))
     with run.writing("read_topic") as output:
         _parquet(output.staging / "log" / "all.parquet", lines, arrow(LOG))
         output.counts |= _read(made, lines) | (counts or {})
@@ -117,7 +118,9 @@ def _read(made: Scenario, lines: Sequence[Row]) -> dict[str, int]:
     }
 
 
-def _offsets(made: Scenario, lines: Sequence[Row]) -> Offsets:
+def _offsets(
+    made: Scenario, lines: Sequence[Row], snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]]
+) -> Offsets:
     rows = Counter((row["arm"], row["partition"]) for row in lines)
     parts = [
         PartitionSnapshot(
@@ -127,4 +130,4 @@ def _offsets(made: Scenario, lines: Sequence[Row]) -> Offsets:
         for arm in made.arms
         for partition in range(made.load.partitions)
     ]  # fmt: skip
-    return Offsets(bootstrap_servers="nowhere:1", taken_at_us=START_US, partitions=parts)
+    return Offsets(bootstrap_servers="nowhere:1", taken_at_us=START_US, partitions=snapshot(parts))

@@ -1,0 +1,157 @@
+"""The tables around the books: cases and their bound, exposure, gaps, the timeline, and a load that never came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from delivery_verifier import canary, ledger
+from delivery_verifier.books import COUNTS, TABLES, Books
+from delivery_verifier.injection import Injection
+from delivery_verifier.record import parse
+from delivery_verifier.runs import RunDirectory
+from pyspark.sql import SparkSession
+from run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
+from spark_jobs import laws
+from spark_jobs.reconcile import reconcile, write_books
+from spark_jobs.schemas import LEDGER, arrow
+
+S = 1_000_000
+
+
+def _at(sent_s: float, settled_s: float | None, partition: int = 0, outcome: str = "ACKED") -> Row:
+    """An attempt of arm `one` at seconds since START_US."""
+    settled = None if settled_s is None else START_US + int(settled_s * S)
+    moments = {"sent_at": START_US + int(sent_s * S), "settled_at": settled, "partition": partition}
+    _at.sequence += 1  # type: ignore[attr-defined]
+    return attempt("one", _at.sequence, outcome, **moments)  # type: ignore[attr-defined]
+
+
+_at.sequence = -1  # type: ignore[attr-defined]
+
+
+def _injection(number: int, bite_s: float, recovered_s: float | None, hit: list[int]) -> Injection:
+    return Injection(
+        id=number, cycle=0, action="kill", brokers=[1], hit={"t-one": hit}, requested_at_us=START_US,
+        bite_at_us=START_US + int(bite_s * S),
+        recovered_at_us=None if recovered_s is None else START_US + int(recovered_s * S),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def handmade(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    attempts = [
+        _at(0.0, 0.1),  # settled too early for the window of injection 0, which opens at 9 s
+        _at(8.0, 9.0),  # at its opening: exposed
+        _at(9.5, 10.5),  # outstanding at the bite, and exposed
+        _at(9.6, None, outcome="INDETERMINATE"),  # outstanding, never reported
+        _at(9.7, 12.0, partition=1),  # outstanding, on a partition that was not hit
+        _at(10.0, 11.0),  # sent at the bite itself: exposed, not outstanding
+        _at(15.0, 15.1),  # at recovery: exposed
+        _at(15.1, 15.3),  # after it
+        _at(20.0, 20.2, partition=1),
+    ]
+    made = [_injection(0, 10, 15, [0]), _injection(1, 14, None, [1]), _injection(2, 50, 60, [])]
+    run = write(tmp_path_factory.mktemp("handmade"), scenario(["one", "idle"]), attempts, [], injections=made)
+    reconcile(run.path, True, spark)
+    return run
+
+
+def test_exposure_counts_what_an_injection_could_have_hurt(handmade: RunDirectory) -> None:
+    found = {(row["arm"], row["injection"]): (row["reported"], row["outstanding"])
+             for row in table(handmade, "books/exposure.parquet")}  # fmt: skip
+    assert found == {
+        ("one", 0): (4, 3), ("one", 1): (1, 1), ("one", 2): (0, 1),
+        ("idle", 0): (0, 0), ("idle", 1): (0, 0), ("idle", 2): (0, 0),
+    }  # fmt: skip
+
+
+def test_the_longest_gap_of_each_partition_is_found_and_null_where_nothing_was_reported(
+    handmade: RunDirectory,
+) -> None:
+    found = {(row["arm"], row["partition"]): (row["longest_gap_s"], row["gap_start_us"])
+             for row in table(handmade, "books/gaps.parquet")}  # fmt: skip
+    assert found == {
+        ("one", 0): (pytest.approx(8.9), START_US + 100_000), ("one", 1): (pytest.approx(8.2), START_US + 12 * S),
+        ("idle", 0): (None, None), ("idle", 1): (None, None),
+    }  # fmt: skip
+
+
+def test_the_timeline_has_every_interval_and_counts_each_attempt_once(handmade: RunDirectory) -> None:
+    rows = [row for row in table(handmade, "timeline/load.parquet") if row["arm"] == "one"]
+    moments = [row["at_us"] for row in rows]
+    assert moments == list(range(START_US, START_US + int(20.4 * S), 200_000))
+    totals = {name: sum(row[name] for row in rows) for name in ("sent", "reported", "indeterminate", "failed")}
+    assert totals == {"sent": 9, "reported": 8, "indeterminate": 1, "failed": 0}
+    first = rows[0]
+    assert (first["sent"], first["reported"], first["latency_ms_p50"], first["latency_ms_p99"]) == (1, 1, 100.0, 100.0)
+    assert rows[1]["latency_ms_p50"] is None
+
+
+def test_what_reconcile_writes_is_what_the_books_promise(handmade: RunDirectory) -> None:
+    assert Books.read(handmade.path).problems == []
+    for name, columns in TABLES.items():
+        assert tuple(pq.read_schema(handmade.path / name).names) == columns, name
+
+
+def test_a_load_that_never_came_still_has_all_planned_rows(spark: SparkSession, tmp_path: Path) -> None:
+    made = scenario(["one"], partitions=3, producers=2)
+    run = write(tmp_path, made, [], [])
+    reconcile(run.path, True, spark)
+    rows = table(run, "books/producers.parquet")
+    assert len([row for row in rows if row["arm"] == "one"]) == 3 * (2 + 1)
+    assert len([row for row in rows if row["arm"] == "canary"]) == 3 * (1 + 1)
+    assert {row[name] for row in rows for name in COUNTS} == {0}
+    assert [row for row in table(run, "books/laws.parquet") if row["left"] != row["right"]] == []
+    assert table(run, "anomalies") == []
+
+
+@pytest.fixture(scope="module")
+def cut(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    lost = [attempt("one", n, offset=900 + n, partition=n % 2) for n in range(5)]
+    run = write(tmp_path_factory.mktemp("cut"), scenario(["one"]), lost, [])
+    with run.writing("reconcile") as output:
+        write_books(run, run.scenario, output, spark, bound=2)
+    return run
+
+
+def test_cases_beyond_the_bound_are_cut_lowest_first_and_the_cut_is_recorded(cut: RunDirectory) -> None:
+    kept = [(row["partition"], row["sequence"]) for row in table(cut, "anomalies")]
+    assert sorted(kept) == [(0, 0), (0, 2)]
+    lost = next(row for row in table(cut, "books/cases.parquet") if (row["arm"], row["kind"]) == ("one", "LOST"))
+    assert (lost["cases"], lost["written"], lost["cut"]) == (5, 2, True)
+    assert [row for row in table(cut, "books/laws.parquet") if row["left"] != row["right"]] == []
+
+
+def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> None:
+    books = pq.read_table(cut.path / "books/producers.parquet")
+    for written, bound in ((1, 2), (4, 10), (6, 10)):
+        evidence = laws.Evidence(
+            scenario=cut.scenario, offsets=laws.Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
+            producers=books, ledger_census=books.slice(0, 0), log_census=books.slice(0, 0), announced={}, read={},
+            written={("one", "LOST"): written}, bound=bound,
+        )  # fmt: skip
+        rows = [row for row in laws.laws(evidence).to_pylist() if row["law"] == "anomaly_rows"]
+        assert [row["left_name"] for row in rows if row["left"] != row["right"]] == ["rows of LOST"]
+
+
+def test_the_canary_comes_out_as_it_was_planned(spark: SparkSession, tmp_path: Path) -> None:
+    made = scenario(["one"])
+    plan = canary.plan(made)
+    rows = canary.ledger_table(made, plan, list(range(len(plan.values)))).to_pylist()
+    lines = []
+    for offset, value in enumerate(plan.values):
+        header = parse(value)
+        said = ILLEGIBLE if header is None else {
+            "producer": header.producer, "sequence": header.sequence, "attempt": header.attempt,
+            "partition_sequence": header.partition_sequence, "crc_ok": header.crc_ok,
+        }  # fmt: skip
+        lines.append(line("canary", 0, offset, 0) | said)
+    run = write(tmp_path, made, rows, lines)
+    reconcile(run.path, True, spark)
+    assert Books.read(run.path).totals("canary") == canary.EXPECTED
+
+
+def test_the_ledger_has_one_schema() -> None:
+    assert arrow(LEDGER) == ledger.SCHEMA

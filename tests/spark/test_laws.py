@@ -1,0 +1,155 @@
+"""Each law goes unbalanced when, and only when, what it watches is broken: one arm per breakage, one Spark job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from delivery_verifier.injection import PartitionSnapshot
+from delivery_verifier.runs import IncompleteRun, RunDirectory
+from pyspark.sql import SparkSession
+from run_directories import Row, attempt, line, scenario, table, write
+from spark_jobs.books import planned
+from spark_jobs.reconcile import reconcile
+
+RECORDS = 6
+BROKEN: dict[str, set[str]] = {
+    "healthy": set(),
+    "ledger-row-dropped": {"ledger_complete"},
+    "ledger-row-twice": {"ledger_complete", "outcomes_sum", "reported_sum"},
+    "log-row-dropped": {"offsets_accounted", "view_rows"},
+    "log-row-invented": {"offsets_accounted", "view_rows"},
+    "partition-cut": {"partitions_complete"},
+    "partition-with-lines-cut": {"partitions_complete", "log_sum"},
+    "announced-more": {"ledger_complete"},
+    "counted-less-at-exit": {"ledger_complete"},
+    "killed": set(),
+    "started-late": {"start_zero", "offsets_accounted"},
+    "log-moved": {"log_moved"},
+    "read-less": {"view_rows"},
+    "unplanned-producer": {"partitions_complete", "ledger_complete"},
+    "marker-inside": set(),
+}
+"""Which laws each breakage must unbalance; the other laws and the other arms stay balanced."""
+NEVER_BY_DATA = {"anomaly_rows"}
+"""Laws that only an error of the job itself unbalances: see test_books_and_cases.py."""
+
+
+def _rows(arm: str, ordinal: int) -> tuple[list[Row], list[Row]]:
+    claims = [attempt(arm, n, offset=n) for n in range(RECORDS)]
+    return claims, [line(arm, ordinal, n, n) for n in range(RECORDS)]
+
+
+def _break(arm: str, ordinal: int, claims: list[Row], lines: list[Row]) -> None:
+    """What is broken in the rows; counts and offsets are broken where the directory is written."""
+    if arm == "ledger-row-dropped":
+        claims.pop()
+    elif arm == "ledger-row-twice":
+        claims.append(claims[0])
+    elif arm == "log-row-dropped":
+        lines.pop()
+    elif arm == "log-row-invented":
+        lines.append(lines[-1])
+    elif arm == "unplanned-producer":
+        claims.append(attempt(arm, 0, producer=5, offset=RECORDS))
+        lines.append(line(arm, ordinal, RECORDS, 0, producer=5))
+    elif arm == "marker-inside":
+        lines.append(line(arm, ordinal, RECORDS, 0, producer=9999))
+
+
+def _snapshot(parts: list[PartitionSnapshot]) -> list[PartitionSnapshot]:
+    ends = {"log-row-dropped": RECORDS, "log-row-invented": RECORDS}
+    kept = [
+        msgspec.structs.replace(
+            part,
+            start=1 if part.arm == "started-late" and not part.partition else part.start,
+            end=ends.get(part.arm, part.end) if not part.partition else part.end,
+        )
+        for part in parts
+        if (part.arm, part.partition) not in {("partition-cut", 1), ("partition-with-lines-cut", 0)}
+    ]
+    return kept
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    made = scenario(list(BROKEN))
+    claims, lines = [], []
+    for arm in made.subjects:
+        its_claims, its_lines = _rows(arm.name, arm.ordinal)
+        _break(arm.name, arm.ordinal, its_claims, its_lines)
+        claims += its_claims
+        lines += its_lines
+    whole = {f"{what}/{arm}/0/0": RECORDS for arm in BROKEN for what in ("announced", "attempted")}
+    broken = {
+        "announced/announced-more/0/0": RECORDS + 1,
+        "attempted/counted-less-at-exit/0/0": RECORDS - 1,
+        "attempted/killed/0/0": -1,
+    }
+    read = {
+        "read/log-row-dropped": RECORDS, "read/log-row-invented": RECORDS, "read/read-less": RECORDS - 1,
+        "tail/log-moved/0": 1,
+    }  # fmt: skip
+    path = tmp_path_factory.mktemp("laws")
+    return write(path, made, claims, lines, announced=whole | broken, counts=read, snapshot=_snapshot)
+
+
+@pytest.fixture(scope="module")
+def laws(directory: RunDirectory, spark: SparkSession) -> list[Row]:
+    reconcile(directory.path, True, spark)
+    return table(directory, "books/laws.parquet")
+
+
+def test_each_breakage_unbalances_its_own_laws_and_no_other(laws: list[Row]) -> None:
+    unbalanced: dict[str, set[str]] = defaultdict(set)
+    for row in laws:
+        if row["left"] != row["right"]:
+            unbalanced[row["arm"]].add(row["law"])
+    assert {arm: unbalanced[arm] for arm in BROKEN} == BROKEN
+    assert not unbalanced["canary"]
+
+
+def test_every_law_is_shown_to_fail_somewhere(laws: list[Row]) -> None:
+    assert {row["law"] for row in laws} == {law for broken in BROKEN.values() for law in broken} | NEVER_BY_DATA
+
+
+def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDirectory, laws: list[Row]) -> None:
+    found = {(row["arm"], row["producer"], row["session"], row["partition"]): row
+             for row in table(directory, "books/producers.parquet")}  # fmt: skip
+    assert set(planned(directory.scenario)) <= set(found)
+    assert all(value is not None for row in found.values() for value in row.values())
+    assert {row["attempted"] for place, row in found.items() if place[0] == "canary"} == {0}
+
+
+def test_a_marker_among_the_data_is_no_phantom(directory: RunDirectory, laws: list[Row]) -> None:
+    parts = {(row["arm"], row["partition"]): row for row in table(directory, "books/partitions.parquet")}
+    assert (parts["marker-inside", 0]["data_records"], parts["marker-inside", 0]["control_records"]) == (RECORDS, 1)
+    assert not [row for row in table(directory, "anomalies") if row["arm"] == "marker-inside"]
+
+
+def test_a_log_that_was_altered_after_the_read_is_refused(directory: RunDirectory, spark: SparkSession) -> None:
+    file = next((directory.path / "log").glob("*.parquet"))
+    before = file.read_bytes()
+    file.write_bytes(before + b"x")
+    try:
+        with pytest.raises(IncompleteRun, match="SHA-256"):
+            reconcile(directory.path, True, spark)
+    finally:
+        file.write_bytes(before)
+
+
+def test_from_log_needs_a_log(tmp_path: Path, spark: SparkSession) -> None:
+    run = write(tmp_path, scenario(["one"]), [], [])
+    (tmp_path / "read_topic.json").unlink()
+    with pytest.raises(IncompleteRun, match="read_topic"):
+        reconcile(run.path, True, spark)
+
+
+def test_a_scenario_that_asks_for_it_fails_at_the_entry(tmp_path: Path, spark: SparkSession) -> None:
+    asked: Any = msgspec.structs.replace(scenario(["one"]), fail_step="reconcile")
+    write(tmp_path, asked, [], [])
+    with pytest.raises(RuntimeError, match="fail_step"):
+        reconcile(tmp_path, True, spark)
