@@ -142,6 +142,15 @@ def test_an_evaluation_that_is_not_as_planned_is_a_doubt(
     assert verdict.verdict == "INCONCLUSIVE"
 
 
+def test_a_law_of_which_the_books_say_nothing_was_not_evaluated() -> None:
+    def change(rows: Rows) -> None:
+        rows[LAW] = [row for row in rows[LAW] if row["law"] != "log_sum"]
+
+    assert {"law_missing", "expectation_not_evaluated"} <= {
+        name for _, name in doubts(judged(evidence_of(RUN, change)))
+    }
+
+
 def test_a_failure_that_great_expectations_did_not_notice_is_an_alarm() -> None:
     evidence = evidence_of(RUN, lost(3))
     verdict = judged(evidence, altered(validation_of(evidence), "LOST", success=True))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 
+from delivery_verifier import contract as module
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract import CLAIMS, claim_tolerances, contract, effective
@@ -109,9 +111,14 @@ def test_a_quiet_day_permission_owes_nothing_to_an_unplanned_disturbance() -> No
     ].only_unplanned
 
 
-def test_a_planned_reason_wins_over_an_unplanned_one_of_another_rule() -> None:
-    both = settings("acks_all", **MIN1, **UNCLEAN)
-    assert not contract(both, [disturbance("unclean_election")])[LOST].only_unplanned
+def test_a_planned_reason_wins_over_an_unplanned_one_of_another_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
+    loss = next(rule for rule in RULES if rule.id == "lost.acks_1")
+    for order in (kinds, kinds[::-1]):
+        monkeypatch.setattr(module, "RULES", [replace(loss, id=kind, kinds=(kind,)) for kind in order])
+        seen = [disturbance("leader_change", planned=False), disturbance("isr_shrink")]
+        ruling = contract(settings("acks_1"), seen)[LOST]
+        assert (ruling.rule, ruling.only_unplanned) == ("isr_shrink", False)
 
 
 def random_settings(dice: random.Random) -> Settings:

@@ -113,3 +113,11 @@ def test_a_disturbance_of_another_arms_topic_is_no_doubt_of_this_one() -> None:
     verdict = judged(evidence_of(RUN, **extra(partition(RUN, BITE - 50 * SECOND, WEAK, 1, 3, 1, [1, 2, 3]))))
     assert (arm(verdict).verdict, arm(verdict, WEAK).verdict) == ("HELD", "INCONCLUSIVE")
     assert not verdict.green
+
+
+def test_every_action_that_heals_is_known_to_be_no_injection_of_its_own() -> None:
+    from delivery_verifier.coverage_doubts import HEALING
+    from delivery_verifier.faults.actions import ACTIONS
+
+    assert not {name for name, action in ACTIONS.items() if action.bites} & HEALING
+    assert {name for name, action in ACTIONS.items() if not action.bites} <= HEALING

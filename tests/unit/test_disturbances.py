@@ -91,6 +91,14 @@ def test_an_injection_that_never_recovered_explains_until_the_end() -> None:
     assert kinds(START, at(900, 2, 1, [1, 2, 3]), injections=(open_ended,)) == [("leader_change", True)]
 
 
+def test_replicas_that_a_touched_leader_drops_are_planned() -> None:
+    assert kinds(START, at(101, 1, 0, [1])) == [("isr_shrink", True)]
+
+
+def test_a_hit_partition_that_moves_on_between_the_others_is_planned() -> None:
+    assert kinds(START, at(103, 2, 1, [1, 2, 3]), at(104, 3, 2, [1, 2, 3])) == [("leader_change", True)] * 2
+
+
 def test_another_broker_that_dies_during_the_injection_is_unplanned() -> None:
     assert kinds(process(100, 3, "running"), process(101, 3, "exited", -9)) == [("broker_crash", False)]
 
