@@ -46,15 +46,17 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
     """The subjects' sentences, and beside them what became of the weak controls' records."""
     named = len(subjects) > 1
     told = [f"{arm.arm}: {arm.sentence}" if named else arm.sentence for arm in subjects]
-    cause = (
-        "The fault took" if any(injection.bit for injection in evidence.injections) else "Without a fault,"
-    )
-    for control in controls:
-        if not any(doubt.kind == "checker" for doubt in control.doubts):
-            lost, reported = control.books.get("lost", 0), control.books.get("reported", 0)
-            verb = cause if cause.startswith("The") else f"{cause} the run took"
-            told.append(f"{verb} {_count(lost)} of {reported:,} records from the control {control.profile}.")
+    faulted = any(injection.bit for injection in evidence.injections)
+    told += [_control(arm, faulted) for arm in controls if not any(doubt.kind == "checker" for doubt in arm.doubts)]
     return " ".join(told)
+
+
+def _control(arm: ArmVerdict, faulted: bool) -> str:
+    """What was lost by a control, and whether a fault can be blamed for it."""
+    lost, reported = _count(arm.books.get("lost", 0)), arm.books.get("reported", 0)
+    if faulted:
+        return f"The fault took {lost} of {reported:,} records from the control {arm.profile}."
+    return f"Of the control {arm.profile}, {lost} of {reported:,} records were lost, without a fault."
 
 
 def expected_text(expectation: Expectation) -> str:

@@ -76,6 +76,7 @@ def test_a_quiet_run_is_held_and_says_that_it_shows_nothing_of_faults() -> None:
     verdict = judged(evidence_of(a_scenario(fault="none")))
     assert verdict.verdict == "HELD"
     assert "no fault was injected" in verdict.sentence
+    assert "Of the control acks_0, none of 1,200 records were lost, without a fault." in verdict.sentence
     assert verdict.limits[0].startswith("No fault was injected")
 
 
