@@ -19,7 +19,7 @@ OWN = "this run and arm"
 
 
 def _copied() -> Column:
-    """True on an attempt whose copies are its own. Those of an unknown or FAILED attempt are lines nobody made."""
+    """True on an attempt whose copies are its own. Others are lines nobody made."""
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
 
@@ -42,7 +42,8 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
 def subjects(attempts: DataFrame, log: DataFrame, unattributed: DataFrame | None) -> DataFrame:
     """ATTEMPTS, LOG -> SUBJECTS: every attempt of the ledger and every line nobody made, each with its kind.
 
-    A line nobody made is a subject of its own: each copy of an attempt that is unknown or FAILED, each foreign
+    A line nobody made is a subject of its own: each copy of an attempt that is unknown or FAILED, each
+    foreign
     record, each corrupted line without an owner (`unattributed`: arm, partition, offset).
     """
     own = F.when(_copied(), F.col("copies")).otherwise(F.array().cast("array<bigint>"))
@@ -62,7 +63,7 @@ def subjects(attempts: DataFrame, log: DataFrame, unattributed: DataFrame | None
 
 
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
-    """SUBJECTS -> ANOMALIES: the cases with their evidence, at most `bound` per arm and kind, lowest first."""
+    """SUBJECTS -> ANOMALIES: the cases with their evidence, at most `bound` of a kind, lowest first."""
     first = F.get("copies", F.lit(0))
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
     rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
@@ -89,7 +90,7 @@ def _lines(frame: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _unnamed(lines: DataFrame) -> DataFrame:
-    """Lines of the log as attempts that no ledger of this run can know: their place is all that is certain."""
+    """Lines of the log as attempts that no ledger of this run can know: only their place is certain."""
     placed = lines.withColumn("copy", location("offset", "partition"))
     missing = [field for field in ATTEMPTS if field.name not in placed.columns]
     return placed.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing})

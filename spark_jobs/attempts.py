@@ -32,7 +32,8 @@ def reported() -> Column:
 def attempts(ledger: DataFrame, log: DataFrame, owned: DataFrame | None, resends: bool) -> DataFrame:
     """LEDGER, LOG -> ATTEMPTS: one row per attempt that the ledger or a believable line of the log names.
 
-    `owned` are corrupted lines with the attempt they belong to (`attribute`), `resends` whether any sequence was
+    `owned` are corrupted lines with the attempt they belong to (`attribute`), `resends` whether any sequence
+    was
     sent more than once: both spare a shuffle where there are none.
     """
     lines = _claims(ledger).unionByName(_copies(believable(promise(log, LOG)), corrupted=False))
@@ -105,7 +106,7 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _resent(frame: DataFrame, resends: bool) -> DataFrame:
-    """Adds `resent`: another attempt of the same sequence is in the log too. A FAILED one is a phantom instead."""
+    """Adds `resent`: another attempt of the sequence is in the log too. A FAILED one is a phantom instead."""
     if not resends:
         return frame.withColumn("resent", F.lit(False))
     present = F.col("outcome").isNotNull() & (F.col("outcome") != Outcome.FAILED) & (F.size("copies") > 0)
@@ -114,7 +115,8 @@ def _resent(frame: DataFrame, resends: bool) -> DataFrame:
 
 
 def _ordered(frame: DataFrame) -> DataFrame:
-    """Adds `reordered` and `late`: a reported record with a higher partition sequence stands before the first copy."""
+    """Adds `reordered` and `late`: a reported record of higher partition sequence stands before the first
+    copy."""
     first = F.get("copies", F.lit(0))
     by_place = Window.partitionBy("arm", "producer", "session", first % LOCATION_UNIT).orderBy(first)
     before = by_place.rowsBetween(Window.unboundedPreceding, -1)

@@ -1,6 +1,7 @@
-"""The books: subjects counted per arm, producer, session and partition, with a row for everything that was planned.
+"""The books: subjects counted per arm, producer, session and partition, with a row for all that was planned.
 
-Spark counts the subjects by signature, which is a small table however many records there are; what the books say is
+Spark counts the subjects by signature, which is a small table however many records there are; what the books
+say is
 then arithmetic over signatures.
 """
 
@@ -40,7 +41,7 @@ def planned(scenario: Scenario) -> list[Place]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """SUBJECTS -> SIGNATURES: how many subjects there are of each sort; one more sort for copies beyond the first."""
+    """SUBJECTS -> SIGNATURES: how many subjects there are of each sort, and copies beyond the first."""
     promised = promise(subjects, SUBJECTS)
     partition_of = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
     counted = promised.withColumns(
@@ -75,7 +76,8 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 def producers(counted: pa.Table, census: pa.Table, scenario: Scenario) -> pa.Table:
     """SIGNATURES and the ledger's census -> PRODUCERS.
 
-    `attempted` and `reported` come from the census, everything else from the subjects: so the two sides of the laws
+    `attempted` and `reported` come from the census, everything else from the subjects: so the two sides of
+    the laws
     were counted by different queries.
     """
     books: defaultdict[Place, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -140,6 +142,8 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 def _owner(scenario: Scenario) -> dict[str, Column]:
     """Lines of a producer that was not planned, or of none, are nobody's."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
-    is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
+    is_planned = (
+        (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
+    )
     mine = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))
     return {name: F.when(mine, F.col(name)).otherwise(F.lit(NOBODY)) for name in ("producer", "session")}

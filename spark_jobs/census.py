@@ -1,4 +1,4 @@
-"""The census: ledger and log counted as they lie, with no join, so that the laws have a second, independent side."""
+"""The census: ledger and log counted as they lie, with no join, so that the laws have an independent side."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ _WINDOWS = "arm string, injection bigint, hit array<int>, bite_us bigint, recove
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
     """LEDGER -> EXPOSURE, one row per loaded arm and injection, zeros included.
 
-    reported: on a partition that was hit, sent before recovery and settled from one second before the bite on.
+    reported: on a partition that was hit, sent before recovery and settled from one second before the bite
+    on.
     outstanding: sent before the bite, and not settled by then, on any partition.
     """
     windows = F.broadcast(ledger.sparkSession.createDataFrame(_windows(injections, scenario), _WINDOWS))

@@ -30,7 +30,8 @@ class Law(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """All that the laws are read off. `announced` are the counts of produce.json and settle.json together, `read`
+    """All that the laws are read off. `announced` are the counts of produce.json and settle.json together,
+    `read`
     those of read_topic.json, `written` the rows really found in anomalies/ per (arm, kind)."""
 
     scenario: Scenario
@@ -45,7 +46,7 @@ class Evidence(NamedTuple):
 
 
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
-    """PARTITIONS: the snapshot beside what the log holds. The verifier's own markers count as control records."""
+    """PARTITIONS: the snapshot beside what the log holds. The verifier's markers count as control records."""
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
     for part in offsets.partitions:
@@ -89,13 +90,13 @@ def laws(evidence: Evidence) -> pa.Table:
 
 def _of_offsets(parts: Rows) -> Iterable[Law]:
     for row in parts:
-        place = row["arm"], row["partition"]
+        arm, at = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]
         yield Law(
-            "offsets_accounted", *place, "end - start", row["end"] - row["start"], "records in the log", read
+            "offsets_accounted", arm, at, "end - start", row["end"] - row["start"], "records in the log", read
         )
-        yield Law("start_zero", *place, "start offset", row["start"], "zero", 0)
-        yield Law("log_moved", *place, "records behind the snapshot", row["tail_records"], "zero", 0)
+        yield Law("start_zero", arm, at, "start offset", row["start"], "zero", 0)
+        yield Law("log_moved", arm, at, "records behind the snapshot", row["tail_records"], "zero", 0)
 
 
 def _of_outcomes(producers: pa.Table) -> Iterable[Law]:
@@ -121,15 +122,9 @@ def _of_lines(evidence: Evidence, parts: Rows) -> Iterable[Law]:
         lines = row["first_copies"] + row["extra_copies"] + row["phantoms"] + row["unattributed"]
         booked[row["arm"], row["partition"]] += lines
     in_log = {(row["arm"], row["partition"]): row["data_records"] for row in parts}
-    for place in sorted(booked.keys() | in_log.keys()):
-        yield Law(
-            "log_sum",
-            *place,
-            "data records in the log",
-            in_log.get(place, 0),
-            "lines in the books",
-            booked[place],
-        )
+    for arm, at in sorted(booked.keys() | in_log.keys()):
+        data = in_log.get((arm, at), 0)
+        yield Law("log_sum", arm, at, "data records in the log", data, "lines in the books", booked[arm, at])
     logged: Counter[str] = Counter()
     for row in evidence.log_census.to_pylist():
         logged[row["arm"]] += row["records"]

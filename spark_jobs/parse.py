@@ -1,4 +1,4 @@
-"""Parsing: from a record's bytes to its header by fixed positions, without a UDF; no bytes can make it raise."""
+"""Parsing: from a record's bytes to its header by fixed positions, without a UDF; no bytes make it raise."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def parse(raw: DataFrame, scenario: Scenario, view: str = "raw") -> DataFrame:
 
 
 def is_marker() -> Column:
-    """True on a LOG row that is an end-of-snapshot marker of this run: written by the verifier, not by the load."""
-    return F.col("crc_ok") & ~F.col("foreign") & (F.col("producer") == MARKER_PRODUCER)
+    """True on a LOG row that is an end-of-snapshot marker of this run: the verifier wrote it, not the
+    load."""
+    marked: Column = F.col("producer") == MARKER_PRODUCER
+    return F.col("crc_ok") & ~F.col("foreign") & marked
 
 
 def is_sound() -> Column:

@@ -15,9 +15,11 @@ from spark_jobs.parse import is_marker, parse
 from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {
-    # No scenario writes transactions yet, so that the committed view equals the raw one and only `raw` is read.
+    # No scenario writes transactions yet, so that the committed view is the raw one, and `raw` alone is read.
     "kafka.isolation.level": "read_uncommitted",
     "failOnDataLoss": "true",
+    # how long a read waits for a record that should be there; Spark's own default is two minutes
+    "kafkaConsumer.pollTimeoutMs": "30000",
     # Spark asks the broker for the bounds of the log at every poll: few, large polls
     "kafka.max.poll.records": "50000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -35,7 +37,7 @@ def read_snapshot(spark: SparkSession, offsets: Offsets) -> DataFrame:
 
 
 def count_tail(spark: SparkSession, offsets: Offsets, scenario: Scenario) -> dict[tuple[str, int], int]:
-    """Records at or behind the snapshot's end that are not markers, per (arm, partition); absent where none."""
+    """Records at or behind the snapshot's end that are not markers, per (arm, partition) that has any."""
     at_end = {part: part.end for part in offsets.partitions}
     behind = parse(_read(spark, offsets, at_end, "latest"), scenario).where(~is_marker())
     counted = behind.groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("records"))

@@ -1,6 +1,7 @@
 """Reconciliation: what was claimed (the ledger) with what is there (the topic), record by record.
 
-First half: read the snapshot from Kafka into log/, sealed by read_topic.json. Second half: ledger/ and log/ to
+First half: read the snapshot from Kafka into log/, sealed by read_topic.json. Second half: ledger/ and log/
+to
 anomalies/, books/ and timeline/, sealed by reconcile.json; a pure function of the run directory, which can be
 repeated years later, when the cluster is long gone.
 """
@@ -32,14 +33,21 @@ from spark_jobs.read_topic import count_tail, read_snapshot
 from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow
 from spark_jobs.session import local_session
 
+DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
+produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/ and
+timeline/ (with reconcile.json)."""
+EPILOG = """The exit code says whether the job finished, not what it found: `conclude` gives the verdict.
+Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 READ, RECONCILE = "read_topic", "reconcile"
 MAX_FILES = 64
 
 
 def reconcile(run_dir: Path, from_log: bool, spark: SparkSession) -> None:
-    """Reconciles one run. Whatever it finds is in the run directory; it raises only if it could not do its work.
+    """Reconciles one run. Whatever it finds is in the run directory; it raises only if it could not do its
+    work.
 
-    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another form, and
+    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another
+    form, and
     whatever Spark raises, among it the loss of records between the snapshot and the read.
     """
     run = RunDirectory(run_dir)
@@ -76,7 +84,11 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
 
 
 def write_books(
-    run: RunDirectory, scenario: Scenario, output: StepOutput, spark: SparkSession, bound: int = anomalies.BOUND
+    run: RunDirectory,
+    scenario: Scenario,
+    output: StepOutput,
+    spark: SparkSession,
+    bound: int = anomalies.BOUND,
 ) -> None:
     """Second half: ledger/ and log/ to anomalies/, books/ and timeline/.
 
@@ -108,7 +120,7 @@ def _match(
     ledger: DataFrame, log: DataFrame, ledger_census: pa.Table, log_census: pa.Table, scenario: Scenario,
     output: StepOutput, bound: int,
 ) -> tuple[pa.Table, dict[tuple[str, str], int]]:  # fmt: skip
-    """Brings ledger and log together once, for two queries: the books, and the cases (whose written rows it counts)."""
+    """Brings ledger and log together once, for two queries: the books, and the cases that were written."""
     kept: list[DataFrame] = []
     owned = unattributed = None
     if _any(log_census, "corrupted"):
@@ -185,14 +197,7 @@ def _timed(output: StepOutput, phase: str) -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry of `spark-submit`: 0 when the job finished, whatever it found; any other end is a traceback."""
-    parser = argparse.ArgumentParser(
-        prog="reconcile.py",
-        description="Reconciles the ledger of a run with what its topics hold. Needs a run directory in which produce, "
-        "inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/ and "
-        "timeline/ (with reconcile.json).",
-        epilog="The exit code says whether the job finished, not what it found: verdicts come from `conclude`. "
-        "Example: spark-submit spark_jobs/reconcile.py --run-dir runs/2026-01-31T10-00 --from-log",
-    )
+    parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument(
         "--from-log",

@@ -1,6 +1,9 @@
-"""The schemas: the columns of every table the jobs read, hand on and write, and how to hold a frame to them."""
+"""The schemas: the columns of every table the jobs read, hand on and write, and how to hold frames to
+them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pyarrow as pa
 from delivery_verifier.books import COUNTS
@@ -24,7 +27,7 @@ from pyspark.sql.types import (
 _S, _I, _L, _B, _T = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
 
 
-def _table(required: dict[str, DataType], nullable: dict[str, DataType] | None = None) -> StructType:
+def _table(required: Mapping[str, DataType], nullable: Mapping[str, DataType] | None = None) -> StructType:
     fields = [StructField(name, kind, nullable=False) for name, kind in required.items()]
     return StructType(fields + [StructField(name, kind) for name, kind in (nullable or {}).items()])
 
@@ -48,7 +51,7 @@ LEDGER = StructType(
         StructField("made_by", _S, False),
     ]
 )
-"""ledger/: one row per attempt; the same columns as `delivery_verifier.ledger.SCHEMA`, which a test holds equal."""
+"""ledger/: one row per attempt; the same as `delivery_verifier.ledger.SCHEMA`, which a test holds equal."""
 
 RAW = _table({"arm": _S, "partition": _I, "offset": _L, "timestamp": _T}, {"value": BinaryType()})
 """What a topic gave: one row per record, before parsing. `value` is null for a record without one."""
@@ -67,7 +70,7 @@ LOG = StructType(
 """log/: one row per record found in a view. The header is null where `parsed` is false."""
 
 LOCATION_UNIT = 4096
-"""A *location* is offset * LOCATION_UNIT + partition: one number that sorts by offset. Partitions stop at 1000."""
+"""A *location* is offset * LOCATION_UNIT + partition: it sorts by offset. Partitions stop at 1000."""
 
 ATTEMPTS = StructType(
     [
@@ -90,8 +93,10 @@ ATTEMPTS = StructType(
         StructField("late", _B, False),
     ]
 )
-"""One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is null
-where the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been reported."""
+"""One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is
+null
+where the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been
+reported."""
 
 SUBJECTS = StructType(
     [
@@ -102,7 +107,8 @@ SUBJECTS = StructType(
         StructField("also", ArrayType(_S), False),
     ]
 )
-"""Whatever can be a case: each attempt of the ledger, and each `line` of the log that nobody made (one copy; `origin`
+"""Whatever can be a case: each attempt of the ledger, and each `line` of the log that nobody made (one copy;
+`origin`
 says what it claims to be). `kind` is null where nothing is wrong."""
 
 SIGNATURES = _table(
@@ -118,7 +124,7 @@ SIGNATURES = _table(
     },
     {"first_partition": _I, "outcome": _S, "kind": _S, "also": ArrayType(_S)},
 )
-"""Subjects counted by all that the books tell apart. role: attempt, line, or extra (a copy beyond the first)."""
+"""Subjects counted by all that the books tell apart. role: attempt, line, extra (a copy beyond the first)."""
 
 PRODUCERS = _table({"arm": _S, "producer": _I, "session": _I, "partition": _I} | dict.fromkeys(COUNTS, _L))
 PARTITIONS = _table(
@@ -138,7 +144,8 @@ LOAD = _table(
 ANOMALIES = _table(
     {"arm": _S, "kind": _S, "also": ArrayType(_S)},
     {
-        "producer": _I, "session": _I, "sequence": _L, "attempt": _I, "partition": _I, "partition_sequence": _L,
+        "producer": _I, "session": _I, "sequence": _L, "attempt": _I, "partition": _I, "partition_sequence":
+        _L,
         "outcome": _S, "acked_offset": _L, "offsets": ArrayType(_L), "sent_at": _T, "settled_at": _T,
         "error": _S, "detail": _S,
     },
@@ -146,7 +153,8 @@ ANOMALIES = _table(
 
 
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
-    """`frame` with exactly the columns of `schema`, in its order and types. Raises AnalysisException if one lacks."""
+    """`frame` with exactly the columns of `schema`, in its order and types. AnalysisException if one
+    lacks."""
     return frame.select(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in schema])
 
 

@@ -37,7 +37,8 @@ def settings(records: int = SMALL_RECORDS, shuffle_partitions: int = 4) -> dict[
 
 
 def java_options(records: int) -> str:
-    """Options of the driver's JVM: one thread of garbage collection, and the quick compiler alone when small."""
+    """Options of the driver's JVM: one thread of garbage collection, and the quick compiler alone if
+    small."""
     return "-XX:+UseSerialGC" + (" -XX:TieredStopAtLevel=1" if records < SMALL_RECORDS else "")
 
 
@@ -48,8 +49,7 @@ def local_session(records: int = SMALL_RECORDS, master: str = "local[*]") -> Spa
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kafka-delivery-verifier")
-    submitted = "SPARK_ENV_LOADED" in os.environ
-    if not submitted:
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, whose JVM is running already
         builder = builder.master(master)
         for key, value in settings(records).items():
             builder = builder.config(key, value)

@@ -28,7 +28,8 @@ def interval_us(from_us: int, until_us: int) -> int:
 
 
 def load(ledger: DataFrame, width_us: int) -> DataFrame:
-    """LEDGER -> LOAD: sends by when they were sent, results by when they were heard (or sent, if never heard).
+    """LEDGER -> LOAD: sends by when they were sent, results by when they were heard (or sent, if never
+    heard).
 
     Only intervals in which something happened; `filled` adds the silent ones.
     """
@@ -63,9 +64,11 @@ def filled(table: pa.Table, width_us: int) -> pa.Table:
 
 
 def gaps(ledger: DataFrame) -> DataFrame:
-    """LEDGER -> GAPS: the longest silence between consecutive reports, per arm and partition that has two or more.
+    """LEDGER -> GAPS: the longest silence between consecutive reports, per arm and partition that has two or
+    more.
 
-    Reports are first gathered by millisecond, so that only a short list per partition is put in order: silences
+    Reports are first gathered by millisecond, so that only a short list per partition is put in order:
+    silences
     below 1 ms are not looked for.
     """
     heard = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -12,8 +13,19 @@ from pyspark.sql import SparkSession
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small local Spark session for all tests that need one."""
-    from spark_jobs.session import local_session
+    from delivery_verifier.cluster.jars import cache_dir, spark_jars
+    from spark_jobs.session import JARS_VARIABLE, local_session
 
+    if (cache_dir() / "jars").is_dir():  # a JVM takes its jars when it starts; without them only Kafka is missing
+        os.environ.setdefault(JARS_VARIABLE, ",".join(str(jar) for jar in spark_jars()))
     session = local_session(records=0, master="local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_spark(spark: SparkSession) -> SparkSession:
+    """The session, with the jars that read Kafka; skips where they were never fetched."""
+    if "spark-sql-kafka" not in spark.conf.get("spark.jars", ""):
+        pytest.skip("Spark's Kafka connector is not in the cache")
+    return spark

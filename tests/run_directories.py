@@ -1,4 +1,5 @@
-"""Run directories made by hand: a scenario, a ledger and a log, sealed as if every step up to the read had run."""
+"""Run directories made by hand: a scenario, a ledger and a log, sealed as if all steps up to the read had
+run."""
 
 from __future__ import annotations
 
@@ -24,7 +25,14 @@ Row = dict[str, Any]
 def scenario(arms: Sequence[str], partitions: int = 2, producers: int = 1) -> Scenario:
     """A scenario with these subject arms (ordinals from 1) and an idle canary."""
     made = [
-        Arm(name=name, ordinal=at, role="subject", profile=PROFILES["safe"], topic_name=f"t-{name}", producers=producers)
+        Arm(
+            name=name,
+            ordinal=at,
+            role="subject",
+            profile=PROFILES["safe"],
+            topic_name=f"t-{name}",
+            producers=producers,
+        )
         for at, name in enumerate(arms, 1)
     ]
     canary = Arm(name="canary", ordinal=0, role="canary", profile=PROFILES["safe"], topic_name="t-canary")
@@ -40,7 +48,8 @@ def attempt(arm: str, sequence: int, outcome: str = "ACKED", **more: Any) -> Row
     row: Row = {
         "arm": arm, "producer": 0, "session": 0, "sequence": sequence, "attempt": 0, "partition": 0,
         "partition_sequence": sequence, "outcome": outcome, "offset": None, "transaction": None,
-        "transaction_outcome": None, "sent_at": sent, "settled_at": sent + 500, "error": None, "made_by": "client",
+        "transaction_outcome": None, "sent_at": sent, "settled_at": sent + 500, "error": None, "made_by":
+        "client",
     }  # fmt: skip
     return row | more
 
@@ -48,7 +57,8 @@ def attempt(arm: str, sequence: int, outcome: str = "ACKED", **more: Any) -> Row
 def line(arm: str, ordinal: int, offset: int, sequence: int, **more: Any) -> Row:
     """A log row of a sound record of this run."""
     row: Row = {
-        "arm": arm, "partition": 0, "offset": offset, "view": "raw", "timestamp": START_US, "header_run": TOKEN,
+        "arm": arm, "partition": 0, "offset": offset, "view": "raw", "timestamp": START_US, "header_run":
+        TOKEN,
         "header_arm": ordinal, "producer": 0, "session": 0, "sequence": sequence, "attempt": 0,
         "partition_sequence": sequence, "parsed": True, "crc_ok": True, "foreign": False,
     }  # fmt: skip
@@ -119,7 +129,9 @@ def _read(made: Scenario, lines: Sequence[Row]) -> dict[str, int]:
 
 
 def _offsets(
-    made: Scenario, lines: Sequence[Row], snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]]
+    made: Scenario,
+    lines: Sequence[Row],
+    snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]],
 ) -> Offsets:
     rows = Counter((row["arm"], row["partition"]) for row in lines)
     parts = [

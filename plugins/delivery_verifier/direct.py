@@ -6,11 +6,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.jars import spark_jars
 from delivery_verifier.cluster.java import java_home
+from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import Step
 from delivery_verifier.steps.conclude import judge_and_report
 from delivery_verifier.steps.create_topics import create_topics
@@ -57,14 +61,13 @@ def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) 
     from spark_jobs.reconcile import reconcile as reconcile_with
     from spark_jobs.session import local_session
 
-    if spark is not None:
-        reconcile_with(run_dir, from_log, spark)
-        return
-    session = local_session()
+    session = spark or local_session()
     try:
-        reconcile_with(run_dir, from_log, session)
+        with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+            reconcile_with(run_dir, from_log, session)
     finally:
-        session.stop()
+        if spark is None:
+            session.stop()
 
 
 def _load_under_fault(run_dir: Path, watch: Watch) -> None:

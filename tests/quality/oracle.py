@@ -1,4 +1,4 @@
-"""The oracle: the definitions, once more, record by record in plain Python, for one arm of any small history."""
+"""The oracle: the definitions, once more, record by record in plain Python, for one arm of a history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def judge(ledger: list[Row], log: list[Row]) -> tuple[Counter[str], Counter[Case
     """The totals of the arm's books and its cases."""
     books, cases = Counter[str](), Counter[Case]()
     claims = {key_of(row): row for row in ledger}
-    copies: dict[Key, list[tuple[int, int]]] = defaultdict(list)  # (offset, partition), so that it sorts by offset
+    copies: dict[Key, list[tuple[int, int]]] = defaultdict(
+        list
+    )  # (offset, partition), so that it sorts by offset
     damaged: set[Key] = set()
 
     def line_case(kind: str, key: Case, where: tuple[int, int]) -> None:
@@ -60,12 +62,13 @@ def judge(ledger: list[Row], log: list[Row]) -> tuple[Counter[str], Counter[Case
             kinds.append("DUPLICATED")
         if found and any(other != key and other[:3] == key[:3] for other in copies):
             kinds.append("RESENT")
-        if claim["outcome"] == "ACKED" and claim["offset"] is not None and found:
-            if (claim["offset"], claim["partition"]) not in found:
-                kinds.append("MISPLACED")
+        placed = claim["outcome"] == "ACKED" and claim["offset"] is not None and bool(found)
+        if placed and (claim["offset"], claim["partition"]) not in found:
+            kinds.append("MISPLACED")
         behind = bool(found) and any(
             told[other] and other[:2] == key[:2] and first[other][1] == first[key][1]
-            and first[other] < first[key] and claims[other]["partition_sequence"] > claim["partition_sequence"]
+            and first[other] < first[key] and claims[other]["partition_sequence"] >
+            claim["partition_sequence"]
             for other in copies
         )  # fmt: skip
         if told[key] and behind:

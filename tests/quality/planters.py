@@ -1,4 +1,4 @@
-"""Planters: histories with known anomalies, one planter per kind and some for kinds that meet on one record."""
+"""Planters: histories with known anomalies, one planter per kind and some for kinds that meet on a record."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def resent_and_duplicated(h: History) -> None:
 
 
 def failed_then_resent(h: History) -> None:
-    """The failed attempt is a phantom; the sequence is not resent, since a phantom is no attempt in the log."""
+    """The failed attempt is a phantom; the sequence is not resent: a phantom is no attempt in the log."""
     header = h.record()
     h.write(header)
     h.claim(header, "FAILED")
@@ -272,10 +272,12 @@ def reordered_by_a_corrupted_one(h: History) -> None:
 PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
     Anomaly.CORRUPTED: (
         corrupted_and_attributed, corrupted_and_illegible, corrupted_and_duplicated,
-        corrupted_at_an_offset_of_an_indeterminate, corrupted_where_two_were_acked, reordered_by_a_corrupted_one,
+        corrupted_at_an_offset_of_an_indeterminate, corrupted_where_two_were_acked,
+        reordered_by_a_corrupted_one,
     ),
     Anomaly.PHANTOM: (
-        phantom_never_attempted, phantom_of_no_planned_producer, phantom_of_another_run, phantom_of_another_arm,
+        phantom_never_attempted, phantom_of_no_planned_producer, phantom_of_another_run,
+        phantom_of_another_arm,
         phantom_though_failed, phantom_twice_though_failed, failed_then_resent,
     ),
     Anomaly.LOST: (lost, lost_without_an_offset),

@@ -39,7 +39,9 @@ def histories() -> list[History]:
 
 
 @pytest.fixture(scope="module")
-def run(histories: list[History], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+def run(
+    histories: list[History], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> RunDirectory:
     made = scenario([history.arm for history in histories], partitions=2, producers=2)
     rows = [row for history in histories for row in history.attempts]
     lines = [row for history in histories for row in history.lines]
@@ -66,8 +68,9 @@ def cases(run: RunDirectory) -> dict[str, Counter[Case]]:
     return found
 
 
-
-def test_the_books_of_every_history_are_the_oracles(histories: list[History], books: dict[str, Counter[str]]) -> None:
+def test_the_books_of_every_history_are_the_oracles(
+    histories: list[History], books: dict[str, Counter[str]]
+) -> None:
     for history in histories:
         assert books[history.arm] == judge(history.attempts, history.lines)[0], history.arm
 

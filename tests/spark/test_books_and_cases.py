@@ -1,4 +1,5 @@
-"""The tables around the books: cases and their bound, exposure, gaps, the timeline, and a load that never came."""
+"""The tables around the books: cases and their bound, exposure, gaps, timeline, and a load that never
+came."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def test_the_longest_gap_of_each_partition_is_found_and_null_where_nothing_was_r
     found = {(row["arm"], row["partition"]): (row["longest_gap_s"], row["gap_start_us"])
              for row in table(handmade, "books/gaps.parquet")}  # fmt: skip
     assert found == {
-        ("one", 0): (pytest.approx(8.9), START_US + 100_000), ("one", 1): (pytest.approx(8.2), START_US + 12 * S),
+        ("one", 0): (pytest.approx(8.9), START_US + 100_000), ("one", 1): (pytest.approx(8.2), START_US + 12
+        * S),
         ("idle", 0): (None, None), ("idle", 1): (None, None),
     }  # fmt: skip
 
@@ -82,10 +84,17 @@ def test_the_timeline_has_every_interval_and_counts_each_attempt_once(handmade: 
     rows = [row for row in table(handmade, "timeline/load.parquet") if row["arm"] == "one"]
     moments = [row["at_us"] for row in rows]
     assert moments == list(range(START_US, START_US + int(20.4 * S), 200_000))
-    totals = {name: sum(row[name] for row in rows) for name in ("sent", "reported", "indeterminate", "failed")}
+    totals = {
+        name: sum(row[name] for row in rows) for name in ("sent", "reported", "indeterminate", "failed")
+    }
     assert totals == {"sent": 9, "reported": 8, "indeterminate": 1, "failed": 0}
     first = rows[0]
-    assert (first["sent"], first["reported"], first["latency_ms_p50"], first["latency_ms_p99"]) == (1, 1, 100.0, 100.0)
+    assert (first["sent"], first["reported"], first["latency_ms_p50"], first["latency_ms_p99"]) == (
+        1,
+        1,
+        100.0,
+        100.0,
+    )
     assert rows[1]["latency_ms_p50"] is None
 
 
@@ -119,7 +128,9 @@ def cut(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDir
 def test_cases_beyond_the_bound_are_cut_lowest_first_and_the_cut_is_recorded(cut: RunDirectory) -> None:
     kept = [(row["partition"], row["sequence"]) for row in table(cut, "anomalies")]
     assert sorted(kept) == [(0, 0), (0, 2)]
-    lost = next(row for row in table(cut, "books/cases.parquet") if (row["arm"], row["kind"]) == ("one", "LOST"))
+    lost = next(
+        row for row in table(cut, "books/cases.parquet") if (row["arm"], row["kind"]) == ("one", "LOST")
+    )
     assert (lost["cases"], lost["written"], lost["cut"]) == (5, 2, True)
     assert [row for row in table(cut, "books/laws.parquet") if row["left"] != row["right"]] == []
 
@@ -129,7 +140,8 @@ def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> No
     for written, bound in ((1, 2), (4, 10), (6, 10)):
         evidence = laws.Evidence(
             scenario=cut.scenario, offsets=laws.Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
-            producers=books, ledger_census=books.slice(0, 0), log_census=books.slice(0, 0), announced={}, read={},
+            producers=books, ledger_census=books.slice(0, 0), log_census=books.slice(0, 0), announced={},
+            read={},
             written={("one", "LOST"): written}, bound=bound,
         )  # fmt: skip
         rows = [row for row in laws.laws(evidence).to_pylist() if row["law"] == "anomaly_rows"]

@@ -1,4 +1,4 @@
-"""Each law goes unbalanced when, and only when, what it watches is broken: one arm per breakage, one Spark job."""
+"""Each law goes unbalanced when, and only when, what it watches is broken: one arm each, one Spark job."""
 
 from __future__ import annotations
 
@@ -113,10 +113,14 @@ def test_each_breakage_unbalances_its_own_laws_and_no_other(laws: list[Row]) -> 
 
 
 def test_every_law_is_shown_to_fail_somewhere(laws: list[Row]) -> None:
-    assert {row["law"] for row in laws} == {law for broken in BROKEN.values() for law in broken} | NEVER_BY_DATA
+    assert {row["law"] for row in laws} == {
+        law for broken in BROKEN.values() for law in broken
+    } | NEVER_BY_DATA
 
 
-def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDirectory, laws: list[Row]) -> None:
+def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(
+    directory: RunDirectory, laws: list[Row]
+) -> None:
     found = {(row["arm"], row["producer"], row["session"], row["partition"]): row
              for row in table(directory, "books/producers.parquet")}  # fmt: skip
     assert set(planned(directory.scenario)) <= set(found)
@@ -126,11 +130,16 @@ def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDir
 
 def test_a_marker_among_the_data_is_no_phantom(directory: RunDirectory, laws: list[Row]) -> None:
     parts = {(row["arm"], row["partition"]): row for row in table(directory, "books/partitions.parquet")}
-    assert (parts["marker-inside", 0]["data_records"], parts["marker-inside", 0]["control_records"]) == (RECORDS, 1)
+    assert (parts["marker-inside", 0]["data_records"], parts["marker-inside", 0]["control_records"]) == (
+        RECORDS,
+        1,
+    )
     assert not [row for row in table(directory, "anomalies") if row["arm"] == "marker-inside"]
 
 
-def test_a_log_that_was_altered_after_the_read_is_refused(directory: RunDirectory, spark: SparkSession) -> None:
+def test_a_log_that_was_altered_after_the_read_is_refused(
+    directory: RunDirectory, spark: SparkSession
+) -> None:
     file = next((directory.path / "log").glob("*.parquet"))
     before = file.read_bytes()
     file.write_bytes(before + b"x")

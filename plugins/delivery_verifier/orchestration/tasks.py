@@ -92,7 +92,9 @@ class SubmitReconcile(SparkSubmitOperator):
         self.conf = _spark_conf(RunDirectory(_run_directory(context)).scenario, master)
         # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
-        super().execute(context)
+        # The work is done in another process, so it is this one that says the run still needs its cluster.
+        with lease.renewed(Cluster.of(RunDirectory(run)).socket):
+            super().execute(context)
 
 
 def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:

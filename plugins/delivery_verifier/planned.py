@@ -1,0 +1,42 @@
+"""What a run would do, in words: arms, load, fault and contract, before anything is started."""
+
+from __future__ import annotations
+
+from delivery_verifier.contract import effective
+from delivery_verifier.injection import Disturbance
+from delivery_verifier.scenario import Arm, Scenario
+from delivery_verifier.settings import Settings
+
+EXPECTED_DISTURBANCES: dict[str, tuple[str, ...]] = {
+    "kill": ("broker_crash", "leader_change", "isr_shrink"),
+    "pause": ("broker_freeze", "leader_change", "isr_shrink"),
+}
+"""Disturbances that each biting action is expected to cause."""
+
+
+def describe(scenario: Scenario) -> str:
+    """Several lines for a person."""
+    load, cluster, fault = scenario.load, scenario.cluster, scenario.fault
+    lines = [
+        f"cluster  a fresh embedded Apache Kafka {cluster.kafka_version} on this host: 1 controller, "
+        f"{cluster.brokers} brokers, on loopback; nothing else is touched",
+        f"topics   {load.partitions} partitions, {load.replication_factor} replicas each, one topic per arm",
+        f"load     {load.payload_bytes}-byte records, {load.pacing} over {load.duration_s:g} s, and until the fault "
+        "has healed",
+        f"fault    {fault.name}, {fault.cycles} time(s): {fault.summary}",
+    ]
+    for arm in scenario.loaded:
+        lines.append(f"arm      {arm.name} ({arm.role}): at least {arm.records:,} records, claim {arm.claim}")
+        lines += [f"           {line}" for line in _rulings(scenario, arm)]
+    lines.append("arm      canary: planted anomalies of every kind, all of which must be found")
+    return "\n".join(lines) + "\n"
+
+
+def _rulings(scenario: Scenario, arm: Arm) -> list[str]:
+    kinds = [kind for step in scenario.fault.steps for kind in EXPECTED_DISTURBANCES.get(step.action, ())]
+    expected = [
+        Disturbance(kind=kind, at_us=0, planned=True, topic=arm.topic_name)  # type: ignore[arg-type]
+        for kind in kinds
+    ]
+    rulings = effective(Settings.of(arm.profile), arm.claim, expected).values()
+    return [f"{ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}" for ruling in rulings]

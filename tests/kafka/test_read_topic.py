@@ -1,0 +1,139 @@
+"""The first half of reconcile against a real broker: what is read, what is behind it, what must make it
+fail."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from delivery_verifier import record
+from delivery_verifier.cluster import embedded
+from delivery_verifier.injection import Offsets
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import ClusterSpec, Scenario, dumps
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from run_directories import TOKEN, attempt, scenario, table, write
+from spark_jobs.reconcile import reconcile
+
+RECORDS, BOOT_S = 5000, 60
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of one controller and one broker, ended when the module is through."""
+    layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", ClusterSpec(brokers=1))
+    nodes = [
+        subprocess.Popen(embedded.command(layout, node), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for node in (embedded.CONTROLLER, *layout.brokers)
+    ]
+    try:
+        _wait_for(layout.bootstrap_servers)
+        yield layout.bootstrap_servers
+    finally:
+        for node in nodes:
+            node.kill()
+            node.wait()
+
+
+def _wait_for(servers: str) -> None:
+    deadline = time.monotonic() + BOOT_S
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    while True:
+        try:
+            if admin.list_topics(timeout=1).brokers:
+                return
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+
+
+def _produce(servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0) -> None:
+    """Records of arm `one`, acknowledged; the sequence is the partition sequence."""
+    client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20})
+    for n in sequences:
+        value = record.encode(TOKEN, 1, producer, 0, n, 0, n, 100)
+        client.produce(made.arm("one").topic_name, value, partition=partition)
+        client.poll(0)
+    assert client.flush(30) == 0
+
+
+@pytest.fixture
+def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDirectory:
+    """RECORDS acknowledged records in partition 0, none in partition 1, two markers behind each snapshot."""
+    plain = scenario(["one"])
+    arms = tuple(
+        msgspec.structs.replace(arm, topic_name=f"{request.node.name[:150]}-{arm.name}") for arm in plain.arms
+    )
+    made = msgspec.structs.replace(plain, arms=arms)
+    topics = [NewTopic(arm.topic_name, 2, 1, config={"retention.ms": "-1"}) for arm in arms]
+    admin = AdminClient({"bootstrap.servers": brokers})  # must live until its futures are done
+    for done in admin.create_topics(topics).values():
+        done.result(30)
+    _produce(brokers, made, range(RECORDS), 0)
+    for partition in (0, 1):
+        _produce(brokers, made, range(2), partition, producer=record.MARKER_PRODUCER)
+    directory = write(tmp_path, made, [attempt("one", n, offset=n) for n in range(RECORDS)], [])
+    (tmp_path / "read_topic.json").unlink()
+    _end_at(directory, brokers, RECORDS)
+    return directory
+
+
+def _end_at(run: RunDirectory, servers: str, end: int) -> None:
+    """Takes the snapshot of partition 0 of arm `one` at `end`, as settle would have written it."""
+    offsets = msgspec.json.decode((run.path / "offsets.json").read_bytes(), type=Offsets)
+    parts = [
+        msgspec.structs.replace(part, end=end if (part.arm, part.partition) == ("one", 0) else 0)
+        for part in offsets.partitions
+    ]
+    with run.writing("settle") as output:
+        changed = msgspec.structs.replace(offsets, bootstrap_servers=servers, partitions=parts)
+        (output.staging / "offsets.json").write_bytes(dumps(changed))
+        output.counts |= run.manifest("settle").counts
+
+
+def _unbalanced(run: RunDirectory) -> set[str]:
+    return {row["law"] for row in table(run, "books/laws.parquet") if row["left"] != row["right"]}
+
+
+def _totals(run: RunDirectory, *names: str) -> list[int]:
+    rows = [row for row in table(run, "books/producers.parquet") if row["arm"] == "one"]
+    return [sum(row[name] for row in rows) for name in names]
+
+
+def test_every_record_of_the_snapshot_is_read_and_markers_behind_it_are_not_the_load(
+    run: RunDirectory, kafka_spark: SparkSession
+) -> None:
+    reconcile(run.path, False, kafka_spark)
+    assert _unbalanced(run) == set()
+    assert _totals(run, "found", "log_records", "lost", "phantoms", "unattributed") == [RECORDS, RECORDS, 0,
+    0, 0]
+    assert run.manifest("read_topic").counts["read/one"] == RECORDS
+    before = sorted(row.items() for row in table(run, "books/producers.parquet"))
+    reconcile(run.path, True, kafka_spark)
+    assert sorted(row.items() for row in table(run, "books/producers.parquet")) == before
+
+
+def test_a_record_behind_the_snapshot_unbalances_log_moved_and_is_neither_lost_nor_phantom(
+    run: RunDirectory, brokers: str, kafka_spark: SparkSession
+) -> None:
+    _produce(brokers, run.scenario, range(RECORDS, RECORDS + 1), 0)
+    reconcile(run.path, False, kafka_spark)
+    assert _unbalanced(run) == {"log_moved"}
+    assert _totals(run, "lost", "phantom") == [0, 0]
+
+
+def test_a_snapshot_that_the_brokers_no_longer_hold_fails_the_job(
+    run: RunDirectory, brokers: str, kafka_spark: SparkSession
+) -> None:
+    _end_at(run, brokers, RECORDS + 1000)
+    with pytest.raises((PySparkException, Py4JJavaError), match=r"fetch|offset"):
+        reconcile(run.path, False, kafka_spark)
+    assert not (run.path / "read_topic.json").exists() and not (run.path / "reconcile.json").exists()
