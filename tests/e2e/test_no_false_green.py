@@ -12,15 +12,23 @@ import pytest
 from airflow_fixture import LocalAirflow
 
 from delivery_verifier import home
+from delivery_verifier.cluster import lease
 from delivery_verifier.orchestration.run import RunFailed
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.scenario import STEPS
+from delivery_verifier.waiting import wait_until
 
 TINY = {"profile": "safe", "fault": "none", "records": 500, "pacing": "flat_out"}
 BEHIND_THE_VERDICT = {"stop_cluster"}
 """It runs beside validate and conclude: the records are judged already, and only the run is red."""
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture(autouse=True)
+def _free_host() -> None:
+    """A run whose stop_cluster failed leaves its cluster to the keeper, which ends it when the lease has passed."""
+    wait_until(lambda: lease.holder() is None, "no other run uses this host", 2 * lease.LEASE_S)
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -87,13 +87,17 @@ class SubmitReconcile(SparkSubmitOperator):
 
     def execute(self, context: Context) -> None:
         """Submits and waits. Raises AirflowException if the job ends with anything but 0."""
+        from delivery_verifier.cluster import lease
+        from delivery_verifier.cluster.handle import Cluster
+
+        run = RunDirectory(_run_directory(context))
         master = spark_connection.require(self._conn_id)
         self.application = str(_reconcile_script())
-        self.conf = _spark_conf(RunDirectory(_run_directory(context)).scenario, master)
+        self.conf = _spark_conf(run.scenario, master)
         # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
         # The work is done in another process, so it is this one that says the run still needs its cluster.
-        with lease.renewed(Cluster.of(RunDirectory(run)).socket):
+        with lease.renewed(Cluster.of(run).socket):
             super().execute(context)
 
 
