@@ -13,10 +13,10 @@ class DeliveryPlugin(AirflowPlugin):
     """Adds the tab `Delivery report` to runs and the page `Delivery reports` to the navigation."""
 
     name = "delivery_verifier"
-    fastapi_apps: list[Any] = [  # noqa: RUF012  (the base class declares it so)
+    fastapi_apps: list[Any] = [
         {"app": app, "url_prefix": "/delivery", "name": "Delivery reports"}
     ]
-    external_views: list[Any] = [  # noqa: RUF012  (the base class declares it so)
+    external_views: list[Any] = [
         {
             "name": "Delivery report",
             "href": "delivery/dag/{DAG_ID}/{RUN_ID}/",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from delivery_verifier.anomalies import SECONDARY, Anomaly, Outcome
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from delivery_verifier.anomalies import SECONDARY, Anomaly, Outcome
 from spark_jobs.attempts import foreign, location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from delivery_verifier.anomalies import REPORTED, Outcome
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from delivery_verifier.anomalies import REPORTED, Outcome
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
 SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
 KEY = [*SEQUENCE_KEY, "attempt"]
+BY_KEY = ["sequence", "attempt", "producer", "session", "arm"]
+"""The same columns for grouping: it sorts, and the first column's digits decide nearly every comparison."""
 CLAIMED = {
     "partition": "int", "partition_sequence": "bigint", "outcome": "string", "acked": "bigint",
     "sent_at": "timestamp", "settled_at": "timestamp", "error": "string",
@@ -42,7 +44,7 @@ def attempts(ledger: DataFrame, log: DataFrame, owned: DataFrame | None, resends
     # by sequence, not by attempt: then neither the grouping nor the count of resends shuffles again
     together = (
         lines.repartition(*SEQUENCE_KEY)
-        .groupBy(*KEY)
+        .groupBy(*BY_KEY)
         .agg(
             F.max(F.when(F.col("outcome").isNotNull(), F.struct(*CLAIMED))).alias("claim"),
             F.max("corrupted").alias("corrupted"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delivery_verifier.injection import Injection
-from delivery_verifier.scenario import Scenario
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from delivery_verifier.injection import Injection
+from delivery_verifier.scenario import Scenario
 from spark_jobs.attempts import reported
 from spark_jobs.schemas import EXPOSURE, LEDGER, promise
 

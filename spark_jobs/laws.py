@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+
 from delivery_verifier.anomalies import Anomaly, column
 from delivery_verifier.injection import Offsets
 from delivery_verifier.scenario import Scenario
-
 from spark_jobs.books import SESSIONS
 from spark_jobs.schemas import CASES, LAWS, PARTITIONS, arrow
 

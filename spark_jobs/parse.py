@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
 from delivery_verifier.record import (
     CRC_WIDTH,
     FIELDS,
@@ -11,9 +14,6 @@ from delivery_verifier.record import (
     MIN_PAYLOAD_BYTES,
 )
 from delivery_verifier.scenario import Scenario
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from spark_jobs.schemas import LOG, RAW, promise
 
 NUMBERS = {"arm": "int", "producer": "int", "session": "int", "sequence": "bigint", "attempt": "int",

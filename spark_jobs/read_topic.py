@@ -6,11 +6,11 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 
-from delivery_verifier.injection import Offsets, PartitionSnapshot
-from delivery_verifier.scenario import Scenario
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from delivery_verifier.injection import Offsets, PartitionSnapshot
+from delivery_verifier.scenario import Scenario
 from spark_jobs.parse import is_marker, parse
 from spark_jobs.schemas import RAW, promise
 

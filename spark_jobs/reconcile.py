@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from delivery_verifier import ledger as ledger_file
-from delivery_verifier.injection import Offsets, read_injections, read_offsets
-from delivery_verifier.runs import RunDirectory, StepOutput
-from delivery_verifier.scenario import Scenario
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from delivery_verifier import ledger as ledger_file
+from delivery_verifier.injection import Offsets, read_injections, read_offsets
+from delivery_verifier.runs import RunDirectory, StepOutput
+from delivery_verifier.scenario import Scenario
 from spark_jobs import anomalies, attempts, books, census, laws, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.parse import parse
@@ -34,8 +34,8 @@ from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow
 from spark_jobs.session import local_session
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
-produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/ and
-timeline/ (with reconcile.json)."""
+produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/
+and timeline/ (with reconcile.json)."""
 EPILOG = """The exit code says whether the job finished, not what it found: `conclude` gives the verdict.
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 READ, RECONCILE = "read_topic", "reconcile"

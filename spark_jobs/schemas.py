@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from delivery_verifier.books import COUNTS
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -23,6 +22,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from delivery_verifier.books import COUNTS
 
 _S, _I, _L, _B, _T = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from delivery_verifier.anomalies import Outcome
-from delivery_verifier.scenario import Scenario
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from delivery_verifier.anomalies import Outcome
+from delivery_verifier.scenario import Scenario
 from spark_jobs.attempts import reported
 from spark_jobs.schemas import GAPS, LEDGER, LOAD, arrow, promise
 

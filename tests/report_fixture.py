@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
+
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.injection import Injection, Observation, Offsets, PartitionSnapshot
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import Load, Scenario, VerdictName
 from delivery_verifier.verdict import ArmVerdict, Doubt, Exposure, Finding, RunVerdict
-from report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
 
 Made = tuple[Path, RunVerdict]
 LIMITS = [

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.scenario import Scenario
 

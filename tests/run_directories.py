@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from delivery_verifier import ledger
 from delivery_verifier.catalogue import FAULTS, PROFILES
 from delivery_verifier.injection import Injection, Offsets, PartitionSnapshot

@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -67,7 +68,7 @@ def _disk() -> Check:
 
 def _memory() -> Check:
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
-    with open("/proc/meminfo") as stream:
+    with Path("/proc/meminfo").open() as stream:
         for line in stream:
             if line.startswith("MemAvailable"):
                 free = int(line.split()[1]) / 1e6

@@ -34,11 +34,10 @@ WRITE_OPTIONS: dict[str, object] = {
     "compression": "zstd",
     "compression_level": 1,
     "use_dictionary": ["arm", "outcome", "error", "made_by", "transaction", "transaction_outcome"],
-    "column_encoding": {
-        name: "DELTA_BINARY_PACKED"
-        for name in ("producer", "session", "sequence", "attempt", "partition", "partition_sequence", "offset",
-                     "sent_at", "settled_at")
-    },
+    "column_encoding": dict.fromkeys(
+        ("producer", "session", "sequence", "attempt", "partition", "partition_sequence", "offset", "sent_at", "settled_at"),
+        "DELTA_BINARY_PACKED",
+    ),
 }  # fmt: skip
 """Measured fastest and smallest for dense numbers: delta encoding, dictionaries only where values repeat."""
 

@@ -43,5 +43,5 @@ def test_a_missing_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         raise AirflowNotFoundException(f"The conn_id `{conn_id}` isn't defined")
 
     monkeypatch.setattr(BaseHook, "get_connection", missing)
-    with pytest.raises(NoSparkConnection, match="spark_default.*isn't defined"):
+    with pytest.raises(NoSparkConnection, match=r"spark_default.*isn't defined"):
         require()

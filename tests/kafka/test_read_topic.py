@@ -12,15 +12,16 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from run_directories import TOKEN, attempt, scenario, table, write
+
 from delivery_verifier import record
 from delivery_verifier.cluster import embedded
 from delivery_verifier.injection import Offsets
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import ClusterSpec, Scenario, dumps
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-from run_directories import TOKEN, attempt, scenario, table, write
 from spark_jobs.reconcile import reconcile
 
 RECORDS, BOOT_S = 5000, 60

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from delivery_verifier.anomalies import Anomaly
 from run_directories import ILLEGIBLE, Row, attempt, line
+
+from delivery_verifier.anomalies import Anomaly
 
 NOWHERE = 10_000_000
 """Offsets from here on hold nothing."""

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from delivery_verifier.anomalies import DEFINITIONS, Anomaly
-from delivery_verifier.books import COUNTS
-from delivery_verifier.runs import RunDirectory
 from oracle import Case, judge
 from planters import BORDERLINE, EVERY, HEALTHY, PLANTERS, History, random_history
 from pyspark.sql import SparkSession
 from run_directories import scenario, table, write
+
+from delivery_verifier.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.books import COUNTS
+from delivery_verifier.runs import RunDirectory
 from spark_jobs.anomalies import DETECTORS
 from spark_jobs.reconcile import reconcile
 

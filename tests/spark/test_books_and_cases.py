@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
+
 from delivery_verifier import canary, ledger
 from delivery_verifier.books import COUNTS, TABLES, Books
 from delivery_verifier.injection import Injection
 from delivery_verifier.record import parse
 from delivery_verifier.runs import RunDirectory
-from pyspark.sql import SparkSession
-from run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
 from spark_jobs import laws
 from spark_jobs.reconcile import reconcile, write_books
 from spark_jobs.schemas import LEDGER, arrow

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from delivery_verifier.injection import PartitionSnapshot
-from delivery_verifier.runs import IncompleteRun, RunDirectory
 from pyspark.sql import SparkSession
 from run_directories import Row, attempt, line, scenario, table, write
+
+from delivery_verifier.injection import PartitionSnapshot
+from delivery_verifier.runs import IncompleteRun, RunDirectory
 from spark_jobs.books import planned
 from spark_jobs.reconcile import reconcile
 

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from delivery_verifier import record
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from run_directories import TOKEN, scenario
+
+from delivery_verifier import record
 from spark_jobs.parse import is_marker, parse
 from spark_jobs.schemas import LOG, RAW
 

@@ -143,7 +143,7 @@ def test_an_evaluation_that_is_not_as_planned_is_a_doubt(
 
 
 def test_a_law_of_which_the_books_say_nothing_was_not_evaluated() -> None:
-    def change(rows: Rows) -> None:
+    def change(rows: dict[str, Any]) -> None:
         rows[LAW] = [row for row in rows[LAW] if row["law"] != "log_sum"]
 
     assert {"law_missing", "expectation_not_evaluated"} <= {

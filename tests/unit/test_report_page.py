@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import report_fixture
-from delivery_verifier.report import page
 from report_tables import ANOMALIES, CASES, case
+
+from delivery_verifier.report import page
 
 LIMIT_BYTES = 1_600_000
 POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}'\x1b[31m\u202e$$x$$"

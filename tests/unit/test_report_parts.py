@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import report_fixture
+
 from delivery_verifier import checker_doubts, coverage_doubts
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.injection import Injection, Observation

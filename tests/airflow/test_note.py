@@ -1,0 +1,54 @@
+"""The note of a run: the verdict's sentence, and never a reason for a task to end otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from delivery_verifier.orchestration import note, settings
+from delivery_verifier.orchestration.client import AirflowError, Client
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    verdict = {"run_id": "r", "scenario": "s", "verdict": "VIOLATED", "green": False, "sentence": "3 records lost."}
+    (tmp_path / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
+    monkeypatch.setenv("KDV_HOME", str(tmp_path))
+    monkeypatch.setenv(settings.MARK, "here")
+    monkeypatch.setenv("AIRFLOW__API__PORT", "8080")
+    notes: list[tuple[str, str]] = []
+    monkeypatch.setattr(Client, "note", lambda self, dag_id, run_id, text: notes.append((run_id, text)))
+    return notes
+
+
+def test_the_verdict_is_noted_with_its_sentence(noted: list[tuple[str, str]], tmp_path: Path) -> None:
+    note.attach_verdict(tmp_path, "manual__1")
+    assert noted == [("manual__1", "**VIOLATED**: 3 records lost.")]
+
+
+def test_without_a_verdict_there_is_no_note(noted: list[tuple[str, str]], tmp_path: Path) -> None:
+    (tmp_path / "verdict.json").unlink()
+    note.attach_verdict(tmp_path, "manual__1")
+    assert noted == []
+
+
+def test_in_another_airflow_there_is_no_note(
+    noted: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(settings.MARK)
+    note.attach_verdict(tmp_path, "manual__1")
+    assert noted == []
+
+
+@pytest.mark.parametrize("error", [AirflowError("does not answer"), OSError("no password file")])
+def test_a_note_that_cannot_be_written_changes_nothing(
+    noted: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Client, "note", refuse)
+    note.attach_verdict(tmp_path, "manual__1")
+    assert noted == []
