@@ -22,8 +22,6 @@ TINY = {"profile": "safe", "fault": "none", "records": 500, "pacing": "flat_out"
 BEHIND_THE_VERDICT = {"stop_cluster"}
 """It runs beside validate and conclude: the records are judged already, and only the run is red."""
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
-
 
 @pytest.fixture(autouse=True)
 def _free_host() -> None:
