@@ -31,13 +31,15 @@ TICK_S = 0.05
 class Keeper:
     """Owns one embedded cluster. Single-threaded but for the observer, which only looks."""
 
-    def __init__(self, workspace: Path, layout: embedded.Layout, deadline_s: float, owner: ProcessId | None) -> None:
-        self.workspace, self.layout, self.owner = workspace, layout, owner
+    def __init__(
+        self, workspace: Path, layout: embedded.Layout, deadline_s: float, owner: ProcessId | None, lease_s: float
+    ) -> None:
+        self.workspace, self.layout, self.owner, self.lease_s = workspace, layout, owner, lease_s
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
         self.expected_exits: set[int] = set()
         self.guests: list[ProcessId] = []
         self.ends_at = time.monotonic() + deadline_s
-        self.lease_ends_at = time.monotonic() + lease.LEASE_S
+        self.lease_ends_at = time.monotonic() + self.lease_s
         self.end: str | None = None
         self.keep_workspace = False
         self.observer = Observer(layout, workspace / "observations.jsonl")
@@ -46,7 +48,7 @@ class Keeper:
 
     def renew(self) -> dict[str, Any]:
         """Extends the lease."""
-        self.lease_ends_at = time.monotonic() + lease.LEASE_S
+        self.lease_ends_at = time.monotonic() + self.lease_s
         return {}
 
     def start(self, node: int) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class Keeper:
         if self.owner is not None and not self.owner.alive:
             self.end = f"the process that owns the run (pid {self.owner.pid}) is gone"
         elif now > self.lease_ends_at:
-            self.end = f"nobody renewed the lease for {lease.LEASE_S:.0f} s"
+            self.end = f"nobody renewed the lease for {self.lease_s:g} s"
         elif now > self.ends_at:
             self.end = "the run's deadline passed"
 
@@ -176,7 +178,7 @@ def main() -> None:
     layout = msgspec.convert(spec["layout"], embedded.Layout, strict=False)
     owner = ProcessId(**spec["owner"]) if spec.get("owner") else None
     host = lease.acquire_host(spec["run_id"])
-    keeper = Keeper(workspace, layout, spec["deadline_s"], owner)
+    keeper = Keeper(workspace, layout, spec["deadline_s"], owner, spec.get("lease_s", lease.LEASE_S))
 
     def stop(number: int, _frame: object) -> None:
         keeper.end = f"signal {signal.Signals(number).name}"

@@ -63,7 +63,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             producers=int(params.get("producers") or 1),
             cluster=ClusterSpec(kafka_version=version, brokers=3), seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=_versions(version), commit=_commit(),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=versions_of(version), commit=_commit(),
             command=_command(params), fail_step=params.get("fail_step") or None,
         )  # fmt: skip
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
@@ -133,7 +133,8 @@ def _owner(owner: object) -> str:
     return text
 
 
-def _versions(kafka: str) -> dict[str, str]:
+def versions_of(kafka: str) -> dict[str, str]:
+    """Versions of everything a result depends on."""
     return {"kafka": kafka, **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 

@@ -1,0 +1,151 @@
+"""How fast the sequenced load is, beside Kafka's own ProducerPerformance on the same brokers, and its peak memory.
+
+`python bench/producer.py [--records N] [--pairs K]`: K interleaved pairs (ours, theirs), the ratio pair by pair, and
+its median. Ours writes a full ledger of every record; theirs verifies nothing. Both: acks=all, idempotent, 100-byte
+records, 3 partitions, 3 replicas. Results go to stdout and, with --save, to bench/results/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from delivery_verifier import catalogue
+from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.jars import fetch
+from delivery_verifier.cluster.java import java_home
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import Load, Scenario
+from delivery_verifier.steps.plan import versions_of
+from delivery_verifier.steps.start_cluster import start_cluster
+from delivery_verifier.steps.stop_cluster import stop_cluster
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.crew import Crew
+from delivery_verifier.workload.live import Gate, State
+from delivery_verifier.workload.seal import seal
+
+
+def main() -> int:
+    """Prints one row per pair and the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--no-peer", action="store_true", help="only ours: for the memory at 10 M records")
+    parser.add_argument("--save", action="store_true")
+    arguments = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = _cluster(Path(folder), arguments.records)
+        try:
+            cluster = Cluster.of(RunDirectory(run_dir))
+            with lease.renewed(cluster.socket):
+                for pair in range(arguments.pairs):
+                    row = _ours(cluster, RunDirectory(run_dir).scenario, pair, Path(folder))
+                    if not arguments.no_peer:
+                        row["theirs_per_s"] = _theirs(cluster, RunDirectory(run_dir).scenario, pair)
+                        row["ratio"] = round(row["ours_per_s"] / row["theirs_per_s"], 3)
+                    print(json.dumps(row), flush=True)
+                    rows.append(row)
+        finally:
+            stop_cluster(run_dir)
+    result = {
+        "command": " ".join(["python", *sys.argv]), "date": datetime.date.today().isoformat(), "cpus": os.cpu_count(),
+        "machine": platform.platform(), "load_average": os.getloadavg(), "versions": versions_of("4.3.1"), "rows": rows,
+        "median_ratio": statistics.median(row["ratio"] for row in rows) if not arguments.no_peer else None,
+    }  # fmt: skip
+    print(json.dumps({key: result[key] for key in ("median_ratio", "load_average")}))
+    if arguments.save:
+        target = Path(__file__).parent / "results"
+        target.mkdir(exist_ok=True)
+        (target / f"producer-{arguments.records}.json").write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+def _cluster(folder: Path, records: int) -> Path:
+    scenario = catalogue.scenario(
+        f"bench-{os.getpid()}", profile=catalogue.PROFILES["idempotent"], fault=catalogue.FAULTS["none"],
+        load=Load(pacing="flat_out", deadline_s=3600), records=records,
+    )  # fmt: skip
+    run = RunDirectory(folder / scenario.run_id)
+    run.path.mkdir()
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", scenario)
+    start_cluster(run.path)
+    return run.path
+
+
+def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict[str, float]:
+    import msgspec
+
+    arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"ours-{pair}")
+    only = msgspec.structs.replace(scenario, arms=(arm, scenario.canary))
+    topics.create(msgspec.structs.replace(only, arms=(arm,)), cluster.bootstrap_servers)
+    wait_until(lambda: cluster.isr_full([arm.topic_name]), "the topic", 60)
+    live = folder / f"live-{pair}"
+    crew = Crew(only, cluster.bootstrap_servers, live)
+    peak, done = [0], threading.Event()
+    status = Path(f"/proc/{crew.members[0].process.pid}/status")
+    sampler = threading.Thread(target=_sample, args=(status, peak, done))
+    sampler.start()
+    try:
+        for gate, state in ((Gate.WARM_UP, State.WARM), (Gate.RELEASE, State.DONE)):
+            started = time.monotonic()
+            crew.open(gate)
+            crew.wait_for(state, 3600)
+        seconds = time.monotonic() - started
+        member = crew.members[0]
+        sealing = time.monotonic()
+        attempts = seal(member.folder, folder / f"{pair}.parquet", arm.name, 0, 0, member.layout)
+        sealed_s = time.monotonic() - sealing
+    finally:
+        done.set()
+        crew.kill()
+        sampler.join()
+    subprocess.run(["rm", "-rf", str(live)], check=True)
+    return {"pair": pair, "records": attempts, "ours_per_s": round(attempts / seconds), "seal_s": round(sealed_s, 2),
+            "peak_rss_mb": peak[0] // 1024}  # fmt: skip
+
+
+def _sample(status: Path, peak: list[int], done: threading.Event) -> None:
+    """The producer's resident memory, anonymous and mapped, in kB."""
+    while not done.wait(0.1):
+        try:
+            found = re.search(r"VmRSS:\s+(\d+)", status.read_text())
+        except OSError:
+            return
+        if found:
+            peak[0] = max(peak[0], int(found[1]))
+
+
+def _theirs(cluster: Cluster, scenario: Scenario, pair: int) -> float:
+    import msgspec
+
+    arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"theirs-{pair}")
+    topics.create(msgspec.structs.replace(scenario, arms=(arm,)), cluster.bootstrap_servers)
+    wait_until(lambda: cluster.isr_full([arm.topic_name]), "the topic", 60)
+    classpath = ":".join(str(jar) for jar in fetch("kafka-tools-4.3.1"))
+    out = subprocess.run(
+        [f"{java_home()}/bin/java", "-Xmx512m", "-cp", classpath, "org.apache.kafka.tools.ProducerPerformance",
+         "--topic", arm.topic_name, "--num-records", str(arm.records), "--record-size", "100", "--throughput", "-1",
+         "--producer-props", f"bootstrap.servers={cluster.bootstrap_servers}", "acks=all", "linger.ms=20",
+         "batch.size=262144", "enable.idempotence=true"],
+        capture_output=True, text=True, timeout=3600, check=True,
+    )  # fmt: skip
+    found = re.findall(r"([\d.]+) records/sec", out.stdout)
+    return float(found[-1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
