@@ -1,0 +1,53 @@
+"""Clusters for tests: keepers that are told how long to live, and a three-broker cluster shared by a module."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kept import Kept
+from own_host import own_host
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.processes import ProcessId
+from delivery_verifier.scenario import ClusterSpec
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_host() -> Iterator[Path]:
+    with own_host() as folder:
+        yield folder
+
+
+@pytest.fixture
+def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
+    """Starts a keeper of one controller and one broker. Whatever it leaves is killed."""
+    made: list[Kept] = []
+
+    def start(owner: ProcessId | None = None, **more: float) -> Kept:
+        made.append(Kept(_own_host / "ws" / uuid.uuid4().hex[:8], ClusterSpec(brokers=1), owner, **more))
+        return made[-1]
+
+    yield start
+    for kept in made:
+        kept.process.kill()
+        kept.process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(_own_host: Path) -> Iterator[Cluster]:
+    """Three brokers with a short session, leased for as long as the module runs."""
+    spec = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250)
+    kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None).answers()
+    try:
+        with lease.renewed(kept.socket):
+            cluster = Cluster(kept.workspace)
+            cluster.wait_up()
+            yield cluster
+            cluster.finish(keep_workspace=False)
+    finally:
+        kept.process.kill()
+        kept.process.wait()

@@ -1,0 +1,156 @@
+"""Faults on real brokers: each action does what it says, with proof, and only a fault that moves leadership has bitten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.actions import ACTIONS, heal
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.injection import Injection, Observation
+from delivery_verifier.processes import is_frozen
+from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.waiting import wait_until
+
+AT_ONCE = Trigger(kind="at_once")
+
+
+@dataclass
+class Stage:
+    """A cluster, a scenario whose topics are on it, and its processes."""
+
+    cluster: Cluster
+    scenario: Scenario
+
+    @property
+    def topic(self) -> str:
+        return self.scenario.subjects[0].topic_name
+
+    def leader(self) -> int:
+        return self.cluster.partitions([self.topic])[self.topic, 0].leader
+
+    def pid(self, broker: int) -> int:
+        return int(lease.call(self.cluster.socket, "status")["nodes"][str(broker)]["pid"])
+
+    def inject(self, *steps: FaultStep) -> list[Injection]:
+        plan = FaultPlan(name="planned", summary="planned", steps=steps)
+        made = msgspec.structs.replace(self.scenario, fault=plan)
+        return FaultRunner(self.cluster, made, lambda: 0).run()
+
+    def observed(self) -> list[Observation]:
+        lines = (self.cluster.workspace / "observations.jsonl").read_bytes()
+        return msgspec.json.Decoder(Observation).decode_lines(lines)
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Stage:
+    made = scenario("on-stage", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
+    topics.create(made, cluster.bootstrap_servers)
+    names = [arm.topic_name for arm in made.arms]
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    cluster.watch(names)
+    return Stage(cluster, made)
+
+
+@pytest.fixture(autouse=True)
+def _whole(stage: Stage) -> Iterator[None]:
+    yield
+    heal(stage.cluster)
+    wait_until(lambda: stage.cluster.isr_full([arm.topic_name for arm in stage.scenario.arms]), "the cluster to be whole", 60)
+
+
+def test_a_booted_cluster_answers_at_every_broker_and_spreads_its_leaders(stage: Stage) -> None:
+    for broker in stage.cluster.brokers:
+        seen = stage.cluster.partitions([stage.topic], via=broker)
+        assert sorted(seen) == [(stage.topic, partition) for partition in range(3)]
+    assert {state.leader for state in seen.values()} == {1, 2, 3}
+    assert all(set(state.isr) == {1, 2, 3} for state in seen.values())
+
+
+def test_a_killed_leader_bites_others_lead_its_partitions_and_it_comes_back(stage: Stage) -> None:
+    victim, epochs = stage.leader(), stage.cluster.partitions([stage.topic])
+    (made,) = stage.inject(
+        FaultStep(trigger=AT_ONCE, action="kill", target="leader"),
+        FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
+    )
+    assert made.bit and made.brokers == [victim]
+    assert made.proof["process"] == made.proof["process_before_heal"] == {f"broker {victim}": "exited"}
+    assert made.requested_at_us <= made.bite_at_us < (made.healed_at_us or 0) < (made.recovered_at_us or 0)
+    now = stage.cluster.partitions([stage.topic])
+    for partition in made.hit[stage.topic]:
+        before, after = epochs[stage.topic, partition], now[stage.topic, partition]
+        assert before.leader == victim != after.leader and after.leader_epoch > before.leader_epoch
+    assert stage.cluster.states() == dict.fromkeys(stage.cluster.brokers, "running")
+    assert [seen.state for seen in stage.observed() if seen.broker == victim][-3:] == ["running", "exited", "running"]
+
+
+def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed(stage: Stage) -> None:
+    victim = stage.leader()
+    pid = stage.pid(victim)
+    ACTIONS["pause"].do(stage.cluster, [victim])
+    assert threads(pid) == {"T"} and is_frozen(pid)
+    assert ACTIONS["pause"].proof(stage.cluster, [victim]) == {f"broker {victim}": "frozen"}
+    spent = cpu_ticks(pid)
+    wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
+    assert cpu_ticks(pid) == spent
+    ACTIONS["resume"].do(stage.cluster, [victim])
+    assert threads(pid) != {"T"} and ACTIONS["pause"].proof(stage.cluster, [victim]) == {}
+    wait_until(lambda: cpu_ticks(pid) > spent, "the broker to work again", 30)
+    assert stage.pid(victim) == pid
+
+
+def threads(pid: int) -> set[str]:
+    """The kernel's states of all threads of `pid`."""
+    stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return {stat.rsplit(")", 1)[1].split()[0] for stat in stats}
+
+
+def cpu_ticks(pid: int) -> int:
+    """The CPU time `pid` has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_a_pause_shorter_than_the_session_moves_no_leader_and_has_not_bitten(stage: Stage) -> None:
+    (made,) = stage.inject(
+        FaultStep(trigger=AT_ONCE, action="pause", target="leader"),
+        FaultStep(trigger=Trigger(kind="elapsed", value=0.2), action="resume"),
+    )
+    assert made.proof["process"] and not made.proof["after"]
+    assert not made.bit
+
+
+def test_a_killed_follower_that_leads_nothing_has_not_bitten(stage: Stage) -> None:
+    """Whoever leads nothing can take nothing from anyone: the kill is on record, without a bite."""
+    victim = stage.leader()
+    ACTIONS["kill"].do(stage.cluster, [victim])
+    wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
+    ACTIONS["start"].do(stage.cluster, [victim])
+    runner = FaultRunner(stage.cluster, stage.scenario, lambda: 0)
+    made = runner._bite(0, FaultStep(trigger=AT_ONCE, action="kill", target="same"), [victim])
+    runner._heal(FaultStep(trigger=AT_ONCE, action="start"), [victim], made)
+    assert made["hit"] == {} and made["proof"]["process"] and not made["bit"]
+
+
+def test_heal_makes_killed_and_frozen_brokers_run_again(stage: Stage) -> None:
+    ACTIONS["kill"].do(stage.cluster, [1])
+    ACTIONS["pause"].do(stage.cluster, [2])
+    assert stage.cluster.states() == {1: "exited", 2: "frozen", 3: "running"}
+    heal(stage.cluster)
+    assert stage.cluster.states() == dict.fromkeys((1, 2, 3), "running")
+
+
+def test_a_plan_that_cannot_go_on_leaves_every_broker_running(stage: Stage) -> None:
+    with pytest.raises(KeyError):
+        stage.inject(
+            FaultStep(trigger=AT_ONCE, action="kill", target="leader"),
+            FaultStep(trigger=AT_ONCE, action="no such action"),
+        )
+    assert stage.cluster.states() == dict.fromkeys(stage.cluster.brokers, "running")

@@ -1,0 +1,130 @@
+"""The keeper: nothing of a cluster outlives its run, however the run ends, and one run has the host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from kept import Kept
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.processes import identify
+from delivery_verifier.waiting import wait_until
+
+Keep = Callable[..., Kept]
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does nothing and lives until it is killed."""
+    process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_keeper_that_is_told_to_finish_ends_with_its_brokers_and_its_workspace(keep: Keep) -> None:
+    kept = keep().answers()
+    assert len(kept.brokers) == 2
+    lease.call(kept.socket, "finish")
+    assert "keeper: finished" in kept.is_gone()
+    assert not kept.workspace.exists()
+    assert lease.holder() is None
+
+
+def test_a_workspace_that_is_to_be_kept_is_kept_and_its_brokers_end(keep: Keep) -> None:
+    kept = keep().answers()
+    lease.call(kept.socket, "finish", keep_workspace=True)
+    kept.is_gone()
+    assert (kept.workspace / "data/1").is_dir()
+
+
+def test_a_cluster_whose_lease_nobody_renews_ends(keep: Keep) -> None:
+    kept = keep(lease_s=1.5).answers()
+    assert "nobody renewed the lease for 1.5 s" in kept.is_gone()
+    assert not kept.workspace.exists()
+
+
+def test_a_renewed_lease_keeps_the_cluster_alive_beyond_it(keep: Keep) -> None:
+    kept = keep(lease_s=2.5).answers()
+    ends = time.monotonic() + 5
+    with lease.renewed(kept.socket) as gone:
+        wait_until(lambda: time.monotonic() > ends or gone.is_set(), "two leases to pass", 30)
+        assert not gone.is_set() and kept.process.poll() is None
+    assert "nobody renewed" in kept.is_gone()
+
+
+def test_a_cluster_ends_with_the_process_that_owns_its_run(keep: Keep, sleeper: subprocess.Popen[bytes]) -> None:
+    kept = keep(owner=identify(sleeper.pid)).answers()
+    with lease.renewed(kept.socket) as gone:
+        sleeper.kill()
+        assert f"the process that owns the run (pid {sleeper.pid}) is gone" in kept.is_gone()
+        wait_until(gone.is_set, "whoever renews the lease to see it", 30)
+    assert not kept.workspace.exists()
+
+
+def test_a_cluster_ends_at_its_deadline_though_the_lease_is_renewed(keep: Keep) -> None:
+    kept = keep(deadline_s=3.0)
+    wait_until(lambda: kept.socket.exists() or kept.process.poll() is not None, "the keeper to answer", 60)
+    with lease.renewed(kept.socket):
+        assert "deadline passed" in kept.is_gone()
+    assert not kept.workspace.exists()
+
+
+def test_no_broker_survives_a_keeper_that_is_killed(keep: Keep) -> None:
+    kept = keep().answers()
+    assert len(kept.brokers) == 2
+    kept.process.kill()
+    kept.is_gone()
+    assert lease.holder() is None
+    with pytest.raises(lease.ClusterGone):
+        lease.call(kept.socket, "status")
+
+
+def test_a_frozen_broker_does_not_survive_a_keeper_that_is_killed(keep: Keep) -> None:
+    kept = keep().answers()
+    lease.call(kept.socket, "send", node=1, signal_name="SIGSTOP")
+    kept.process.kill()
+    kept.is_gone()
+
+
+def test_a_keeper_cleans_up_when_it_is_asked_to_terminate(keep: Keep) -> None:
+    kept = keep().answers()
+    os.kill(kept.process.pid, signal.SIGTERM)
+    assert "signal SIGTERM" in kept.is_gone()
+    assert not kept.workspace.exists()
+
+
+def test_adopted_processes_end_with_the_cluster(keep: Keep, sleeper: subprocess.Popen[bytes]) -> None:
+    kept = keep().answers()
+    lease.call(kept.socket, "adopt", pid=sleeper.pid)
+    lease.call(kept.socket, "finish")
+    kept.is_gone()
+    assert sleeper.wait(timeout=10) == -signal.SIGKILL
+
+
+def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_holder(keep: Keep) -> None:
+    first = keep().answers()
+    assert lease.holder() == f"run {first.name}, keeper pid {first.process.pid}"
+    second = keep()
+    assert second.process.wait(timeout=60) != 0
+    assert f"another run is using this host: run {first.name}, keeper pid {first.process.pid}" in second.log.read_text()
+    assert first.process.poll() is None and len(first.brokers) == 2
+
+
+def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
+    kept = keep().answers()
+    with pytest.raises(RuntimeError, match="broker 1 is already running"):
+        lease.call(kept.socket, "start", node=1)
+    with pytest.raises(RuntimeError, match="unknown operation"):
+        lease.call(kept.socket, "clean_up")
+    lease.call(kept.socket, "send", node=1, signal_name="SIGKILL")
+    status: Callable[[], str] = lambda: str(lease.call(kept.socket, "status")["nodes"]["1"]["state"])  # noqa: E731
+    wait_until(lambda: status() == "exited", "the broker to be gone", 10)
+    with pytest.raises(RuntimeError, match="broker 1 is not running"):
+        lease.call(kept.socket, "send", node=1, signal_name="SIGCONT")

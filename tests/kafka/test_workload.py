@@ -1,0 +1,186 @@
+"""The load on real brokers: what the ledger says of a record is true of the log, whatever happened to the producer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from delivery_verifier import record
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.scenario import Setting, dumps
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload import producer as producer_module
+from delivery_verifier.workload.layout import Layout
+from delivery_verifier.workload.live import Control, Gate, State, Word
+from delivery_verifier.workload.producer import ProducerSpec, SequencedProducer
+from delivery_verifier.workload.seal import seal
+
+TOKEN, PARTITIONS = "abcdefgh", 2
+Row = dict[str, Any]
+Plan = Callable[..., ProducerSpec]
+
+
+@pytest.fixture
+def plan(cluster: Cluster, tmp_path: Path) -> Plan:
+    """What one producer is told, with a new topic of two partitions behind it."""
+
+    def make(profile: str, topic: dict[str, str] | None = None, settings: dict[str, Setting] | None = None, **more: Any) -> ProducerSpec:
+        name = f"load-{uuid.uuid4().hex[:8]}"
+        wanted = NewTopic(name, PARTITIONS, 3, config={"retention.ms": "-1", **(topic or {})})
+        admin = topics.admin(cluster.bootstrap_servers)
+        for done in admin.create_topics([wanted]).values():
+            done.result(30)
+        wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 30)
+        plain: dict[str, Any] = {
+            "folder": str(tmp_path / "live"), "bootstrap_servers": cluster.bootstrap_servers, "topic": name,
+            "settings": PROFILES[profile].producer | (settings or {}), "run_token": TOKEN, "arm": 1, "producer": 0,
+            "session": 0, "records": 2000, "rate": None, "block": 10, "partitions": PARTITIONS, "payload_bytes": 100,
+            "deadline_s": 60.0,
+        }  # fmt: skip
+        return ProducerSpec(**(plain | more))
+
+    return make
+
+
+def run_here(spec: ProducerSpec) -> SequencedProducer:
+    """The whole load in this process, all gates open."""
+    made = SequencedProducer(spec)
+    made.control[Word.GATE] = Gate.RELEASE
+    made.run()
+    return made
+
+
+def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
+    """The ledger of what the producer left behind."""
+    file = tmp_path / "ledger.parquet"
+    seal(Path(spec.folder), file, "one", 0, 0, Layout(spec.block, spec.partitions))
+    return list(pq.read_table(file).to_pylist())
+
+
+def read_log(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
+    """Every record of the topic by partition and offset."""
+    found: dict[tuple[int, int], record.Header] = {}
+    consumer = Consumer(
+        {"bootstrap.servers": spec.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False, "log_level": 0}
+    )
+    consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
+    ends = {p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=20)[1] for p in range(spec.partitions)}
+
+    def all_read() -> bool:
+        for message in consumer.consume(1000, timeout=0.2):
+            assert message.error() is None
+            header = record.parse(message.value() or b"")
+            assert header is not None and header.crc_ok and header.run == TOKEN
+            found[message.partition() or 0, message.offset() or 0] = header
+        return len(found) == sum(ends.values())
+
+    wait_until(all_read, f"all records up to {ends} to be read", 30)
+    consumer.close()
+    return found
+
+
+def outcomes(rows: list[Row]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for row in rows:
+        counted[row["outcome"]] = counted.get(row["outcome"], 0) + 1
+    return counted
+
+
+def test_an_ack_that_the_callback_saw_survives_the_killing_of_its_producer(plan: Plan, tmp_path: Path) -> None:
+    spec = plan("acks_all", records=10_000_000, settings={"linger.ms": 50})
+    control = Control(Path(spec.folder))
+    (tmp_path / "spec.json").write_bytes(dumps(spec))
+    command = [sys.executable, "-m", "delivery_verifier.workload.producer", str(tmp_path / "spec.json")]
+    process = subprocess.Popen(command)
+    try:
+        control[Word.GATE] = Gate.GO
+        wait_until(lambda: control[Word.REPORTED] > 5000 or process.poll() is not None, "the load to flow", 60)
+        assert process.poll() is None and control[Word.STATE] == State.LOADING
+    finally:
+        process.kill()
+        process.wait()
+    rows = sealed(spec, tmp_path)
+    assert len(rows) == control[Word.ANNOUNCED] and control[Word.ATTEMPTED] == -1
+    acked = [row for row in rows if row["outcome"] == "ACKED"]
+    assert len(acked) >= control[Word.REPORTED] > 5000
+    log = read_log(spec)
+    for row in acked:
+        there = log[row["partition"], row["offset"]]
+        assert (there.sequence, there.partition_sequence) == (row["sequence"], row["partition_sequence"])
+    left_open = [row for row in rows if row["outcome"] != "ACKED"]
+    assert left_open, "killed in the middle of a load, something must have been under way"
+    for row in left_open:
+        assert (row["outcome"], row["made_by"], row["offset"]) == ("INDETERMINATE", "recovery", None)
+        assert row["settled_at"] is None
+    assert {header.sequence for header in log.values()} <= {row["sequence"] for row in rows}
+
+
+def test_back_pressure_neither_loses_nor_reorders(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer_module, "QUEUE_RECORDS", 1)
+    spec = plan("idempotent", records=4000, settings={"linger.ms": 20})
+    made = run_here(spec)
+    assert made.limit == 4 * spec.block, "the queue holds four blocks, so the load was held back all the time"
+    rows, log = sealed(spec, tmp_path), read_log(spec)
+    assert outcomes(rows) == {"ACKED": len(rows)} and len(rows) >= 4000
+    for partition in range(PARTITIONS):
+        there = [log[key].partition_sequence for key in sorted(log) if key[0] == partition]
+        assert there == list(range(len(there)))
+    assert len(log) == len(rows)
+
+
+def test_what_a_full_queue_refuses_is_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
+    """Back-pressure keeps the queue from being full; where the settings make it smaller than that, nothing is hidden."""
+    spec = plan("acks_all", records=2000, block=100, settings={"linger.ms": 200, "queue.buffering.max.messages": 30})
+    made = run_here(spec)
+    rows, log = sealed(spec, tmp_path), read_log(spec)
+    failed = {row["sequence"] for row in rows if row["outcome"] == "FAILED"}
+    assert failed and len(failed) == made.control[Word.FAILED]
+    assert {row["error"] for row in rows if row["sequence"] in failed} == {"_QUEUE_FULL"}
+    assert {header.sequence for header in log.values()} == {row["sequence"] for row in rows} - failed
+
+
+def test_acks_0_never_claims_an_offset(plan: Plan, tmp_path: Path) -> None:
+    spec = plan("acks_0")
+    run_here(spec)
+    rows = sealed(spec, tmp_path)
+    assert outcomes(rows) == {"SENT": len(rows)} and len(rows) >= 2000
+    assert {row["offset"] for row in rows} == {None}
+    assert None not in {row["settled_at"] for row in rows}
+
+
+def test_records_too_large_for_the_client_are_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
+    spec = plan("idempotent", records=50, payload_bytes=2000, settings={"message.max.bytes": 1500})
+    run_here(spec)
+    rows = sealed(spec, tmp_path)
+    assert outcomes(rows) == {"FAILED": len(rows)} and {row["error"] for row in rows} == {"MSG_SIZE_TOO_LARGE"}
+    assert read_log(spec) == {}
+
+
+def test_records_too_large_for_the_broker_are_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
+    spec = plan("acks_all", {"max.message.bytes": "500"}, records=50, payload_bytes=2000)
+    run_here(spec)
+    rows = sealed(spec, tmp_path)
+    assert outcomes(rows) == {"FAILED": len(rows)} and {row["error"] for row in rows} == {"MSG_SIZE_TOO_LARGE"}
+    assert read_log(spec) == {}
+
+
+def test_settings_that_the_client_refuses_end_the_producer_with_its_reason(plan: Plan, tmp_path: Path) -> None:
+    spec = plan("idempotent", settings={"acks": "1"})
+    (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
+    command = [sys.executable, "-m", "delivery_verifier.workload.producer", str(tmp_path / "spec.json")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1 and "`acks` must be set to `all`" in ended.stderr

@@ -1,0 +1,48 @@
+"""A host of their own for tests that start clusters: home, lock and workspaces that no other run shares; what is alive on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+
+@contextmanager
+def own_host() -> Iterator[Path]:
+    """Inside, this process and its children use a home, a lock and workspaces below the folder that is yielded.
+
+    The folder is short-named: a Unix socket's path may have at most 107 bytes.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kdv-t-"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KDV_HOME", str(folder / "home"))
+        patch.setenv("KDV_LOCK", str(folder / "lock"))
+        patch.setenv("KDV_WORKSPACES", str(folder / "ws"))
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.delenv("KDV_RUNS", raising=False)
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def alive(mark: str, value: str, command: str = "") -> dict[int, str]:
+    """Command lines, by pid, of the processes whose environment says `mark`=`value`, whoever their parent is.
+
+    Only those whose command line matches the regular expression `command`; never this process.
+    """
+    found = {}
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if process.environ().get(mark) == value and process.status() != psutil.STATUS_ZOMBIE:
+                found[process.pid] = line
+        except psutil.Error:
+            continue
+    found.pop(os.getpid(), None)
+    return {pid: line for pid, line in found.items() if re.search(command, line)}
