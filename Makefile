@@ -17,9 +17,11 @@ help: ## list what can be made
 	@echo "making the environment (first time: about a minute)"
 	@$(PYTHON) -m venv .venv-uv && .venv-uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
 
+# Java comes with the environment only where the machine has none from version 17 on.
 .venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock
-	@extra=; if [ "$(JAVA)" = wheel ] || ! java -version >/dev/null 2>&1; then extra="--extra java"; fi; \
-	  $(UV) sync --quiet --frozen --python $(PYTHON) $$extra
+	@if [ "$(JAVA)" != wheel ]; then $(UV) sync --quiet --frozen --python $(PYTHON); fi
+	@if [ "$(JAVA)" = wheel ] || ! .venv/bin/python -m delivery_verifier.cluster.java; then \
+	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
 	@touch .venv/.synced
 
 setup: .venv/.synced ## the environment and the jars, fetched once

@@ -12,6 +12,7 @@ import secrets
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -50,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
     except EXPECTED as error:
+        return _fail(FAILED, error)
+    except Exception as error:  # a failure of ours, or of Spark's: told whole, and never taken for a verdict
+        traceback.print_exc()
         return _fail(FAILED, error)
 
 

