@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from delivery_verifier.anomalies import SECONDARY, Anomaly, Outcome
-from spark_jobs.attempts import foreign, location, reported
+from spark_jobs.attempts import location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 
 BOUND = 10_000
@@ -39,8 +39,8 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
 """Whether a subject is a case of a kind, regardless of precedence."""
 
 
-def subjects(attempts: DataFrame, log: DataFrame, unattributed: DataFrame | None) -> DataFrame:
-    """ATTEMPTS, LOG -> SUBJECTS: every attempt of the ledger and every line nobody made, each with its kind.
+def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
+    """ATTEMPTS, foreign lines of LOG -> SUBJECTS: every attempt of the ledger and every line nobody made, each with its kind.
 
     A line nobody made is a subject of its own: each copy of an attempt that is unknown or FAILED, each
     foreign
@@ -49,12 +49,13 @@ def subjects(attempts: DataFrame, log: DataFrame, unattributed: DataFrame | None
     own = F.when(_copied(), F.col("copies")).otherwise(F.array().cast("array<bigint>"))
     made = attempts.where(F.col("outcome").isNotNull()).withColumn("copies", own)
     stray = attempts.where(~_copied() & (F.size("copies") > 0)).withColumn("copy", F.explode("copies"))
-    alien = foreign(log).withColumn("origin", F.format_string("run %s, arm %d", "header_run", "header_arm"))
     rows = [
         made.withColumns({"line": F.lit(False), "origin": F.lit(None).cast("string")}),
         _lines(stray.withColumn("origin", F.lit(OWN)), corrupted=False),
-        _lines(_unnamed(alien), corrupted=False),
     ]
+    if aliens is not None:
+        origin = F.format_string("run %s, arm %d", "header_run", "header_arm")
+        rows.append(_lines(_unnamed(aliens.withColumn("origin", origin)), corrupted=False))
     if unattributed is not None:
         rows.append(_lines(_unnamed(unattributed.withColumn("origin", F.lit("illegible"))), corrupted=True))
     return promise(

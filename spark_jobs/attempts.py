@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -31,26 +33,28 @@ def reported() -> Column:
     return F.coalesce(F.col("outcome").isin(*REPORTED), F.lit(False))
 
 
-def attempts(ledger: DataFrame, log: DataFrame, owned: DataFrame | None, resends: bool) -> DataFrame:
-    """LEDGER, LOG -> ATTEMPTS: one row per attempt that the ledger or a believable line of the log names.
+def attempts(ledger: DataFrame, lines: DataFrame, owned: DataFrame | None, resends: bool) -> DataFrame:
+    """LEDGER, believable lines of LOG -> ATTEMPTS: one row per attempt that either names.
 
     `owned` are corrupted lines with the attempt they belong to (`attribute`), `resends` whether any sequence
     was
     sent more than once: both spare a shuffle where there are none.
     """
-    lines = _claims(ledger).unionByName(_copies(believable(promise(log, LOG)), corrupted=False))
+    rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
-        lines = lines.unionByName(owned)
+        rows = rows.unionByName(owned)
     # by sequence, not by attempt: then neither the grouping nor the count of resends shuffles again
     together = (
-        lines.repartition(*SEQUENCE_KEY)
+        rows.repartition(*SEQUENCE_KEY)
         .groupBy(*BY_KEY)
         .agg(
             F.max(F.when(F.col("outcome").isNotNull(), F.struct(*CLAIMED))).alias("claim"),
             F.max("corrupted").alias("corrupted"),
             F.sort_array(F.collect_list("copy")).alias("copies"),
+            F.min("numbered").alias("lowest"),
+            F.max("numbered").alias("highest"),
         )
-        .select(*KEY, "claim.*", "corrupted", "copies")
+        .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
     return promise(_ordered(_resent(together, resends)), ATTEMPTS)
 
@@ -70,17 +74,20 @@ def foreign(log: DataFrame) -> DataFrame:
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
-def attribute(ledger: DataFrame, log: DataFrame) -> DataFrame:
+def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool) -> DataFrame:
     """Each corrupted line with the attempt that was acknowledged at its place, null where there is none.
 
+    `arms` are those with corrupted lines, `few` whether these fit in memory: then the ledger is not shuffled for them.
     Two attempts can have been acknowledged at one offset, if the first was truncated: the later one has it.
     """
     place = ["arm", "partition", "offset"]
-    acked = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull())
+    damaged = corrupted(log).where(F.col("arm").isin(*arms)).select(*place)
+    acked = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull() & F.col("arm").isin(*arms))
+    acked = acked.join(F.broadcast(damaged) if few else damaged, place, "left_semi")
     latest = acked.groupBy(*place).agg(
         F.max(F.struct("settled_at", *KEY[1:])).alias("owner"),
     )
-    return corrupted(log).select(*place).join(latest, place, "left").select(
+    return damaged.join(latest, place, "left").select(
         *place, *[F.col("owner")[name].alias(name) for name in KEY[1:]],
     )  # fmt: skip
 
@@ -98,13 +105,23 @@ def unowned(attributed: DataFrame) -> DataFrame:
 def _claims(ledger: DataFrame) -> DataFrame:
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     nothing = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
+    nothing["numbered"] = F.lit(None).cast("bigint")
     return promise(ledger, LEDGER).withColumns({"acked": acked} | nothing).select(*KEY, *CLAIMED, *nothing)
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    found = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted)}
+    numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
+    found = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     nothing = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
     return lines.select(*KEY, *[value.alias(name) for name, value in found.items()], *nothing)
+
+
+def _astray() -> Column:
+    """A line has another partition sequence than its claim; or it is owned, but its claim is not among the rows."""
+    claimed = F.col("claim").isNotNull()
+    told = F.col("claim.partition_sequence")
+    other = claimed & ((F.col("lowest") != told) | (F.col("highest") != told))
+    return F.coalesce(other, F.lit(False)) | (~claimed & F.col("corrupted"))
 
 
 def _resent(frame: DataFrame, resends: bool) -> DataFrame:

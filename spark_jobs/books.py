@@ -8,7 +8,7 @@ then arithmetic over signatures.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -49,6 +49,7 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
             "role": F.when(F.col("line"), "line").otherwise("attempt"),
             "first_partition": partition_of,
             "once": F.size("copies") == 1,
+            "astray": F.coalesce("astray", F.lit(False)),
         }
         | _owner(scenario)
     )
@@ -62,6 +63,7 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
                 "first_partition": F.lit(None).cast("int"),
                 "once": F.lit(False),
                 "late": F.lit(False),
+                "astray": F.lit(False),
                 "outcome": F.lit(None).cast("string"),
                 "kind": F.lit(None).cast("string"),
                 "also": F.array().cast("array<string>"),
@@ -73,8 +75,8 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
     return promise(rows.groupBy(*names).agg(F.count(F.lit(1)).alias("records")), SIGNATURES)
 
 
-def producers(counted: pa.Table, census: pa.Table, scenario: Scenario) -> pa.Table:
-    """SIGNATURES and the ledger's census -> PRODUCERS.
+def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
+    """Rows of SIGNATURES and the ledger's census -> PRODUCERS.
 
     `attempted` and `reported` come from the census, everything else from the subjects: so the two sides of
     the laws
@@ -86,7 +88,7 @@ def producers(counted: pa.Table, census: pa.Table, scenario: Scenario) -> pa.Tab
     for row in census.to_pylist():
         for name in ("attempted", "reported"):
             books[_place(row, row["partition"])][name] += row[name]
-    for row in counted.to_pylist():
+    for row in counted:
         for place, name in _entries(row):
             books[place][name] += row["records"]
     return pa.Table.from_pylist(

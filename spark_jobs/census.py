@@ -26,7 +26,7 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
 
 
 def count_log(log: DataFrame) -> DataFrame:
-    """Rows, the verifier's own markers among them, and corrupted ones per (arm, partition)."""
+    """Rows, the verifier's own markers among them, corrupted ones and foreign ones per (arm, partition)."""
     return (
         promise(log, LOG)
         .groupBy("arm", "partition")
@@ -34,5 +34,6 @@ def count_log(log: DataFrame) -> DataFrame:
             F.count(F.lit(1)).alias("records"),
             F.count_if(is_marker()).alias("markers"),
             F.count_if(~is_sound()).alias("corrupted"),
+            F.count_if(is_sound() & F.col("foreign")).alias("foreign"),
         )
     )

@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +28,7 @@ from delivery_verifier import ledger as ledger_file
 from delivery_verifier.injection import Offsets, read_injections, read_offsets
 from delivery_verifier.runs import RunDirectory, StepOutput
 from delivery_verifier.scenario import Scenario
-from spark_jobs import anomalies, attempts, books, census, laws, timeline
+from spark_jobs import anomalies, attempts, books, census, laws, screen, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.parse import parse
 from spark_jobs.read_topic import count_tail, read_snapshot
@@ -40,10 +42,15 @@ EPILOG = """The exit code says whether the job finished, not what it found: `con
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 READ, RECONCILE = "read_topic", "reconcile"
 MAX_FILES = 64
+FEW = 100_000
+"""So many corrupted lines are sent to every task, rather than the ledger to them."""
 
 
-def reconcile(run_dir: Path, from_log: bool, spark: SparkSession) -> None:
-    """Reconciles one run. Whatever it finds is in the run directory; it raises only if it could not do its
+def reconcile(
+    run_dir: Path, from_log: bool, spark: SparkSession, exhaustive: bool = False, bits: int = screen.BITS
+) -> None:
+    """Reconciles one run; `exhaustive` matches every record, without the screen, whose stretches have 2**bits
+    sequences. Whatever it finds is in the run directory; it raises only if it could not do its
     work.
 
     Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another
@@ -61,7 +68,7 @@ def reconcile(run_dir: Path, from_log: bool, spark: SparkSession) -> None:
         write_log(run, scenario, spark)
     run.require(READ)
     with run.writing(RECONCILE) as output:
-        write_books(run, scenario, output, spark)
+        write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
 
 
 def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
@@ -89,6 +96,8 @@ def write_books(
     output: StepOutput,
     spark: SparkSession,
     bound: int = anomalies.BOUND,
+    exhaustive: bool = False,
+    bits: int = screen.BITS,
 ) -> None:
     """Second half: ledger/ and log/ to anomalies/, books/ and timeline/.
 
@@ -99,10 +108,16 @@ def write_books(
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with _timed(output, "census"):
             of_log = pool.submit(lambda: census.count_log(log).toArrow())
+            of_sides = None if exhaustive else pool.submit(_sides, ledger, log, run, scenario, bits)
             ledger_census, log_census = census.count_ledger(ledger).toArrow(), of_log.result()
         beside = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
+        with _timed(output, "screen"):
+            damaged = {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
+            proven = None if of_sides is None else screen.judge(of_sides.result(), damaged)
+            output.counts |= proven.counts if proven else {}
         with _timed(output, "match"):
-            producers, written = _match(ledger, log, ledger_census, log_census, scenario, output, bound)
+            found = Found(ledger, log, ledger_census, log_census, scenario, output, bound)
+            producers, written = _match(found, proven)
         with _timed(output, "timeline_left"):
             beside.result()
     evidence = laws.Evidence(
@@ -116,24 +131,66 @@ def write_books(
     _write_table(output, "books/laws", laws.laws(evidence))
 
 
-def _match(
-    ledger: DataFrame, log: DataFrame, ledger_census: pa.Table, log_census: pa.Table, scenario: Scenario,
-    output: StepOutput, bound: int,
-) -> tuple[pa.Table, dict[tuple[str, str], int]]:  # fmt: skip
-    """Brings ledger and log together once, for two queries: the books, and the cases that were written."""
+class Found(NamedTuple):
+    """What the matching starts from."""
+
+    ledger: DataFrame
+    log: DataFrame
+    ledger_census: pa.Table
+    log_census: pa.Table
+    scenario: Scenario
+    output: StepOutput
+    bound: int
+
+
+def _match(found: Found, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
+    """Brings ledger and log together once, for two queries: the books, and the cases that were written.
+
+    Only what the screen has not proven; everything, if what is found there refutes the screen.
+    """
     kept: list[DataFrame] = []
-    owned = unattributed = None
-    if _any(log_census, "corrupted"):
-        kept.append(attempts.attribute(ledger, log).persist(StorageLevel.MEMORY_AND_DISK))
+    try:
+        subjects = _subjects(found, proven, kept)
+        counted = books.signatures(subjects, found.scenario).toArrow().to_pylist()
+        if proven is None or not any(row["astray"] for row in counted):
+            counted += proven.signatures if proven else []
+            producers = books.producers(counted, found.ledger_census, found.scenario)
+            return producers, _write_anomalies(subjects, producers, found.output, found.bound)
+    finally:
+        for frame in kept:
+            frame.unpersist()
+    found.output.counts["screen/refuted"] = 1
+    return _match(found, None)
+
+
+def _subjects(found: Found, proven: screen.Screen | None, kept: list[DataFrame]) -> DataFrame:
+    """SUBJECTS of what the screen has not proven; adds to `kept` what is persisted for them."""
+    ledger, log = found.ledger, found.log
+    owned = unattributed = aliens = None
+    corrupted, foreign = _by_arm(found.log_census, "corrupted"), _by_arm(found.log_census, "foreign")
+    if corrupted:
+        few = sum(corrupted.values()) <= FEW
+        kept.append(attempts.attribute(ledger, log, list(corrupted), few).persist(StorageLevel.MEMORY_AND_DISK))
         owned, unattributed = attempts.owned_copies(kept[0]), attempts.unowned(kept[0])
-    matched = attempts.attempts(ledger, log, owned, resends=_any(ledger_census, "attempt"))
+    if foreign:
+        aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
+    claims, lines = screen.unproven(ledger, proven), screen.unproven(attempts.believable(log), proven)
+    matched = attempts.attempts(claims, lines, owned, resends=_any(found.ledger_census, "attempt"))
     kept.append(matched.persist(StorageLevel.MEMORY_AND_DISK))
-    found = anomalies.subjects(matched, log, unattributed)
-    producers = books.producers(books.signatures(found, scenario).toArrow(), ledger_census, scenario)
-    written = _write_anomalies(found, producers, output, bound)
-    for frame in kept:
-        frame.unpersist()
-    return producers, written
+    return anomalies.subjects(matched, aliens, unattributed)
+
+
+def _sides(ledger: DataFrame, log: DataFrame, run: RunDirectory, scenario: Scenario, bits: int) -> screen.Sides:
+    records = sum(pq.read_metadata(file).num_rows for file in (run.path / "ledger").glob("*.parquet"))
+    return screen.sides(ledger, log, screen.width(records, scenario.load.partitions, bits))
+
+
+def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
+    """The arms that have such lines, and how many."""
+    counts: Counter[str] = Counter()
+    for row in log_census.to_pylist():
+        counts[row["arm"]] += row[name]
+    return dict(+counts)
 
 
 def _write_anomalies(
@@ -204,10 +261,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         action="store_true",
         help="do not read Kafka: start from log/, as an earlier read left it",
     )
+    parser.add_argument(
+        "--exhaustive",
+        action="store_true",
+        help="match every record by itself: the same result, without the screen for stretches that agree",
+    )
     options = parser.parse_args(argv)
     spark = local_session()
     try:
-        reconcile(options.run_dir, options.from_log, spark)
+        reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive)
     finally:
         spark.stop()
     return 0

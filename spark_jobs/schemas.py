@@ -92,12 +92,14 @@ ATTEMPTS = StructType(
         StructField("resent", _B, False),
         StructField("reordered", _B, False),
         StructField("late", _B, False),
+        StructField("astray", _B, False),
     ]
 )
 """One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is
 null
 where the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been
-reported."""
+reported; `astray` is what the screen cannot have been right about: a line with another partition sequence than
+its claim, or an owned corrupted line whose claim is missing."""
 
 SUBJECTS = StructType(
     [
@@ -121,11 +123,26 @@ SIGNATURES = _table(
         "partition": _I,
         "once": _B,
         "late": _B,
+        "astray": _B,
         "records": _L,
     },
     {"first_partition": _I, "outcome": _S, "kind": _S, "also": ArrayType(_S)},
 )
 """Subjects counted by all that the books tell apart. role: attempt, line, extra (a copy beyond the first)."""
+
+STRETCHES = _table({"arm": _S}, {"producer": _I, "session": _I, "stretch": _L})
+BUCKETS = _table(
+    {"arm": _S, "partition": _I} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _L),
+    {"producer": _I, "session": _I, "stretch": _L}
+    | {
+        f"{whose}_{name}_{end}": _L
+        for whose in ("claimed", "found")
+        for name in ("shift", "place", "partition_sequence")
+        for end in ("min", "max")
+    },
+)
+"""Claims and believable lines per stretch of sequences and partition: see `spark_jobs.screen`. low, high: sums of the
+halves of fingerprints, claims less lines; place: offset; shift: offset less partition sequence."""
 
 PRODUCERS = _table({"arm": _S, "producer": _I, "session": _I, "partition": _I} | dict.fromkeys(COUNTS, _L))
 PARTITIONS = _table(

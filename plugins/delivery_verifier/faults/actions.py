@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.runs import now_us
 from delivery_verifier.waiting import wait_until
 
-FREEZE_DEADLINE_S = 5.0
+DEADLINE_S = 10.0
 
 
 class Action(Protocol):
-    """What can be done to brokers. `bites`: True if it breaks, False if it heals."""
+    """What can be done to brokers."""
 
-    bites: bool
+    @property
+    def bites(self) -> bool:
+        """True if it breaks something, False if it heals."""
+        ...
 
     def do(self, cluster: Cluster, brokers: list[int]) -> int:
         """Does it, and waits until it is done. Returns the wall time (µs) just before it took effect."""
@@ -24,41 +29,29 @@ class Action(Protocol):
         ...
 
 
-class Kill:
-    """SIGKILL: the broker is gone at once, nothing is handed over, nothing is flushed by the process."""
+@dataclass(frozen=True)
+class Signal:
+    """Sends a signal and waits until the processes are in the state that it brings about.
 
-    bites = True
+    SIGKILL (exited): gone at once, nothing is handed over, nothing is flushed by the process. SIGSTOP (frozen):
+    stands still with its connections open, and wakes up deposed if that outlasts its session; the signal is
+    asynchronous, and one thread that still runs can still answer. SIGCONT (running): goes on.
+    """
+
+    name: str
+    state: str
+    bites: bool
 
     def do(self, cluster: Cluster, brokers: list[int]) -> int:
-        """Kills and waits until the processes are gone."""
-        at_us = min(cluster.send(broker, "SIGKILL") for broker in brokers)
-        wait_until(lambda: all(cluster.states()[b] == "exited" for b in brokers), f"brokers {brokers} to be gone", 10)
+        """Sends the signal and waits."""
+        at_us = min(cluster.send(broker, self.name) for broker in brokers)
+        wait_until(lambda: bool(self.proof(cluster, brokers)), f"brokers {brokers} to be {self.state}", DEADLINE_S, every_s=0.005)
         return at_us
 
     def proof(self, cluster: Cluster, brokers: list[int]) -> dict[str, object]:
-        """The process state of each broker."""
+        """The process state of each broker, if all are in the state wanted."""
         states = cluster.states()
-        return {f"broker {b}": states[b] for b in brokers} if all(states[b] == "exited" for b in brokers) else {}
-
-
-class Pause:
-    """SIGSTOP: the broker stands still with its connections open; after its session it wakes up deposed."""
-
-    bites = True
-
-    def do(self, cluster: Cluster, brokers: list[int]) -> int:
-        """Freezes and waits until every thread stands still: SIGSTOP is asynchronous."""
-        at_us = min(cluster.send(broker, "SIGSTOP") for broker in brokers)
-        wait_until(
-            lambda: all(cluster.states()[b] == "frozen" for b in brokers),
-            f"every thread of brokers {brokers} to stand still", FREEZE_DEADLINE_S, every_s=0.005,
-        )  # fmt: skip
-        return at_us
-
-    def proof(self, cluster: Cluster, brokers: list[int]) -> dict[str, object]:
-        """The process state of each broker."""
-        states = cluster.states()
-        return {f"broker {b}": states[b] for b in brokers} if all(states[b] == "frozen" for b in brokers) else {}
+        return {f"broker {b}": states[b] for b in brokers} if all(states[b] == self.state for b in brokers) else {}
 
 
 class Start:
@@ -68,8 +61,6 @@ class Start:
 
     def do(self, cluster: Cluster, brokers: list[int]) -> int:
         """Starts and waits until they serve. A restart within the old session waits for its end."""
-        from delivery_verifier.runs import now_us
-
         at_us = now_us()
         for broker in brokers:
             if cluster.states()[broker] == "exited":
@@ -82,23 +73,12 @@ class Start:
         return {f"broker {b}": cluster.states()[b] for b in brokers}
 
 
-class Resume:
-    """SIGCONT: frozen brokers go on."""
-
-    bites = False
-
-    def do(self, cluster: Cluster, brokers: list[int]) -> int:
-        """Resumes and waits until they run."""
-        at_us = min(cluster.send(broker, "SIGCONT") for broker in brokers)
-        wait_until(lambda: all(cluster.states()[b] == "running" for b in brokers), f"brokers {brokers} to go on", 10)
-        return at_us
-
-    def proof(self, cluster: Cluster, brokers: list[int]) -> dict[str, object]:
-        """The process state of each broker."""
-        return {f"broker {b}": cluster.states()[b] for b in brokers}
-
-
-ACTIONS: dict[str, Action] = {"kill": Kill(), "pause": Pause(), "start": Start(), "resume": Resume()}
+ACTIONS: dict[str, Action] = {
+    "kill": Signal("SIGKILL", "exited", bites=True),
+    "pause": Signal("SIGSTOP", "frozen", bites=True),
+    "resume": Signal("SIGCONT", "running", bites=False),
+    "start": Start(),
+}
 """Every action by its name in a fault plan."""
 
 
