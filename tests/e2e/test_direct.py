@@ -1,0 +1,227 @@
+"""Real runs without Airflow: what the settings lose is found and proven, what they permit is counted, doubts are named."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from stored import arm, claiming, copy_of, doubts, judge_again, reseal, with_scenario
+
+from delivery_verifier import catalogue, cli, direct, home
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.injection import read_injections
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import FaultPlan, FaultStep, Trigger
+from delivery_verifier.verdict import RunVerdict
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.signals import Signals
+
+FROZEN: dict[str, Any] = {"fault": "pause_leader", "rate": 500, "records": 5000, "claim": "at_least_once"}
+
+
+def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
+    verdict = direct.run(params, name, lambda step, state, seconds: None, spark)
+    return RunDirectory(home.runs_dir() / name), verdict
+
+
+def until_it_bites(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
+    """Once more if, and only if, the run itself says that it was not put to the test."""
+    run, verdict = run_directly(name, spark, **params)
+    if verdict.verdict == "INCONCLUSIVE":
+        run, verdict = run_directly(f"{name}-again", spark, **params)
+    return run, verdict
+
+
+@pytest.fixture(scope="module")
+def forgotten(kafka_spark: SparkSession) -> tuple[RunDirectory, RunVerdict]:
+    """acks_0, claimed at_least_once, while the leader is frozen."""
+    return until_it_bites("acks-0-frozen", kafka_spark, profile="acks_0", **FROZEN)
+
+
+@pytest.fixture(scope="module")
+def half_acknowledged(kafka_spark: SparkSession) -> tuple[RunDirectory, RunVerdict]:
+    """acks_1, claimed at_least_once, while the leader is frozen, with acks_0 and safe beside it."""
+    return until_it_bites("acks-1-frozen", kafka_spark, profile="acks_1", **FROZEN)
+
+
+def cases(run: RunDirectory, arm_name: str, kind: str) -> list[dict[str, Any]]:
+    rows = pq.read_table(run.path / "anomalies").to_pylist()
+    return [row for row in rows if (row["arm"], row["kind"]) == (arm_name, kind)]
+
+
+def lost(verdict: RunVerdict, arm_name: str) -> int:
+    return arm(verdict, arm_name).books["lost"]
+
+
+def assert_lost_with_evidence(run: RunDirectory, verdict: RunVerdict, name: str, outcome: str) -> None:
+    """VIOLATED by LOST, exit code 1, every case written down with its evidence, the first ones on the page."""
+    subject = arm(verdict, name)
+    assert (subject.verdict, subject.claim, verdict.green, verdict.exit_code) == ("VIOLATED", "at_least_once", False, 1)
+    assert subject.doubts == [] and lost(verdict, name) > 0
+    found = cases(run, name, "LOST")
+    assert len(found) == lost(verdict, name)
+    log = pq.read_table(run.path / "log").to_pylist()
+    there = {row["sequence"] for row in log if row["arm"] == name and row["parsed"]}
+    page = (run.path / "report.html").read_text()
+    for row in found:
+        assert row["sequence"] not in there and row["outcome"] == outcome
+        assert row["sent_at"] is not None and row["settled_at"] is not None and row["detail"]
+    first = sorted(found, key=lambda row: (row["partition"], row["sequence"]))[:3]
+    for row in first:
+        assert re.search(rf"\b{row['sequence']:,}\b|\b{row['sequence']}\b", page), f"sequence {row['sequence']} is not on the page"
+    finding = next(item for item in subject.findings if item.anomaly == "LOST")
+    assert (finding.ruling, finding.ruled_by, finding.tolerance) == ("FORBIDDEN", "claim", 0)
+    assert sum(exposure.reported for exposure in subject.exposure) >= lost(verdict, name)
+
+
+def test_acks_0_loses_under_a_frozen_leader_and_a_claim_of_at_least_once_is_violated(
+    forgotten: tuple[RunDirectory, RunVerdict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, verdict = forgotten
+    assert_lost_with_evidence(run, verdict, "acks_0", "SENT")
+    assert cli.main(["report", run.path.name]) == 1
+    assert "VIOLATED (NOT as expected)" in capsys.readouterr().out
+
+
+def test_without_the_claim_the_same_loss_is_permitted_and_still_counted(
+    forgotten: tuple[RunDirectory, RunVerdict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = copy_of(forgotten[0], "acks-0-unclaimed")
+    with_scenario(copy, claiming("contract"))
+    verdict = judge_again(copy)
+    assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
+    assert lost(verdict, "acks_0") == lost(forgotten[1], "acks_0") > 0
+    finding = next(item for item in arm(verdict, "acks_0").findings if item.anomaly == "LOST")
+    assert (finding.ruling, finding.ruled_by, finding.tolerance) == ("PERMITTED", "contract", None)
+    assert finding.count == lost(verdict, "acks_0")
+    assert cli.main(["report", str(copy.path)]) == 0
+    assert f"{lost(verdict, 'acks_0'):,}" in capsys.readouterr().out
+
+
+def test_acks_1_loses_what_was_acknowledged_while_safe_holds_beside_it(
+    half_acknowledged: tuple[RunDirectory, RunVerdict],
+) -> None:
+    run, verdict = half_acknowledged
+    assert_lost_with_evidence(run, verdict, "acks_1", "ACKED")
+    assert {row["acked_offset"] is not None for row in cases(run, "acks_1", "LOST")} == {True}
+    strong = arm(verdict, "control-safe")
+    assert (strong.verdict, strong.books["lost"], strong.as_expected) == ("HELD", 0, True)
+    assert min(exposure.reported for exposure in strong.exposure) >= run.scenario.min_exposed
+
+
+def test_a_stored_run_is_judged_again_alike_with_no_kafka_alive(
+    half_acknowledged: tuple[RunDirectory, RunVerdict], kafka_spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run, verdict = half_acknowledged
+    assert lease.holder() is None
+    with pytest.raises(lease.ClusterGone):
+        lease.call(Cluster.of(run).socket, "status")
+    copy = copy_of(run, "acks-1-again")
+    before = (copy.path / "verdict.json").read_bytes()
+    for made in ("verdict.json", "conclude.json", "validation.json", "report.html"):
+        (copy.path / made).unlink()
+    monkeypatch.setattr(direct, "reconcile", partial(direct.reconcile, spark=kafka_spark))  # spares a JVM
+    assert cli.main(["reconcile", str(copy.path)]) == verdict.exit_code == 1
+    assert (copy.path / "verdict.json").read_bytes() == before
+    assert (copy.path / "report.html").is_file() and "VIOLATED" in capsys.readouterr().out
+
+
+def test_an_altered_file_gives_no_verdict_at_all(
+    half_acknowledged: tuple[RunDirectory, RunVerdict], capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = copy_of(half_acknowledged[0], "acks-1-altered")
+    ledger = next((copy.path / "ledger").glob("acks_1*"))
+    ledger.write_bytes(ledger.read_bytes()[:-1] + b"?")
+    assert cli.main(["reconcile", str(copy.path)]) == cli.BAD_INPUT
+    assert "its SHA-256 differs" in capsys.readouterr().err
+
+
+def test_too_little_exposure_forbids_held_and_does_not_undo_violated(
+    forgotten: tuple[RunDirectory, RunVerdict], half_acknowledged: tuple[RunDirectory, RunVerdict]
+) -> None:
+    copy = copy_of(forgotten[0], "acks-0-hardly-exposed")
+    with_scenario(copy, lambda made: msgspec.structs.replace(claiming("contract")(made), min_exposed=10**9))
+    verdict = judge_again(copy)
+    assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
+    assert doubts(verdict, "acks_0") == {("coverage", "too_little_exposed")}
+    copy = copy_of(half_acknowledged[0], "acks-1-hardly-exposed")
+    with_scenario(copy, lambda made: msgspec.structs.replace(made, min_exposed=10**9))
+    verdict = judge_again(copy)
+    assert {item.arm: item.verdict for item in verdict.arms} == {
+        "acks_1": "VIOLATED", "control-acks_0": "INCONCLUSIVE", "control-safe": "INCONCLUSIVE", "canary": "HELD",
+    }  # fmt: skip
+    assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 2)
+
+
+def test_a_load_that_was_over_before_the_fault_had_healed_is_inconclusive(
+    forgotten: tuple[RunDirectory, RunVerdict],
+) -> None:
+    """The load always waits for the fault, so the stored recovery is moved behind the load's end."""
+    copy = copy_of(forgotten[0], "acks-0-over-too-early")
+    with_scenario(copy, claiming("contract"))
+    made = read_injections((copy.path / "injections.json").read_bytes())
+    end_us = copy.manifest("produce").finished_at_us
+    late = [msgspec.structs.replace(injection, recovered_at_us=end_us) for injection in made]
+    reseal(copy, "inject_fault", injections=late)
+    verdict = judge_again(copy)
+    assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
+    assert ("coverage", "load_over_too_early") in doubts(verdict, "acks_0")
+
+
+@pytest.fixture
+def short_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A fault that is over before the broker's session is."""
+    steps = (
+        FaultStep(trigger=Trigger(kind="reported", value=0.15), action="pause", target="leader"),
+        FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="resume"),
+    )
+    plan = FaultPlan(name="short_pause", summary="Freeze a leader for half a second.", duration_s=3, steps=steps)
+    monkeypatch.setitem(catalogue.FAULTS, plan.name, plan)
+    yield plan.name
+
+
+def test_a_fault_that_did_not_bite_is_inconclusive(short_pause: str, kafka_spark: SparkSession) -> None:
+    run, verdict = run_directly(
+        "short-pause", kafka_spark, profile="safe", fault=short_pause, records=1500, duration_s=3, min_exposed=1
+    )
+    (injection,) = read_injections((run.path / "injections.json").read_bytes())
+    assert injection.proof["process"] and not injection.bit
+    assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
+    assert ("coverage", "fault_did_not_bite") in doubts(verdict, "safe")
+    assert cli.main(["report", run.path.name]) == 2
+
+
+def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSession) -> None:
+    """While a run without a fault is under way, somebody else kills a broker: the observer must see it."""
+    name = "election"
+    killed: list[int] = []
+
+    def kill_a_broker() -> None:
+        run = RunDirectory(home.runs_dir() / name)
+        wait_until((run.path / "create_topics.json").exists, "the topics to be created", 120)
+        cluster = Cluster.of(run)
+        signals = Signals(cluster.workspace)
+        wait_until(lambda: signals.is_set("load"), "the load to flow", 60)
+        topic = run.scenario.subjects[0].topic_name
+        leader = cluster.partitions([topic])[topic, 0].leader
+        cluster.send(leader, "SIGKILL")
+        killed.append(leader)
+
+    stranger = threading.Thread(target=kill_a_broker)
+    stranger.start()
+    run, verdict = run_directly(name, kafka_spark, profile="safe", fault="none", records=2000, duration_s=6)
+    stranger.join()
+    assert killed
+    assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
+    assert doubts(verdict, "safe") == {("coverage", "unplanned_disturbance")}
+    assert lost(verdict, "safe") == 0
+    assert "unplanned_disturbance" in (run.path / "report.html").read_text()
