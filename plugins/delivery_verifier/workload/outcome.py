@@ -19,7 +19,10 @@ LOCAL_REFUSALS = frozenset(
         KafkaError._INVALID_ARG,
     }
 )
-"""Refused before anything left the client: size, partition, topic, full queue."""
+"""The client's own refusals: size, partition, topic, full queue. Proof where nothing was tried before: `produce()`
+refuses what it never queued (see `SequencedProducer._refused`), but a delivery report can bring the same codes to a
+record that waits for its retry. A broker that lags behind calls a topic unknown that exists, and librdkafka then drops
+the topic's whole queue with _UNKNOWN_PARTITION (its issue 4401); MSG_SIZE_TOO_LARGE is the broker's code as well."""
 
 REFUSED_BEFORE_APPEND = frozenset(
     {
@@ -30,10 +33,13 @@ REFUSED_BEFORE_APPEND = frozenset(
         KafkaError.RECORD_LIST_TOO_LARGE,
     }
 )
-"""A broker's final word that is given before the append; with retries > 0 an earlier try may have been appended."""
+"""A broker's final word that is given before the append."""
 
 
 def classify(code: int, retries: int) -> int:
-    """The live ledger's result for a delivery report with error `code` (never 0)."""
-    certain = code in LOCAL_REFUSALS or (retries == 0 and code in REFUSED_BEFORE_APPEND)
+    """The live ledger's result for a delivery report with error `code` (never 0).
+
+    With retries > 0 nothing is certain: an earlier try may have been appended, and its answer lost.
+    """
+    certain = retries == 0 and code in LOCAL_REFUSALS | REFUSED_BEFORE_APPEND
     return encode_error(FAILED if certain else INDETERMINATE, code)
