@@ -93,6 +93,11 @@ class Books:
         also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
         return totals.get(column(anomaly), 0), also
 
+    def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
+        """Cases of this kind in one partition of the arm, those hidden by a kind of higher precedence among them."""
+        names = [column(anomaly), *([also_column(anomaly)] if anomaly in SECONDARY else [])]
+        return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in names)
+
 
 def total_column(anomaly: Anomaly) -> str:
     """Column in which Great Expectations sees an anomaly: its cases and those a higher kind hides, per row."""

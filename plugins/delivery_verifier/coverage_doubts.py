@@ -21,7 +21,10 @@ def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
     """Why the arm cannot be HELD. The canary carries no load and is not put to the test: it has none."""
     if arm.role == "canary":
         return []
-    found = [*_faults(evidence), *_load(evidence, arm), *_exposed(evidence, arm), *_unplanned(evidence, arm)]
+    found = [
+        *_faults(evidence), *_load(evidence, arm), *_exposed(evidence, arm), *_unplanned(evidence, arm),
+        *_elsewhere(evidence, arm),
+    ]  # fmt: skip
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in found]
 
 
@@ -48,8 +51,12 @@ def _faults(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     totals = evidence.books.totals(arm.name)
-    if not totals.get("reported"):
+    reported, needed = totals.get("reported", 0), max(1, min(evidence.scenario.min_exposed, arm.records))
+    if not reported:
         yield "nothing_reported", f"{arm.name}: not one record was reported, there is nothing to hold"
+    elif reported < needed:
+        told = f"{arm.name}: {reported} of {totals.get('attempted', 0)} records were reported, at least {needed} are needed"
+        yield "too_little_reported", told
     if totals.get("attempted", 0) < arm.records:
         told = f"{arm.name}: {totals.get('attempted', 0)} records were attempted, {arm.records} were planned"
         yield "load_incomplete", told
@@ -79,11 +86,12 @@ def _last_reported_us(evidence: Evidence, arm: Arm) -> int | None:
 
 
 def _exposed(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
+    needed = max(1, evidence.scenario.min_exposed)  # 0 would call an arm HELD that no fault could hurt
     for row in evidence.books.rows("exposure", arm=arm.name).to_pylist():
-        if (row.get("reported") or 0) < evidence.scenario.min_exposed:
+        if (row.get("reported") or 0) < needed:
             told = (
                 f"{arm.name}: {row.get('reported')} reported records were exposed to injection "
-                f"{row.get('injection')}, at least {evidence.scenario.min_exposed} are needed"
+                f"{row.get('injection')}, at least {needed} are needed"
             )
             yield "too_little_exposed", told
 
@@ -93,3 +101,17 @@ def _unplanned(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     if found:
         kinds = ", ".join(f"{count} x {kind}" for kind, count in Counter(item.kind for item in found).items())
         yield "unplanned_disturbance", f"{arm.name}: {kinds}, first: {found[0].detail}"
+
+
+def _elsewhere(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
+    """Cases that a disturbance permits, on partitions that no such disturbance touched: nothing explains them."""
+    width = evidence.scenario.load.partitions
+    for anomaly, ruling in evidence.rulings(arm).items():
+        causes = [item for item in evidence.concerning(arm) if item.kind in ruling.because]
+        if not causes or any(not item.topic for item in causes):  # a broker's end touches every partition
+            continue
+        quiet = set(range(width)) - {partition for item in causes for partition in item.partitions}
+        cases = [evidence.books.cases_at(arm.name, anomaly, partition) for partition in sorted(quiet)]
+        if sum(cases):
+            told = f"{arm.name}: {sum(cases)} {anomaly} on partitions {sorted(quiet)}, where no {ruling.because[0]} was seen"
+            yield "unexplained", told

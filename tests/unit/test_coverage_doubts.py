@@ -60,6 +60,12 @@ def unreported(rows: Rows) -> None:
             row["indeterminate"], row["acked"], row["reported"], row["found"] = row["attempted"], 0, 0, 0
 
 
+def hardly_reported(rows: Rows) -> None:
+    for row in rows["books/producers.parquet"]:
+        if row["arm"] == SUBJECT and row["producer"] == 0:
+            row["indeterminate"], row["acked"], row["reported"], row["found"] = row["attempted"] - 1, 1, 1, 1
+
+
 COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
     ("fault_did_not_bite", nothing, injection(bit=False)),
     ("fault_did_not_bite", no_exposure, {"injections": []}),
@@ -71,6 +77,7 @@ COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
     ("load_over_too_early", idle, {}),
     ("load_incomplete", setting("books/producers.parquet", "attempted", 399, arm=SUBJECT, producer=0), {}),
     ("nothing_reported", unreported, {}),
+    ("too_little_reported", hardly_reported, {}),
     ("unplanned_disturbance", nothing, extra(partition(RUN, BITE - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),
     ("unplanned_disturbance", nothing, extra(partition(RUN, BITE + SECOND, SUBJECT, 1, 2, 0, [1, 2]))),
     ("unplanned_disturbance", nothing, extra(Observation(at_us=1, kind="process", broker=3, state="frozen"))),
@@ -107,6 +114,28 @@ def test_what_only_an_unplanned_disturbance_permits_is_a_doubt_and_not_a_pass() 
     assert doubts(verdict, "acks_1") == {("coverage", "unplanned_disturbance")}
     assert verdict.verdict == "INCONCLUSIVE"
     assert judged(evidence_of(quiet, lost(4, "acks_1"))).verdict == "VIOLATED"
+
+
+def test_a_loss_on_a_partition_whose_leader_never_changed_is_not_excused_by_another_partitions_leader() -> None:
+    run = a_scenario("acks_1")
+    where: dict[str, Any] = {"arm": "acks_1", "producer": 0}
+
+    def lost_on(partition: int) -> Change:
+        return both(
+            setting("books/producers.parquet", "lost", 7, partition=partition, **where),
+            setting("books/producers.parquet", "found", 393, partition=partition, **where),
+        )
+
+    assert judged(evidence_of(run, lost_on(0))).verdict == "HELD"
+    verdict = judged(evidence_of(run, lost_on(2)))
+    assert doubts(verdict, "acks_1") == {("coverage", "unexplained")}
+    assert (verdict.verdict, verdict.green) == ("INCONCLUSIVE", False)
+
+
+def test_an_arm_that_no_fault_could_hurt_is_not_held_even_if_nobody_asked_for_exposure() -> None:
+    unasked = a_scenario(min_exposed=0)
+    none = setting("books/exposure.parquet", "reported", 0, arm=SUBJECT)
+    assert doubts(judged(evidence_of(unasked, none))) == {("coverage", "too_little_exposed")}
 
 
 def test_a_disturbance_of_another_arms_topic_is_no_doubt_of_this_one() -> None:

@@ -34,6 +34,10 @@ ADVICE = {
     "nothing_reported": "No record was acknowledged. Check that the settings can be met at all (in-sync "
     "replicas, "
     "timeouts), then run again.",
+    "too_little_reported": "Almost nothing was acknowledged. Look at the errors in the ledger, check that "
+    "the settings can be met, then run again.",
+    "unexplained": "Something is wrong on a partition where nothing happened that would excuse it: treat it as a "
+    "finding. Look at its cases and at the brokers' logs, and run again.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of "
     "records, "
     "and run again.",
