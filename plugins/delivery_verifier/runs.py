@@ -103,7 +103,8 @@ class StepOutput:
             step=self.step, started_at_us=self.started_at_us, finished_at_us=now_us(), files=files,
             counts=self.counts, notes=self.notes,
         )  # fmt: skip
-        (self.run.path / f"{self.step}.json").unlink(missing_ok=True)
+        for step in (*READ_OFF.get(self.step, ()), self.step):  # the verdict first: it is read off all the others
+            (self.run.path / f"{step}.json").unlink(missing_ok=True)
         for entry in sorted(self.staging.iterdir()):
             if self.step in REPEATABLE and entry.is_dir():
                 shutil.rmtree(self.run.path / entry.name, ignore_errors=True)
@@ -117,6 +118,14 @@ class StepOutput:
 
 REPEATABLE = {"read_topic", "reconcile", "validate", "conclude"}
 """Steps that are pure functions of the run directory, and may be repeated."""
+
+READ_OFF = {
+    "read_topic": ("conclude", "validate", "reconcile"),
+    "reconcile": ("conclude", "validate"),
+    "validate": ("conclude",),
+}
+"""What was read off a repeatable step's output: void as soon as that step publishes anew, so that no verdict outlives
+the books it was given on."""
 
 
 def _data_files(folder: Path) -> list[Path]:

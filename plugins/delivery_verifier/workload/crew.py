@@ -20,6 +20,10 @@ class ProducerDied(RuntimeError):
     """A producer process ended before its load did."""
 
 
+class AlreadySent(RuntimeError):
+    """This run's load was begun before; sent again under the same numbers, all of it would count as DUPLICATED."""
+
+
 @dataclass
 class Member:
     """One producer process and its control block."""
@@ -38,9 +42,11 @@ class Member:
 
 
 class Crew:
-    """All producers of a run."""
+    """All producers of a run. Raises AlreadySent where a crew was at work before: a run has one load."""
 
     def __init__(self, scenario: Scenario, bootstrap_servers: str, workspace: Path) -> None:
+        if (workspace / "live").exists():
+            raise AlreadySent(f"run {scenario.run_id} has sent its load already: start another run")
         self.members = [
             _start(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
             for arm in scenario.loaded
