@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 import msgspec
 
@@ -254,8 +254,16 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
 """Options of `run` and `plan`, which are the fields of the Airflow form as well."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Ends with 64 on a mistyped option: argparse's own 2 would say INCONCLUSIVE."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(BAD_INPUT, f"kdv: {message}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="kdv", description="Finds out, record by record, whether Kafka settings lose or duplicate.",
         epilog=__doc__.split("\n\n", 1)[1] if __doc__ else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
