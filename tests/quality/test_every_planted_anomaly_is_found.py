@@ -39,16 +39,26 @@ def histories() -> list[History]:
     return mixed + clean + [_single(at, plant) for at, plant in enumerate(EVERY)]
 
 
-@pytest.fixture(scope="module")
+EXHAUSTIVE = "exhaustive"
+
+
+@pytest.fixture(scope="module", params=[EXHAUSTIVE, 1, 2, 3], ids=lambda way: f"bits-{way}")
 def run(
-    histories: list[History], spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    histories: list[History],
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> RunDirectory:
+    """All histories reconciled: every record by itself, and with screens of 2, 4 and 8 sequences a stretch."""
+    exhaustive = request.param == EXHAUSTIVE
     made = scenario([history.arm for history in histories], partitions=2, producers=2)
     rows = [row for history in histories for row in history.attempts]
     lines = [row for history in histories for row in history.lines]
     path: Path = tmp_path_factory.mktemp("thousand")
     directory = write(path, made, rows, lines)
-    reconcile(path, True, spark)
+    reconcile(path, True, spark, exhaustive=exhaustive, bits=1 if exhaustive else request.param)
+    counts = directory.manifest("reconcile").counts
+    assert exhaustive or (counts["screen/dirty"] < counts["screen/buckets"] and "screen/refuted" not in counts)
     return directory
 
 

@@ -1,0 +1,203 @@
+"""The screen: what it must never vouch for, one small history each, and that it vouches for what is clean."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from run_directories import Row, attempt, line, scenario, table, write
+
+from delivery_verifier.runs import RunDirectory
+from spark_jobs import screen
+from spark_jobs.reconcile import reconcile
+
+BITS, RECORDS, PARTITIONS = 3, 64, 2
+"""Eight stretches of eight sequences; sequences alternate between two partitions, so buckets have four."""
+
+Sides = tuple[list[Row], list[Row]]
+Break = Callable[[list[Row], list[Row]], None]
+
+
+def _clean(arm: str, ordinal: int, outcome: str = "ACKED") -> Sides:
+    claims, lines = [], []
+    for n in range(RECORDS):
+        place = {"partition": n % PARTITIONS, "partition_sequence": n // PARTITIONS}
+        told = n // PARTITIONS if outcome == "ACKED" else None
+        claims.append(attempt(arm, n, outcome, offset=told, **place))
+        lines.append(line(arm, ordinal, n // PARTITIONS, n, **place))
+    return claims, lines
+
+
+def _append(lines: list[Row], copy: Row, partition: int) -> None:
+    end = 1 + max(row["offset"] for row in lines if row["partition"] == partition)
+    lines.append(copy | {"partition": partition, "offset": end})
+
+
+def _exchange(lines: list[Row], one: int, other: int) -> None:
+    lines[one]["offset"], lines[other]["offset"] = lines[other]["offset"], lines[one]["offset"]
+
+
+def nothing(claims: list[Row], lines: list[Row]) -> None:
+    pass
+
+
+def duplicate_in_another_partition(claims: list[Row], lines: list[Row]) -> None:
+    _append(lines, lines[18], partition=1)
+
+
+def reordered_across_a_border(claims: list[Row], lines: list[Row]) -> None:
+    """Buckets 2 and 3 of partition 0 trade places, acknowledgements and all: each is clean by itself."""
+    for at, to in ((range(16, 24, 2), 4), (range(24, 32, 2), -4)):
+        for n in at:
+            claims[n]["offset"] += to
+            lines[n]["offset"] += to
+
+
+def loss_and_phantom(claims: list[Row], lines: list[Row]) -> None:
+    lines[18] |= {"attempt": 7}
+
+
+def swapped_offsets(claims: list[Row], lines: list[Row]) -> None:
+    _exchange(lines, 18, 20)
+
+
+def swapped_offsets_as_acknowledged(claims: list[Row], lines: list[Row]) -> None:
+    _exchange(lines, 18, 20)
+    claims[18]["offset"], claims[20]["offset"] = claims[20]["offset"], claims[18]["offset"]
+
+
+def misplaced_by_one(claims: list[Row], lines: list[Row]) -> None:
+    for row in claims[16:24:2]:
+        row["offset"] += 100
+
+
+def corrupted_and_attributed(claims: list[Row], lines: list[Row]) -> None:
+    lines[18] |= {"crc_ok": False, "sequence": 9_999}
+
+
+def corrupted_and_overtaken_across_a_border(claims: list[Row], lines: list[Row]) -> None:
+    """The only sign of the reordering is where the ledger says a line that cannot be read stands."""
+    lines[16] |= {"crc_ok": False}
+    _append(lines, lines[16], partition=0)
+    del lines[16]
+    claims[16]["offset"] = lines[-1]["offset"]
+
+
+def resent(claims: list[Row], lines: list[Row]) -> None:
+    """A second attempt of a sequence that is clean on both sides, in another stretch's place: only (3) sees it."""
+    again = {"attempt": 1, "partition": 1, "partition_sequence": RECORDS // PARTITIONS}
+    _append(lines, lines[18] | again, partition=1)
+    claims.append(claims[18] | again | {"offset": lines[-1]["offset"]})
+
+
+def claimed_twice(claims: list[Row], lines: list[Row]) -> None:
+    """One sequence with two partition sequences, each claimed and found: the ledger contradicts itself."""
+    again = {"partition": 1, "partition_sequence": RECORDS // PARTITIONS}
+    _append(lines, lines[18] | again, partition=1)
+    claims.append(claims[18] | again | {"offset": lines[-1]["offset"]})
+
+
+def another_numbering(claims: list[Row], lines: list[Row]) -> None:
+    """A line whose partition sequence is not its claim's hides that it was overtaken by what the screen proved."""
+    claims[18]["partition_sequence"] = 30
+
+
+BROKEN: dict[str, tuple[Break, set[str]]] = {
+    "duplicate": (duplicate_in_another_partition, {"DUPLICATED"}),
+    "border": (reordered_across_a_border, {"REORDERED"}),
+    "loss-and-phantom": (loss_and_phantom, {"LOST", "PHANTOM"}),
+    "swap": (swapped_offsets, {"MISPLACED"}),
+    "acked-swap": (swapped_offsets_as_acknowledged, {"REORDERED"}),
+    "misplaced": (misplaced_by_one, {"MISPLACED"}),
+    "corrupted": (corrupted_and_attributed, {"CORRUPTED"}),
+    "corrupted-late": (corrupted_and_overtaken_across_a_border, {"CORRUPTED"}),
+    "resent": (resent, {"RESENT"}),
+}
+
+
+def _run(path: Path, arms: dict[str, Break], spark: SparkSession, **how: object) -> RunDirectory:
+    claims, lines = [], []
+    for ordinal, (arm, break_) in enumerate(arms.items(), 1):
+        sides = _clean(arm, ordinal, "SENT" if arm == "sent" else "ACKED")
+        break_(*sides)
+        claims += sides[0]
+        lines += sides[1]
+    random.Random(1).shuffle(lines)
+    run = write(path, scenario(list(arms), partitions=PARTITIONS), claims, lines)
+    reconcile(path, True, spark, **how)  # type: ignore[arg-type]
+    return run
+
+
+def _published(run: RunDirectory) -> dict[str, list[str]]:
+    names = ("anomalies", "books/producers.parquet", "books/laws.parquet", "books/cases.parquet")
+    return {name: sorted(map(repr, table(run, name))) for name in names}
+
+
+@pytest.fixture(scope="module")
+def screened(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    arms = {arm: break_ for arm, (break_, _) in BROKEN.items()} | {"clean": nothing, "sent": nothing}
+    return _run(tmp_path_factory.mktemp("screened"), arms, spark, bits=BITS)
+
+
+def test_every_breakage_is_found_behind_the_screen(screened: RunDirectory) -> None:
+    found: dict[str, set[str]] = {}
+    for row in table(screened, "anomalies"):
+        found.setdefault(row["arm"], set()).add(row["kind"])
+        if row["arm"] == "corrupted-late":
+            assert row["also"] == ["REORDERED"]
+    assert found == {arm: kinds for arm, (_, kinds) in BROKEN.items()}
+    assert "screen/refuted" not in screened.manifest("reconcile").counts
+
+
+def test_most_of_what_surrounds_a_breakage_is_not_examined(screened: RunDirectory) -> None:
+    counts = screened.manifest("reconcile").counts
+    assert 0 < counts["screen/examined"] < 2 * RECORDS * len(BROKEN) / 2
+    assert counts["screen/dirty"] < counts["screen/buckets"] / 2
+
+
+def test_the_exhaustive_matching_publishes_the_same(
+    screened: RunDirectory, spark: SparkSession
+) -> None:
+    before = _published(screened)
+    reconcile(screened.path, True, spark, exhaustive=True)
+    assert not [name for name in screened.manifest("reconcile").counts if name.startswith("screen/")]
+    assert _published(screened) == before
+
+
+def test_clean_data_is_not_matched_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
+    run = _run(tmp_path / "run", {"clean": nothing, "sent": nothing}, spark, bits=BITS)
+    counts = run.manifest("reconcile").counts
+    assert (counts["screen/buckets"], counts["screen/dirty"], counts["screen/examined"]) == (32, 0, 0)
+    rows = [row for row in table(run, "books/producers.parquet") if row["arm"] != "canary"]
+    for name in ("attempted", "reported", "found", "first_copies", "log_records"):
+        assert sum(row[name] for row in rows) == 2 * RECORDS, name
+    assert table(run, "anomalies") == []
+
+
+@pytest.mark.parametrize("contradiction", [another_numbering, claimed_twice])
+def test_a_ledger_that_contradicts_itself_or_the_log_refutes_the_screen(
+    contradiction: Break, spark: SparkSession, tmp_path: Path
+) -> None:
+    run = _run(tmp_path / "run", {"other": contradiction}, spark, bits=BITS)
+    assert run.manifest("reconcile").counts["screen/refuted"] == 1
+    before = _published(run)
+    reconcile(run.path, True, spark, exhaustive=True)
+    assert _published(run) == before
+    assert len(table(run, "anomalies")) > 1
+
+
+def test_more_buckets_than_the_bound_are_not_screened(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path) -> None:
+    monkeypatch.setattr(screen, "BOUND", 15)
+    frames = _run(tmp_path / "run", {"clean": nothing}, spark, bits=BITS)
+    assert "screen/buckets" in frames.manifest("reconcile").counts, "wider stretches fit the bound"
+    monkeypatch.setattr(screen, "width", lambda records, partitions, bits: bits)
+    reconcile(frames.path, True, spark, bits=BITS)
+    assert "screen/buckets" not in frames.manifest("reconcile").counts
+
+
+def test_stretches_widen_with_the_load() -> None:
+    assert screen.width(1_000_000, 3) == screen.BITS
+    assert (10**9 >> screen.width(10**9, 100)) * 100 <= screen.BOUND // 2
