@@ -51,7 +51,7 @@ def _faults(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     totals = evidence.books.totals(arm.name)
-    reported, needed = totals.get("reported", 0), max(1, min(evidence.scenario.min_exposed, arm.records))
+    reported, needed = totals.get("reported", 0), max(1, min(evidence.scenario.min_exposed, arm.records // 100))
     if not reported:
         yield "nothing_reported", f"{arm.name}: not one record was reported, there is nothing to hold"
     elif reported < needed:
