@@ -1,0 +1,144 @@
+"""Runs through Airflow: the same result as without it, and nothing of a run outlives the scheduler or who asked for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow_fixture import LocalAirflow
+from own_host import alive
+from pyspark.sql import SparkSession
+from stored import arm
+
+from delivery_verifier import cli, direct, home
+from delivery_verifier.books import Books
+from delivery_verifier.cluster import lease
+from delivery_verifier.orchestration import settings, supervisor
+from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import STEPS
+from delivery_verifier.steps import start_cluster
+from delivery_verifier.verdict import RunVerdict
+from delivery_verifier.waiting import wait_until
+
+PLAIN: dict[str, Any] = {"profile": "idempotent", "fault": "none", "records": 1000, "duration_s": 3, "seed": 7}
+LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
+OF_A_RUN = r"cluster\.keeper|kafka\.Kafka|workload\.producer|SparkSubmit"
+GONE_WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def own_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+    """An Airflow that a test may break: not the one that all others share."""
+    airflow = LocalAirflow(tmp_path_factory.mktemp("breakable") / "home")
+    yield airflow
+    airflow.down()
+
+
+def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
+    """What is alive of a run: keeper, brokers, producers, Spark."""
+    with airflow.environment():
+        return alive(settings.MARK, str(settings.airflow_home()), OF_A_RUN)
+
+
+def is_loading(airflow: LocalAirflow) -> None:
+    wait_until(lambda: len([line for line in of_the_run(airflow).values() if "workload.producer" in line]) == 2, "the load", 120)
+
+
+def nothing_is_left(airflow: LocalAirflow) -> None:
+    left = lambda: of_the_run(airflow)  # noqa: E731
+    wait_until(lambda: not left(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(left()))
+    assert lease.holder() is None
+    assert list(start_cluster.workspaces().iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def both(local_airflow: LocalAirflow, kafka_spark: SparkSession) -> tuple[RunDirectory, RunDirectory]:
+    """One and the same plain run, through Airflow and without it."""
+    through = RunDirectory(local_airflow.run(PLAIN, "the-same"))
+    direct.run(PLAIN, "the-same", lambda step, state, seconds: None, kafka_spark)
+    return through, RunDirectory(home.runs_dir() / "the-same")
+
+
+def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:
+    planned = [(run.scenario.arms, run.scenario.load, run.scenario.fault, run.scenario.cluster, run.scenario.seed) for run in both]
+    assert planned[0] == planned[1]
+    through, directly = ({_kind(run, file) for file in run.path.rglob("*") if file.is_file()} for run in both)
+    assert through == directly
+    assert {f"{step}.json" for step in STEPS if step != "stop_cluster"} <= through
+
+
+def _kind(run: RunDirectory, file: Path) -> str:
+    """A file's name without what Spark makes up."""
+    name = file.relative_to(run.path)
+    return f"{name.parent}/part" if name.name.startswith("part-") else str(name)
+
+
+def test_airflow_and_direct_write_tables_of_the_same_columns_and_books_of_the_same_rows(
+    both: tuple[RunDirectory, RunDirectory],
+) -> None:
+    """How many records were sent beyond the floor depends on time; what was planned and found does not."""
+    books = [Books.read(run.path) for run in both]
+    assert set(books[0].tables) == set(books[1].tables)
+    for name in books[0].tables:
+        assert books[0].tables[name].schema == books[1].tables[name].schema, name
+    for table, keys in {
+        "producers": ("arm", "producer", "session", "partition"), "partitions": ("arm", "partition"),
+        "laws": ("law", "arm", "partition", "left_name"), "cases": ("arm", "kind", "cases", "written", "cut"),
+    }.items():  # fmt: skip
+        through, directly = (sorted(map(str, one.rows(table).select(keys).to_pylist())) for one in books)
+        assert through == directly, table
+    canary = [sorted(map(str, one.rows("producers", arm="canary").to_pylist())) for one in books]
+    assert canary[0] == canary[1]
+
+
+def test_airflow_and_direct_give_the_same_verdict_and_findings(both: tuple[RunDirectory, RunDirectory]) -> None:
+    through, directly = (cli.read_verdict(run.path) for run in both)
+    for plain in (through, directly):
+        assert (plain.verdict, plain.green, plain.exit_code) == ("HELD", True, 0)
+        assert {name for name, count in arm(plain, "idempotent").books.items() if count} == {
+            "attempted", "acked", "reported", "found", "log_records", "first_copies",
+        }  # fmt: skip
+        assert arm(plain, "idempotent").books["attempted"] >= PLAIN["records"]
+    assert _told(through) == _told(directly)
+
+
+def _told(verdict: RunVerdict) -> list[Any]:
+    return [(one.arm, one.role, one.verdict, one.as_expected, one.doubts, one.findings) for one in verdict.arms]
+
+
+def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(own_airflow: LocalAirflow) -> None:
+    own_airflow.up()
+    options = [word for key, value in LONG.items() for word in (f"--{key.replace('_', '-')}", str(value))]
+    with own_airflow.environment():
+        command = [sys.executable, "-m", "delivery_verifier.cli", "run", "--run-id", "orphan", *options]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    try:
+        is_loading(own_airflow)
+    finally:
+        process.kill()
+        process.wait()
+    nothing_is_left(own_airflow)
+    wait_until(lambda: own_airflow.client().state(DAG_ID, "orphan") == "failed", "the run to be red", 60)
+    assert not (own_airflow.runs / "orphan" / "verdict.json").exists()
+
+
+def test_when_the_scheduler_is_killed_nothing_of_the_run_stays_alive(own_airflow: LocalAirflow) -> None:
+    own_airflow.up()
+    own_airflow.client().trigger(DAG_ID, "unscheduled", LONG)
+    is_loading(own_airflow)
+    with own_airflow.environment():
+        state = supervisor.read_state()
+    assert state is not None
+    os.kill(state.children["scheduler"].pid, signal.SIGKILL)
+    nothing_is_left(own_airflow)
+    with own_airflow.environment():
+        mark = str(settings.airflow_home())
+    wait_until(lambda: not alive(settings.MARK, mark), "all of this Airflow to be gone", GONE_WITHIN_S)
+    assert not (own_airflow.runs / "unscheduled" / "verdict.json").exists()

@@ -1,0 +1,122 @@
+"""Direct runs that are cut short: within 30 s nothing of the run is alive, and nothing is said to be HELD."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from own_host import alive
+
+from delivery_verifier import cli, home
+from delivery_verifier.cluster import lease
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.steps import start_cluster
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.live import Control, Word
+
+MARK, GONE_WITHIN_S = "KDV_TEST_CRASH", 30.0
+LOAD = ("--profile", "safe", "--fault", "none", "--records", "2000")
+
+
+class Started:
+    """A `kdv run --direct` of its own, with a mark that all its processes inherit."""
+
+    def __init__(self, log: Path, *options: str) -> None:
+        self.name, self.log = f"crash-{uuid.uuid4().hex[:6]}", log
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "delivery_verifier.cli", "run", "--direct", "--run-id", self.name, *LOAD, *options],
+                env={**os.environ, MARK: self.name}, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def run(self) -> RunDirectory:
+        return RunDirectory(home.runs_dir() / self.name)
+
+    def alive(self, command: str = "") -> dict[int, str]:
+        return alive(MARK, self.name, command)
+
+    def awaits(self, command: str) -> int:
+        """Waits for a process of the run and returns its pid."""
+        wait_until(lambda: self.alive(command) or self.process.poll() is not None, f"{command} to run", 120)
+        assert self.process.poll() is None, self.log.read_text()
+        return min(self.alive(command))
+
+    def is_loading(self) -> None:
+        """Waits until records of the subject are reported."""
+        wait_until((self.run.path / "create_topics.json").exists, "the topics to be created", 120)
+        live = Path(self.run.manifest("start_cluster").notes["workspace"]) / "live/safe/0"
+        wait_until((live / "control").exists, "the producer to start", 60)
+        control = Control(live)
+        wait_until(lambda: control[Word.REPORTED] > 100, "the load to flow", 60)
+
+    def left_nothing(self) -> None:
+        """Within 30 s: no process, no workspace, no lock, and no verdict."""
+        wait_until(
+            lambda: not self.alive(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(self.alive())
+        )
+        self.process.wait(timeout=1)
+        assert lease.holder() is None
+        assert list(start_cluster.workspaces().iterdir()) == []
+        assert not (self.run.path / "verdict.json").exists()
+
+
+@pytest.fixture
+def started(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Started]:
+    run = Started(tmp_path / "log", *getattr(request, "param", ()))
+    yield run
+    for pid in [*run.alive(), run.process.pid]:
+        if psutil.pid_exists(pid):
+            os.kill(pid, signal.SIGKILL)
+    run.process.wait()
+
+
+LONG = pytest.mark.parametrize("started", [("--duration-s", "60")], indirect=True, ids=["long_load"])
+
+
+@LONG
+def test_when_a_producer_is_killed_the_run_ends_without_a_verdict_and_leaves_nothing(started: Started) -> None:
+    started.is_loading()
+    os.kill(started.awaits(r"workload\.producer .*/safe/0/"), signal.SIGKILL)
+    started.left_nothing()
+    assert started.process.returncode == cli.FAILED
+    assert "producer safe/0/0 ended with exit code -9" in started.log.read_text()
+
+
+@LONG
+def test_when_the_command_is_killed_its_brokers_and_producers_go_too(started: Started) -> None:
+    started.is_loading()
+    assert len(started.alive("kafka.Kafka")) == 4 and len(started.alive(r"workload\.producer")) == 2
+    started.process.kill()
+    started.left_nothing()
+
+
+@LONG
+def test_when_the_command_is_terminated_it_ends_everything_itself(started: Started) -> None:
+    started.is_loading()
+    started.process.terminate()
+    started.left_nothing()
+    assert started.process.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("started", [("--duration-s", "2")], indirect=True, ids=["short_load"])
+def test_when_sparks_jvm_is_killed_the_run_ends_without_a_verdict_and_leaves_nothing(started: Started) -> None:
+    wait_until((started.run.path / "settle.json").exists, "the load to be settled", 120)
+    os.kill(started.awaits(r"java.*SparkSubmit"), signal.SIGKILL)
+    started.left_nothing()
+    assert started.process.returncode == cli.FAILED
+
+
+@pytest.mark.parametrize("started", [("--duration-s", "2")], indirect=True, ids=["short_load"])
+def test_the_next_run_works_and_leaves_nothing_but_its_run_directory(started: Started) -> None:
+    assert started.process.wait(timeout=300) == 0, started.log.read_text()
+    assert "HELD (as expected)" in started.log.read_text()
+    wait_until(lambda: not started.alive(), "everything of the run to be gone", GONE_WITHIN_S)
+    assert list(start_cluster.workspaces().iterdir()) == [] and lease.holder() is None
