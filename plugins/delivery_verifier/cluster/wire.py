@@ -65,10 +65,20 @@ class _Reader:
 
 
 def describe_partitions(port: int, topics: list[str], timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], PartitionState]:
-    """State of every partition of `topics` as the broker on `port` sees it. Raises OSError (also on a timeout)."""
+    """State of every partition of `topics` as the broker on `port` sees it.
+
+    Raises OSError, also on a timeout and where the answer cannot be understood.
+    """
     names = b"".join(_varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
     body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + _varint(len(topics) + 1) + names
-    reader = _Reader(_call(port, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s))
+    answer = _call(port, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s)
+    try:
+        return _described(_Reader(answer))
+    except (struct.error, IndexError, ValueError) as error:
+        raise ConnectionError(f"the broker on port {port} gave no answer that can be read: {error}") from None
+
+
+def _described(reader: _Reader) -> dict[tuple[str, int], PartitionState]:
     reader.skip(4)
     reader.tags()
     reader.skip(4)
