@@ -175,7 +175,7 @@ def _evaluated(
         arm=arm,
         about=about,
         expectation=config["type"],
-        tolerance=plan.tolerance if plan else None,
+        tolerance=_evaluated_tolerance(suite, config),
         expected_rows=plan.rows if plan else 0,
         element_count=result.get("element_count"),
         missing_count=result.get("missing_count"),
@@ -185,6 +185,12 @@ def _evaluated(
         count=plan.count if plan else 0,
         url=url,
     )
+
+
+def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
+    """The tolerance Great Expectations really evaluated with, not the one it was given; a law has none to give."""
+    limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
+    return None if limit is None else int(limit)
 
 
 def _exception(info: Mapping[str, Any]) -> str:

@@ -222,3 +222,12 @@ def test_the_library_does_not_import_great_expectations_by_itself() -> None:
     code = "import sys, delivery_verifier.judge, delivery_verifier.validation; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert module.SITE == "data_docs"
+
+
+def test_an_evaluation_with_another_tolerance_than_the_contracts_is_seen_even_where_nothing_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_tolerances", lambda plans: {f"{kind.value.lower()}_tolerance": None for kind in Anomaly})
+    verdict, _ = validated(evidence_of(RUN), tmp_path)
+    assert ("checker", "expectation_not_evaluated") in doubts(verdict)
+    assert verdict.verdict == "INCONCLUSIVE"
