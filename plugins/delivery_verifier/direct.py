@@ -56,18 +56,19 @@ def run(params: Mapping[str, Any], name: str, watch: Watch, spark: SparkSession 
 
 def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) -> None:
     """The Spark job in this process, with the session given or one of its own."""
-    os.environ.setdefault("JAVA_HOME", str(java_home()))
-    os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
-    from spark_jobs.reconcile import reconcile as reconcile_with
-    from spark_jobs.session import local_session
+    # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
+    with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+        os.environ.setdefault("JAVA_HOME", str(java_home()))
+        os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+        from spark_jobs.reconcile import reconcile as reconcile_with
+        from spark_jobs.session import local_session
 
-    session = spark or local_session()
-    try:
-        with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+        session = spark or local_session()
+        try:
             reconcile_with(run_dir, from_log, session)
-    finally:
-        if spark is None:
-            session.stop()
+        finally:
+            if spark is None:
+                session.stop()
 
 
 def _load_under_fault(run_dir: Path, watch: Watch) -> None:

@@ -224,4 +224,4 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
     assert (verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", 2)
     assert doubts(verdict, "safe") == {("coverage", "unplanned_disturbance")}
     assert lost(verdict, "safe") == 0
-    assert "unplanned_disturbance" in (run.path / "report.html").read_text()
+    assert "<b>unplanned disturbance</b>" in (run.path / "report.html").read_text()

@@ -177,5 +177,5 @@ def test_a_record_behind_the_snapshot_is_a_doubt_and_the_page_names_it(
     assert_doubted(verdict, "log_moved")
     assert {doubt.name for item in verdict.arms for doubt in item.doubts} == {"log_moved"}
     page = (copy.path / "report.html").read_text()
-    assert "log_moved" in page and "INCONCLUSIVE" in page
+    assert "<b>log moved</b>" in page and "INCONCLUSIVE" in page
     assert msgspec.json.decode((copy.path / "verdict.json").read_bytes(), type=RunVerdict) == verdict
