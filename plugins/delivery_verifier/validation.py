@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,8 @@ class _Session:
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},
             expectation_parameters=_tolerances(plans),
-            run_id=self._gx.RunIdentifier(run_name=self._run_name),
+            # Without a time it is read off the name, and `20260101T000000-2764` would be 27 hours from Greenwich.
+            run_id=self._gx.RunIdentifier(run_name=self._run_name, run_time=datetime.now(UTC)),
         )
         ((identifier, result),) = outcome.run_results.items()
         by_about = {plan.about: plan for plan in plans}

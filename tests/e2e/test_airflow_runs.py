@@ -125,7 +125,10 @@ def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(own_
         process.kill()
         process.wait()
     nothing_is_left(own_airflow)
-    wait_until(lambda: own_airflow.client().state(DAG_ID, "orphan") == "failed", "the run to be red", 60)
+    wait_until(
+        lambda: own_airflow.client().state(DAG_ID, "orphan") == "failed", "the run to be red", 150,
+        detail=lambda: str(own_airflow.client().tasks(DAG_ID, "orphan")),
+    )  # fmt: skip
     assert not (own_airflow.runs / "orphan" / "verdict.json").exists()
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -55,6 +56,13 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     assert all(item.success and not item.exception for item in found.evaluated)
     assert all((tmp_path / item.url).is_file() for item in found.evaluated)
     assert (tmp_path / "data_docs" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("run_id", ["20261121T090610-2764", "20261121T090610-9999", "99999999"])
+def test_a_run_id_that_looks_like_a_time_with_an_impossible_zone_is_only_a_name(run_id: str, tmp_path: Path) -> None:
+    plain = evidence_of(RUN)
+    verdict, _ = validated(replace(plain, scenario=msgspec.structs.replace(plain.scenario, run_id=run_id)), tmp_path)
+    assert verdict.verdict == "HELD"
 
 
 def test_a_loss_fails_where_it_is_forbidden_and_passes_where_it_is_permitted(tmp_path: Path) -> None:
