@@ -37,13 +37,24 @@ def read_snapshot(spark: SparkSession, offsets: Offsets) -> DataFrame:
 
 
 def count_tail(spark: SparkSession, offsets: Offsets, scenario: Scenario) -> dict[tuple[str, int], int]:
-    """Records at or behind the snapshot's end that are not markers, per (arm, partition) that has any."""
+    """Records at or behind the snapshot's end that are not markers, per (arm, partition).
+
+    Raises RuntimeError unless at least the snapshot's own markers were read: a read of nothing shows nothing.
+    """
     at_end = {part: part.end for part in offsets.partitions}
-    behind = parse(_read(spark, offsets, at_end, "latest"), scenario).where(~is_marker())
-    counted = behind.groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("records"))
-    return {
-        (row["arm"], row["partition"]): row["records"] for row in counted.collect()
-    }  # one row per partition
+    behind = parse(_read(spark, offsets, at_end, "latest"), scenario)
+    counted = behind.groupBy("arm", "partition").agg(
+        F.count_if(is_marker()).alias("markers"), F.count_if(~is_marker()).alias("records")
+    )
+    found = {(row["arm"], row["partition"]): row for row in counted.collect()}  # one row per partition
+    for part in offsets.partitions:
+        row = found.get((part.arm, part.partition))
+        if row is None or row["markers"] < part.live_end - part.end:
+            raise RuntimeError(
+                f"{part.topic}, partition {part.partition}: {row['markers'] if row else 0} of "
+                f"{part.live_end - part.end} markers were read behind the snapshot: the read is incomplete"
+            )
+    return {place: row["records"] for place, row in found.items()}
 
 
 def _read(spark: SparkSession, offsets: Offsets, start: dict[PartitionSnapshot, int], end: str) -> DataFrame:

@@ -5,7 +5,6 @@ If it does not, the checker is broken and no verdict may be given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -19,89 +18,129 @@ PER_KIND = 3
 HEALTHY = 20
 
 EXPECTED: dict[str, int] = {
-    "attempted": 50, "acked": 41, "sent": 0, "failed": 3, "indeterminate": 6, "reported": 41,
-    "found": 38, "lost": 3, "resolved_present": 3, "resolved_absent": 3, "resolved_late": 0,
-    "log_records": 53, "first_copies": 41, "extra_copies": 3, "phantoms": 6, "unattributed": 3,
-    "corrupted": 6, "phantom": 6, "duplicated": 3, "resent": 6, "misplaced": 3, "reordered": 3,
-    "also_resent": 0, "also_misplaced": 0, "also_reordered": 0,
+    "attempted": 60, "acked": 48, "sent": 1, "failed": 3, "indeterminate": 8, "reported": 49,
+    "found": 45, "lost": 4, "resolved_present": 5, "resolved_absent": 3, "resolved_late": 1,
+    "log_records": 63, "first_copies": 50, "extra_copies": 4, "phantoms": 6, "unattributed": 3,
+    "corrupted": 6, "phantom": 6, "duplicated": 4, "resent": 8, "misplaced": 3, "reordered": 5,
+    "also_resent": 0, "also_misplaced": 1, "also_reordered": 1,
 }  # fmt: skip
 """What the canary's books must say, column by column, over all partitions. A change here is a change of meaning.
 
 Six phantoms: three never attempted, three FAILED. Six corrupted: three at an acknowledged offset, three
-unattributed. Six resent: two attempts each of three sequences."""
+unattributed. Eight resent: two attempts each of four sequences. Of five reordered, one is only seen by who remembers
+more than the record before it; one more is hidden by a duplicate, as one misplaced is by a resend."""
 
 
 @dataclass
 class Plan:
-    """What to write and what to claim: `values` in log order, and ledger rows that name a value by its place."""
+    """What to write, (partition, value) in log order, and ledger rows that name a value by its place."""
 
-    values: list[bytes] = field(default_factory=list)
+    values: list[tuple[int, bytes]] = field(default_factory=list)
     rows: list[dict[str, object]] = field(default_factory=list)
 
 
+class _Planter:
+    """Writes values and claims outcomes for them, sequence by sequence, in one partition at a time."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.plan, self.sequence, self.partition = Plan(), 0, 0
+        self._scenario = scenario
+
+    def write(self, sequence: int, attempt: int = 0) -> int:
+        """Plans a sound record; returns its place."""
+        return self.write_bytes(self.value(sequence, attempt))
+
+    def write_bytes(self, value: bytes) -> int:
+        """Plans any value; returns its place."""
+        self.plan.values.append((self.partition, value))
+        return len(self.plan.values) - 1
+
+    def value(self, sequence: int, attempt: int = 0) -> bytes:
+        """The record of an attempt of the canary's one producer."""
+        made = self._scenario
+        return record.encode(
+            made.run_token, made.canary.ordinal, 0, 0, sequence, attempt, sequence, made.load.payload_bytes
+        )
+
+    def claim(self, sequence: int, outcome: Outcome, at: int | None = None, attempt: int = 0) -> None:
+        """Plans a ledger row; `at` is the place of the value that was acknowledged."""
+        self.plan.rows.append({"sequence": sequence, "attempt": attempt, "outcome": outcome, "at": at,
+                               "partition": self.partition})  # fmt: skip
+
+    def acked(self, sequence: int) -> None:
+        """A healthy record: written, and acknowledged where it stands."""
+        self.claim(sequence, Outcome.ACKED, self.write(sequence))
+
+
 def plan(scenario: Scenario) -> Plan:
-    """The canary's records (all in partition 0) and ledger rows; `at` in a row is the place of its acked value."""
-    made, sequence = Plan(), 0
+    """The canary's records and ledger rows.
 
-    def value(sequence: int, attempt: int = 0, pseq: int | None = None) -> bytes:
-        where = sequence if pseq is None else pseq
-        size = scenario.load.payload_bytes
-        return record.encode(scenario.run_token, scenario.canary.ordinal, 0, 0, sequence, attempt, where, size)
-
-    def write(value: bytes) -> int:
-        made.values.append(value)
-        return len(made.values) - 1
-
-    def claim(sequence: int, outcome: Outcome, at: int | None = None, attempt: int = 0, pseq: int | None = None) -> None:
-        made.rows.append({"sequence": sequence, "attempt": attempt, "outcome": outcome, "at": at,
-                          "partition_sequence": sequence if pseq is None else pseq})  # fmt: skip
-
-    def each(count: int, plant: Callable[[int], None]) -> None:
-        nonlocal sequence
-        for _ in range(count):
-            plant(sequence)
-            sequence += 1
-
-    def healthy(n: int) -> None:
-        claim(n, Outcome.ACKED, write(value(n)))
-
-    def lost(n: int) -> None:
-        claim(n, Outcome.ACKED, NOWHERE + n)
-
-    def duplicated(n: int) -> None:
-        claim(n, Outcome.ACKED, write(value(n)))
-        write(value(n))
-
-    def phantom(n: int) -> None:
-        write(value(500_000 + n))
-        claim(n, Outcome.FAILED)
-        write(value(n))
-
-    def corrupted(n: int) -> None:
-        broken = value(n)
-        claim(n, Outcome.ACKED, write(broken[:-1] + (b"0" if broken[-1:] != b"0" else b"1")))
-        write(b"?" * len(broken))
-
-    def misplaced(n: int) -> None:
-        write(value(n))
-        claim(n, Outcome.ACKED, NOWHERE + n)
-
-    def resent(n: int) -> None:
-        claim(n, Outcome.INDETERMINATE)
-        write(value(n))
-        claim(n, Outcome.ACKED, write(value(n, attempt=1)), attempt=1)
-
-    def absent(n: int) -> None:
-        claim(n, Outcome.INDETERMINATE)
-
-    each(HEALTHY, healthy)
-    for plant in (lost, duplicated, phantom, corrupted, misplaced, resent, absent):
-        each(PER_KIND, plant)
+    Single kinds stand in partition 0, combined ones in the next, where there is one.
+    """
+    planter = _Planter(scenario)
+    kinds = (_lost, _duplicated, _phantom, _corrupted, _misplaced, _resent, _absent)
+    for plant in (*[_Planter.acked] * HEALTHY, *(kind for kind in kinds for _ in range(PER_KIND))):
+        plant(planter, planter.sequence)
+        planter.sequence += 1
     for _ in range(PER_KIND):  # the earlier one is written after the later one
-        claim(sequence + 1, Outcome.ACKED, write(value(sequence + 1)))
-        claim(sequence, Outcome.ACKED, write(value(sequence)))
-        sequence += 2
-    return made
+        planter.acked(planter.sequence + 1)
+        planter.acked(planter.sequence)
+        planter.sequence += 2
+    planter.partition = 1 % scenario.load.partitions
+    _combined(planter, planter.sequence)
+    return planter.plan
+
+
+def _lost(to: _Planter, n: int) -> None:
+    to.claim(n, Outcome.ACKED, NOWHERE + n)
+
+
+def _duplicated(to: _Planter, n: int) -> None:
+    to.acked(n)
+    to.write(n)
+
+
+def _phantom(to: _Planter, n: int) -> None:
+    to.write(500_000 + n)
+    to.claim(n, Outcome.FAILED)
+    to.write(n)
+
+
+def _corrupted(to: _Planter, n: int) -> None:
+    broken = to.value(n)
+    to.claim(n, Outcome.ACKED, to.write_bytes(broken[:-1] + (b"0" if broken[-1:] != b"0" else b"1")))
+    to.write_bytes(b"?" * len(broken))
+
+
+def _misplaced(to: _Planter, n: int) -> None:
+    to.write(n)
+    to.claim(n, Outcome.ACKED, NOWHERE + n)
+
+
+def _resent(to: _Planter, n: int) -> None:
+    to.claim(n, Outcome.INDETERMINATE)
+    to.write(n)
+    to.claim(n, Outcome.ACKED, to.write(n, attempt=1), attempt=1)
+
+
+def _absent(to: _Planter, n: int) -> None:
+    to.claim(n, Outcome.INDETERMINATE)
+
+
+def _combined(to: _Planter, n: int) -> None:
+    """What a careless detector overlooks."""
+    for late in (n + 2, n, n + 1):  # n + 1 follows a lower one, and is late all the same
+        to.acked(late)
+    to.acked(n + 4)
+    _duplicated(to, n + 3)  # late, and duplicated: the one must not hide the other
+    to.claim(n + 5, Outcome.INDETERMINATE)
+    to.write(n + 5)
+    to.write(n + 5, attempt=1)  # resent, and not where it was acknowledged
+    to.claim(n + 5, Outcome.ACKED, NOWHERE + n, attempt=1)
+    to.acked(n + 7)
+    to.claim(n + 6, Outcome.INDETERMINATE)
+    to.write(n + 6)  # late, but nobody was told that it is there
+    to.claim(n + 8, Outcome.SENT)
 
 
 NOWHERE = 1_000_000_000
@@ -114,7 +153,7 @@ def ledger_table(scenario: Scenario, made: Plan, offsets: list[int]) -> pa.Table
     rows = [
         {
             "arm": scenario.canary.name, "producer": 0, "session": 0, "sequence": row["sequence"],
-            "attempt": row["attempt"], "partition": 0, "partition_sequence": row["partition_sequence"],
+            "attempt": row["attempt"], "partition": row["partition"], "partition_sequence": row["sequence"],
             "outcome": str(row["outcome"]), "offset": _offset(row["at"], offsets), "sent_at": now,
             "settled_at": now, "error": None, "transaction": None, "transaction_outcome": None, "made_by": "client",
         }

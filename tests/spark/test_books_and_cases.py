@@ -154,13 +154,13 @@ def test_the_canary_comes_out_as_it_was_planned(spark: SparkSession, tmp_path: P
     plan = canary.plan(made)
     rows = canary.ledger_table(made, plan, list(range(len(plan.values)))).to_pylist()
     lines = []
-    for offset, value in enumerate(plan.values):
+    for offset, (partition, value) in enumerate(plan.values):
         header = parse(value)
         said = ILLEGIBLE if header is None else {
             "producer": header.producer, "sequence": header.sequence, "attempt": header.attempt,
             "partition_sequence": header.partition_sequence, "crc_ok": header.crc_ok,
         }  # fmt: skip
-        lines.append(line("canary", 0, offset, 0) | said)
+        lines.append(line("canary", 0, offset, 0, partition=partition) | said)
     run = write(tmp_path, made, rows, lines)
     reconcile(run.path, True, spark)
     assert Books.read(run.path).totals("canary") == canary.EXPECTED

@@ -47,13 +47,13 @@ def permitted(of: Settings, *kinds: DisturbanceKind) -> set[Anomaly]:
 TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("acks_0", {}, (), {LOST, MISPLACED}),
     ("acks_0", {}, ("leader_change",), {LOST, MISPLACED}),
-    ("acks_1", {}, (), set()),
+    ("acks_1", {}, (), {DUPLICATED, REORDERED}),  # a retry needs no broker event: a lost connection is enough
     ("acks_1", {}, ("isr_shrink",), {DUPLICATED, REORDERED}),
     ("acks_1", {}, ("broker_freeze",), {DUPLICATED, REORDERED}),
     ("acks_1", {}, ("leader_change",), {LOST, MISPLACED, DUPLICATED, REORDERED}),
     ("acks_1", {}, ("broker_stop", "leader_change"), {LOST, MISPLACED, DUPLICATED, REORDERED}),
     ("acks_1", NO_RETRY, ("leader_change",), {LOST, MISPLACED}),
-    ("acks_all", {}, (), set()),
+    ("acks_all", {}, (), {DUPLICATED, REORDERED}),
     ("acks_all", {}, ("broker_freeze",), {DUPLICATED, REORDERED}),
     ("acks_all", {}, ("leader_change", "broker_crash", "isr_shrink"), {DUPLICATED, REORDERED}),
     ("acks_all", {}, ("unclean_election",), {DUPLICATED, REORDERED}),

@@ -77,13 +77,19 @@ def _note(found: dict[int, int], place: int):  # type: ignore[no-untyped-def]
 
 def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> None:
     arm, made = scenario.canary, canary.plan(scenario)
-    offsets = writer.write([(arm.topic_name, 0, value) for value in made.values])
-    if offsets != sorted(offsets):
+    offsets = writer.write([(arm.topic_name, partition, value) for partition, value in made.values])
+    places = [(partition, offset) for (partition, _), offset in zip(made.values, offsets, strict=True)]
+    if any(places_of != sorted(places_of) for places_of in _by_partition(places)):
         raise RuntimeError("the canary's records were not written in the order in which they were planned")
     (output.staging / "ledger").mkdir()
     table = canary.ledger_table(scenario, made, offsets)
     pq.write_table(table, output.staging / "ledger" / "canary.parquet")
     output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
+
+
+def _by_partition(places: list[tuple[int, int]]) -> list[list[int]]:
+    """Offsets in the order of writing, per partition."""
+    return [[offset for at, offset in places if at == partition] for partition in {at for at, _ in places}]
 
 
 @dataclass
