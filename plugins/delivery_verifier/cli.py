@@ -19,11 +19,11 @@ from typing import Any, NoReturn, get_args
 
 import msgspec
 
-from delivery_verifier import __version__, catalogue, doctor, home
+from delivery_verifier import __version__, catalogue, doctor, home, processes
 from delivery_verifier.cluster import lease
 from delivery_verifier.progress import Follower
 from delivery_verifier.runs import IncompleteRun, RunDirectory
-from delivery_verifier.scenario import STEPS, Claim, Pacing
+from delivery_verifier.scenario import STEPS, BadInput, Claim, Pacing
 from delivery_verifier.verdict import RunVerdict
 
 BAD_INPUT, FAILED, BUSY = 64, 70, 75
@@ -46,8 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.command(arguments) or 0)
     except lease.HostBusy as error:
         return _fail(BUSY, error)
-    except (ValueError, FileExistsError, FileNotFoundError, IncompleteRun) as error:
+    except BadInput as error:
         return _fail(BAD_INPUT, error)
+    except IncompleteRun as error:  # of a stored run it is the user's input that is not whole
+        return _fail(BAD_INPUT if arguments.command in (report, reconcile) else FAILED, error)
     except KeyboardInterrupt:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
     except EXPECTED as error:
@@ -76,7 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.direct:
             from delivery_verifier import direct
 
-            verdict = direct.run(fields, name, follower.step)
+            me = processes.myself()
+            verdict = direct.run({**fields, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
             url = None
         else:
             verdict, url = _run_through_airflow(fields, run_id, follower, arguments.port)
@@ -208,7 +211,7 @@ def reconcile(arguments: argparse.Namespace) -> int:
 def _run_dir(given: str) -> Path:
     path = Path(given) if Path(given).is_dir() else home.runs_dir() / given
     if not (path / "scenario.json").is_file():
-        raise FileNotFoundError(f"{given!r} is no run directory, nor the name of a run in {home.runs_dir()}")
+        raise BadInput(f"{given!r} is no run directory, nor the name of a run in {home.runs_dir()}")
     return path
 
 

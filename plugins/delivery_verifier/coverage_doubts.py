@@ -60,6 +60,9 @@ def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     if totals.get("attempted", 0) < arm.records:
         told = f"{arm.name}: {totals.get('attempted', 0)} records were attempted, {arm.records} were planned"
         yield "load_incomplete", told
+    for name, error in evidence.ended_early.items():
+        if name.split("/")[0] == arm.name:
+            yield "load_ended_early", f"{name}: {error}"
     last_us = _last_reported_us(evidence, arm)
     for injection in evidence.injections:
         end_us = _end_us(injection)

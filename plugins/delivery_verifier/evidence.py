@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -26,10 +26,14 @@ from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.scenario import Arm, Scenario
 from delivery_verifier.settings import Settings
 
+EARLY = "ended_early/"
+"""Prefix of the notes in produce.json that name a producer whose load a fatal client error ended."""
+
 
 @dataclass(frozen=True)
 class Evidence:
-    """Pure data. `canary_expected` maps a books column to the total that was planted."""
+    """Pure data. `canary_expected` maps a books column to the total that was planted; `ended_early` maps
+    `<arm>/<producer>/<session>` to the fatal client error that ended that producer's load."""
 
     scenario: Scenario
     injections: list[Injection]
@@ -37,6 +41,7 @@ class Evidence:
     offsets: Offsets
     books: Books
     canary_expected: Mapping[str, int]
+    ended_early: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -51,7 +56,9 @@ class Evidence:
             offsets = read_offsets(_text(run.path / "offsets.json"))
         except msgspec.MsgspecError as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
-        return cls(run.scenario, injections, observations, offsets, Books.read(run.path), EXPECTED)
+        notes = run.manifest("produce").notes.items()
+        ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
+        return cls(run.scenario, injections, observations, offsets, Books.read(run.path), EXPECTED, ended_early)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+from delivery_verifier.scenario import BadInput
+
 DATA_DOCS = "data_docs"
 """Folder below the runs that holds the Data Docs site; no run may have its name."""
 
@@ -43,7 +45,7 @@ def run_directory_name(run_id: str) -> str:
     share a directory by being made safe. Raises ValueError if there is no run id.
     """
     if not run_id:
-        raise ValueError("run_id is empty: give the run a name")
+        raise BadInput("run_id is empty: give the run a name")
     safe = _UNSAFE.sub("-", run_id)
     if not safe[0].isalnum():
         safe = f"run{safe}"

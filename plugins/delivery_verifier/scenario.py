@@ -27,6 +27,10 @@ STEPS: tuple[Step, ...] = get_args(Step)
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 
 
+class BadInput(ValueError):
+    """A field the user gave is not allowed; the message names field, value, what is allowed, and the remedy."""
+
+
 class _Data(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of all scenario data: immutable, and a misspelt field is an error, never a default."""
 

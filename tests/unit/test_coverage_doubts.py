@@ -76,6 +76,7 @@ COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
     ("load_over_too_early", nothing, injection(bite_at_us=BITE, healed_at_us=HEALED, recovered_at_us=LAST + 1)),
     ("load_over_too_early", idle, {}),
     ("load_incomplete", setting("books/producers.parquet", "attempted", 399, arm=SUBJECT, producer=0), {}),
+    ("load_ended_early", nothing, {"ended_early": {f"{SUBJECT}/0/0": "fatal client error: _FENCED"}}),
     ("nothing_reported", unreported, {}),
     ("too_little_reported", hardly_reported, {}),
     ("unplanned_disturbance", nothing, extra(partition(RUN, BITE - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),

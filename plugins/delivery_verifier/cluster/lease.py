@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-LEASE_S = 22.0
-"""How long a cluster outlives the last sign of work on it. With the kill itself this stays under 30 s."""
+LEASE_S = 60.0
+"""How long a cluster outlives the last sign of work on it. Nobody renews it while Airflow starts the next task, which a
+loaded host can make slow; what is killed is noticed much sooner, by the owner's end or by Airflow's supervisor."""
 RENEW_EVERY_S = 2.0
 
 

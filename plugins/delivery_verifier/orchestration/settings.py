@@ -12,6 +12,7 @@ from pathlib import Path
 
 from delivery_verifier import home
 from delivery_verifier.cluster.java import java_home
+from delivery_verifier.scenario import BadInput
 
 DAG_ID = "verify_delivery"
 DEFAULT_PORT = 8080
@@ -33,10 +34,10 @@ def passwords_file() -> Path:
 
 
 def port(chosen: int | None = None) -> int:
-    """The port: as chosen, else KDV_PORT, else 8080. Raises ValueError."""
+    """The port: as chosen, else KDV_PORT, else 8080. Raises BadInput."""
     text = str(chosen or os.environ.get("KDV_PORT") or DEFAULT_PORT)
     if not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise ValueError(f"KDV_PORT is {text!r}: give a port between 1 and 65535")
+        raise BadInput(f"KDV_PORT is {text!r}: give a port between 1 and 65535")
     return int(text)
 
 

@@ -38,6 +38,7 @@ ADVICE = {
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where nothing happened that would excuse it: treat it as a "
     "finding. Look at its cases and at the brokers' logs, and run again.",
+    "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of "
     "records, "
     "and run again.",

@@ -15,7 +15,7 @@ from delivery_verifier import catalogue, home
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import Arm, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check, dumps
+from delivery_verifier.scenario import Arm, BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check, dumps
 from delivery_verifier.settings import Settings
 
 PACKAGES = ("apache-airflow", "apache-airflow-providers-apache-spark", "confluent-kafka", "great-expectations", "pyspark")
@@ -23,14 +23,10 @@ QUIET_S = 4.0
 """Seconds of load before and after the fault's own duration."""
 
 
-class BadInput(ValueError):
-    """A field the user gave is not allowed; the message names field, value, what is allowed, and the remedy."""
-
-
 def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     """Plans the run `name` from form or command line fields and returns its run directory.
 
-    Raises BadInput, lease.HostBusy if another run holds the host, FileExistsError if the run exists.
+    Raises BadInput, also if the run exists already, and lease.HostBusy if another run holds the host.
     """
     if params.get("fail_step") == "plan":
         raise RuntimeError("scenario.fail_step is plan: failing as asked")
@@ -39,7 +35,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
         raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
     run = RunDirectory(home.runs_dir() / name)
     if (run.path / "scenario.json").exists():
-        raise FileExistsError(f"{run.path} already holds a run: choose another run id")
+        raise BadInput(f"{run.path} already holds a run: choose another run id")
     run.path.mkdir(parents=True, exist_ok=True)
     with run.writing("plan") as output:
         output.write_json("scenario.json", scenario)
