@@ -40,23 +40,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The entry point. Returns the exit code; every expected failure is one line on stderr."""
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
-    from delivery_verifier.orchestration.errors import EXPECTED
-
     try:
         return int(arguments.command(arguments) or 0)
-    except lease.HostBusy as error:
-        return _fail(BUSY, error)
-    except BadInput as error:
-        return _fail(BAD_INPUT, error)
-    except IncompleteRun as error:  # of a stored run it is the user's input that is not whole
-        return _fail(BAD_INPUT if arguments.command in (report, reconcile) else FAILED, error)
     except KeyboardInterrupt:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
-    except EXPECTED as error:
-        return _fail(FAILED, error)
-    except Exception as error:  # a failure of ours, or of Spark's: told whole, and never taken for a verdict
+    except Exception as error:  # told, with its code: nothing that failed is ever taken for a verdict
+        return _fail(_code_of(error, arguments), error)
+
+
+def _code_of(error: Exception, arguments: argparse.Namespace) -> int:
+    """The exit code that stands for `error`. One that nobody foresaw is told with its traceback."""
+    from delivery_verifier.orchestration.errors import EXPECTED
+
+    if isinstance(error, lease.HostBusy):
+        return BUSY
+    of_a_stored_run = arguments.command in (report, reconcile) and isinstance(error, IncompleteRun)
+    if isinstance(error, BadInput) or of_a_stored_run:
+        return BAD_INPUT
+    if not isinstance(error, EXPECTED):
         traceback.print_exc()
-        return _fail(FAILED, error)
+    return FAILED
 
 
 def _terminate(number: int, _frame: object) -> None:
