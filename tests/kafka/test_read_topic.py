@@ -56,12 +56,12 @@ def _wait_for(servers: str) -> None:
                 raise
 
 
-def _produce(servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0) -> None:
-    """Records of arm `one`, acknowledged; the sequence is the partition sequence."""
+def _produce(servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0, arm: str = "one") -> None:
+    """Records of an arm, acknowledged; the sequence is the partition sequence."""
     client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20})
     for n in sequences:
-        value = record.encode(TOKEN, 1, producer, 0, n, 0, n, 100)
-        client.produce(made.arm("one").topic_name, value, partition=partition)
+        value = record.encode(TOKEN, made.arm(arm).ordinal, producer, 0, n, 0, n, 100)
+        client.produce(made.arm(arm).topic_name, value, partition=partition)
         client.poll(0)
     assert client.flush(30) == 0
 
@@ -79,8 +79,9 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
     for done in admin.create_topics(topics).values():
         done.result(30)
     _produce(brokers, made, range(RECORDS), 0)
-    for partition in (0, 1):
-        _produce(brokers, made, range(2), partition, producer=record.MARKER_PRODUCER)
+    for arm in arms:
+        for partition in (0, 1):
+            _produce(brokers, made, range(2), partition, producer=record.MARKER_PRODUCER, arm=arm.name)
     directory = write(tmp_path, made, [attempt("one", n, offset=n) for n in range(RECORDS)], [])
     (tmp_path / "read_topic.json").unlink()
     _end_at(directory, brokers, RECORDS)
@@ -90,9 +91,10 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
 def _end_at(run: RunDirectory, servers: str, end: int) -> None:
     """Takes the snapshot of partition 0 of arm `one` at `end`, as settle would have written it."""
     offsets = msgspec.json.decode((run.path / "offsets.json").read_bytes(), type=Offsets)
+    ends = [end if (part.arm, part.partition) == ("one", 0) else 0 for part in offsets.partitions]
     parts = [
-        msgspec.structs.replace(part, end=end if (part.arm, part.partition) == ("one", 0) else 0)
-        for part in offsets.partitions
+        msgspec.structs.replace(part, end=at, live_end=at + 2)
+        for part, at in zip(offsets.partitions, ends, strict=True)
     ]
     with run.writing("settle") as output:
         changed = msgspec.structs.replace(offsets, bootstrap_servers=servers, partitions=parts)
@@ -138,3 +140,14 @@ def test_a_snapshot_that_the_brokers_no_longer_hold_fails_the_job(
     with pytest.raises((PySparkException, Py4JJavaError), match=r"fetch|offset"):
         reconcile(run.path, False, kafka_spark)
     assert not (run.path / "read_topic.json").exists() and not (run.path / "reconcile.json").exists()
+
+
+def test_a_read_behind_the_snapshot_that_misses_a_marker_fails_the_job(run: RunDirectory, brokers: str, kafka_spark: SparkSession) -> None:
+    offsets = msgspec.json.decode((run.path / "offsets.json").read_bytes(), type=Offsets)
+    parts = [msgspec.structs.replace(part, live_end=part.end + 3) for part in offsets.partitions]
+    with run.writing("settle") as output:
+        (output.staging / "offsets.json").write_bytes(dumps(msgspec.structs.replace(offsets, partitions=parts)))
+        output.counts |= run.manifest("settle").counts
+    with pytest.raises(RuntimeError, match="2 of 3 markers"):
+        reconcile(run.path, False, kafka_spark)
+    assert not (run.path / "read_topic.json").exists()

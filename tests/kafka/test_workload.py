@@ -171,7 +171,7 @@ def test_records_too_large_for_the_client_are_failed_and_not_in_the_log(plan: Pl
 
 
 def test_records_too_large_for_the_broker_are_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
-    spec = plan("acks_all", {"max.message.bytes": "500"}, records=50, payload_bytes=2000)
+    spec = plan("acks_all", {"max.message.bytes": "500"}, {"retries": 0}, records=50, payload_bytes=2000)
     run_here(spec)
     rows = sealed(spec, tmp_path)
     assert outcomes(rows) == {"FAILED": len(rows)} and {row["error"] for row in rows} == {"MSG_SIZE_TOO_LARGE"}
