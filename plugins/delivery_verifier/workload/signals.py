@@ -50,6 +50,8 @@ class Signals:
         self.done(side)
 
     def _raise_if_failed(self, side: Side) -> None:
+        if not self._folder.is_dir():  # the keeper ended the run, and took with it where a failure would be told
+            raise OtherSideFailed(f"{self._folder} is gone: the run's cluster has ended")
         file = self._folder / f"{side}.failed"
         if file.exists():
             raise OtherSideFailed(f"{side} failed: {file.read_text()}")
