@@ -68,6 +68,17 @@ def test_the_task_that_failed_is_named_not_the_ones_behind_it(tmp_path: Path) ->
     assert failure.value.task_id == "settle"
 
 
+def test_of_two_that_run_side_by_side_the_cause_is_named(tmp_path: Path) -> None:
+    class Beside(FakeClient):
+        def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
+            return ["OtherSideFailed: load failed: no brokers"] if task.task_id == "inject_fault" else ["ProducerDied: no brokers"]
+
+    with pytest.raises(RunFailed, match="ProducerDied") as failure:
+        client = Beside([Task("inject_fault", "failed", end_date="1"), Task("produce", "failed", end_date="2")])
+        _require_verdict(client, "r", "failed", tmp_path)
+    assert failure.value.task_id == "produce"
+
+
 def test_a_failure_beside_the_gate_is_not_hidden_by_the_gate(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="stop_cluster"):
         client = _tasks(stop_cluster="failed", conclude="failed")

@@ -15,6 +15,7 @@ from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowEr
 from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
 from delivery_verifier.verdict import RunVerdict
 from delivery_verifier.waiting import pause
+from delivery_verifier.workload.signals import OtherSideFailed
 
 _POLL_S = 0.5
 
@@ -91,10 +92,12 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
         return
     if verdict is not None and state == "failed" and not verdict.green and _names(failed) == ["conclude"]:
         return
-    broken = next((task for task in failed if task.state == "failed"), None)
-    if broken is None:
+    told = [(task, client.log_tail(DAG_ID, run_id, task)) for task in failed if task.state == "failed"]
+    if not told:
         raise RunFailed(DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", [])
-    raise RunFailed(broken.task_id, "the task failed", client.log_tail(DAG_ID, run_id, broken))
+    # Of two that run side by side the second fails because the first did, and may well start or end before it.
+    task, log = min(told, key=lambda one: (any(OtherSideFailed.__name__ in line for line in one[1]), one[0].end_date or "~"))
+    raise RunFailed(task.task_id, "the task failed", log)
 
 
 def _names(tasks: list[Task]) -> list[str]:
