@@ -73,7 +73,7 @@ FAULTS: dict[str, FaultPlan] = {
         FaultPlan(
             name="kill_leader",
             summary="SIGKILL the broker that leads a third of the partitions, and start it again once others lead.",
-            duration_s=12,
+            duration_s=9,
             steps=(
                 FaultStep(trigger=Trigger(kind="reported", value=0.15), action="kill", target="leader"),
                 FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
