@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from delivery_verifier import ledger, record
-from delivery_verifier.anomalies import Anomaly, Outcome
+from delivery_verifier.anomalies import Outcome
 from delivery_verifier.runs import now_us
 from delivery_verifier.scenario import Scenario
 
@@ -166,7 +166,3 @@ def _offset(at: object, offsets: list[int]) -> int | None:
     if not isinstance(at, int):
         return None
     return at if at >= NOWHERE else offsets[at]
-
-
-PLANTED = frozenset(Anomaly)
-"""Kinds that the canary plants: all of them."""

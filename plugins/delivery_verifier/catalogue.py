@@ -38,9 +38,6 @@ _TOPIC: dict[str, Setting] = {
     "flush.messages": 9223372036854775807,
 }
 
-DELIVERY_RELEVANT = (*_PRODUCER, *_TOPIC)
-"""Properties that every profile states explicitly: none is left to a client's default."""
-
 
 def _profile(name: str, summary: str, topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
     named = {key.replace("_", "."): value for key, value in producer.items()}

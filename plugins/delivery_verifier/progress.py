@@ -12,7 +12,7 @@ from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.workload.live import Control, Word
 
 EVERY_S = 2.0
-AFTER_LOAD_S = 30.0
+AFTER_LOAD_S = 60.0
 """Roughly what settling, reconciling and judging take."""
 
 

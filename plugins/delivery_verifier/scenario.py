@@ -153,7 +153,7 @@ class Scenario(_Data, frozen=True):
 
     def arm(self, name: str) -> Arm:
         """The arm called `name`. Raises KeyError."""
-        return next(arm for arm in self.arms if arm.name == name) if name in self.arm_names else _missing(name)
+        return {arm.name: arm for arm in self.arms}[name]
 
     @property
     def arm_names(self) -> tuple[str, ...]:
@@ -174,10 +174,6 @@ class Scenario(_Data, frozen=True):
     def canary(self) -> Arm:
         """The arm whose anomalies are planted by `settle` and must all be found."""
         return next(arm for arm in self.arms if arm.role == "canary")
-
-
-def _missing(name: str) -> Arm:
-    raise KeyError(name)
 
 
 def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:

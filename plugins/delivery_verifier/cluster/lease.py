@@ -90,7 +90,7 @@ def renewed(socket_path: Path) -> Iterator[threading.Event]:
         while not done.is_set():
             try:
                 call(socket_path, "renew")
-            except ClusterGone:
+            except (RuntimeError, ValueError):  # gone, or no keeper that one could rely on
                 gone.set()
                 return
             done.wait(RENEW_EVERY_S)

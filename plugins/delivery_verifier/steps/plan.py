@@ -15,7 +15,7 @@ from delivery_verifier import catalogue, home
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import Arm, BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check, dumps
+from delivery_verifier.scenario import Arm, BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check
 from delivery_verifier.settings import Settings
 
 PACKAGES = ("apache-airflow", "apache-airflow-providers-apache-spark", "confluent-kafka", "great-expectations", "pyspark")
@@ -153,8 +153,3 @@ def _command(params: Mapping[str, Any]) -> str:
         if value is not None and key not in ("owner",)
     )
     return f"kdv run {options}".strip()
-
-
-def dump_plan(scenario: Scenario) -> str:
-    """The scenario as readable JSON."""
-    return dumps(scenario).decode()

@@ -76,18 +76,6 @@ class Crew:
                 raise ProducerDied(f"producer {member.name} ended with exit code {code}: {error or 'no message'}")
         return True
 
-    def count(self, word: Word, role: str | None = None) -> int:
-        """Sum of a word over the producers (of the arms of one role)."""
-        return sum(member.control[word] for member in self.members if role in (None, member.arm.role))
-
-    def reported_by_subject(self) -> int:
-        """The smallest number reported by any subject arm."""
-        sums: dict[str, int] = {}
-        for member in self.members:
-            if member.arm.role == "subject":
-                sums[member.arm.name] = sums.get(member.arm.name, 0) + member.control[Word.REPORTED]
-        return min(sums.values())
-
     def kill(self) -> None:
         """Ends every producer at once."""
         for member in self.members:
