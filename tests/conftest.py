@@ -19,8 +19,13 @@ def spark() -> Iterator[SparkSession]:
     if (cache_dir() / "jars").is_dir():  # a JVM takes its jars when it starts; without them only Kafka is missing
         os.environ.setdefault(JARS_VARIABLE, ",".join(str(jar) for jar in spark_jars()))
     session = local_session(records=0, master="local[2]")
+    gateway = session.sparkContext._gateway
     yield session
     session.stop()
+    if gateway is not None:  # else the JVM outlives this process by seconds
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(timeout=30)
 
 
 @pytest.fixture(scope="session")
