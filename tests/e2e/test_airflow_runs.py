@@ -16,9 +16,10 @@ from own_host import alive
 from pyspark.sql import SparkSession
 from stored import arm
 
-from delivery_verifier import cli, direct, home
+from delivery_verifier import direct, home
 from delivery_verifier.books import Books
 from delivery_verifier.cluster import lease
+from delivery_verifier.commands.stored import read_verdict
 from delivery_verifier.orchestration import settings, supervisor
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.runs import RunDirectory
@@ -99,7 +100,7 @@ def test_airflow_and_direct_write_tables_of_the_same_columns_and_books_of_the_sa
 
 
 def test_airflow_and_direct_give_the_same_verdict_and_findings(both: tuple[RunDirectory, RunDirectory]) -> None:
-    through, directly = (cli.read_verdict(run.path) for run in both)
+    through, directly = (read_verdict(run.path) for run in both)
     for plain in (through, directly):
         assert (plain.verdict, plain.green, plain.exit_code) == ("HELD", True, 0)
         assert {name for name, count in arm(plain, "idempotent").books.items() if count} == {

@@ -1,0 +1,53 @@
+"""kdv up, kdv down and kdv doctor: what runs on this host."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import msgspec
+
+from delivery_verifier import doctor
+from delivery_verifier.commands.parsers import Add
+from delivery_verifier.commands.stored import password_file
+
+
+def register(add: Add) -> None:
+    """The commands of this module."""
+    add("up", up, "Bring up the local Airflow, for the UI and the nightly runs.").add_argument("--port", type=int)
+    add("down", down, "Stop the local Airflow and everything it started.")
+    check = add("doctor", doctor_, "Check this host, with a remedy for whatever is missing.")
+    check.add_argument("--heal", action="store_true", help="end what a broken run left behind")
+    check.add_argument("--json", action="store_true")
+
+
+def up(arguments: argparse.Namespace) -> int:
+    """`kdv up`."""
+    from delivery_verifier.orchestration import local
+
+    print(f"Airflow: {local.up(arguments.port).url}  (user admin, password in {password_file()})")
+    return 0
+
+
+def down(_arguments: argparse.Namespace) -> int:
+    """`kdv down`."""
+    from delivery_verifier.orchestration import local
+
+    print("Airflow is stopped" if local.down() else "Airflow was not running")
+    return 0
+
+
+def doctor_(arguments: argparse.Namespace) -> int:
+    """`kdv doctor`."""
+    if arguments.heal:
+        for line in doctor.heal():
+            print(f"healed: {line}")
+    checks = doctor.examine()
+    if arguments.json:
+        print(json.dumps([msgspec.to_builtins(check) for check in checks], indent=2))
+    else:
+        for check in checks:
+            print(f"{'ok  ' if check.ok else 'FAIL'} {check.name:<10} {check.found}")
+            if not check.ok:
+                print(f"     remedy: {check.remedy}")
+    return 0 if all(check.ok for check in checks) else 1

@@ -1,0 +1,86 @@
+"""kdv run and kdv plan: one scenario, done or only told."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import time
+from typing import Any
+
+from delivery_verifier import home, processes
+from delivery_verifier.commands import fields
+from delivery_verifier.commands.parsers import Add
+from delivery_verifier.commands.stored import read_verdict, show
+from delivery_verifier.progress import Follower
+from delivery_verifier.verdict import RunVerdict
+
+_EXAMPLES = """examples:
+  kdv run                                              the default: is a safe producer hurt by a killed leader?
+  kdv run --profile acks_1 --claim at_least_once --fault pause_leader --records 20000
+                                                       break it on purpose: this ends VIOLATED, exit code 1
+  kdv run --profile idempotent --cycles 5 --direct     five faults in one run, without Airflow
+"""
+
+
+def register(add: Add) -> None:
+    """The commands of this module."""
+    one = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
+    fields.add(one)
+    one.add_argument("--run-id", help="name of the run (default: the time)")
+    one.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
+    one.add_argument("--port", type=int, help="port of the local Airflow (default 8080, or KDV_PORT)")
+    one.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+    dry = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
+    fields.add(dry)
+    dry.add_argument("--json", action="store_true", help="print scenario.json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`kdv run`."""
+    given = fields.given(arguments)
+    run_id = arguments.run_id or f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
+    name = home.run_directory_name(run_id)
+    follower = Follower(home.runs_dir() / name, quiet=arguments.json)
+    with follower:
+        if arguments.direct:
+            from delivery_verifier import direct
+
+            me = processes.myself()
+            verdict = direct.run({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
+            url = None
+        else:
+            verdict, url = _run_through_airflow(given, run_id, follower, arguments.port)
+    show(verdict, home.runs_dir() / name, url, as_json=arguments.json)
+    return verdict.exit_code
+
+
+def _run_through_airflow(
+    given: dict[str, Any], run_id: str, follower: Follower, port: int | None
+) -> tuple[RunVerdict, str]:
+    from delivery_verifier.orchestration import local
+    from delivery_verifier.orchestration.client import ui_url
+    from delivery_verifier.orchestration.run import run_through_airflow
+    from delivery_verifier.orchestration.settings import DAG_ID
+    from delivery_verifier.steps.plan import scenario_from_params
+
+    scenario_from_params(given, home.run_directory_name(run_id))  # bad input is told here, not in a task's log
+    follower.say("bringing up Airflow on this host (first time about half a minute)")
+    status = local.up(port)
+    url = ui_url(status.url or "", DAG_ID, run_id)
+    follower.say(f"Airflow is up; this run: {url}")
+    run_dir = run_through_airflow(
+        given, run_id, lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s), port=port
+    )
+    return read_verdict(run_dir), url
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """`kdv plan`."""
+    from delivery_verifier.planned import describe
+    from delivery_verifier.scenario import dumps
+    from delivery_verifier.steps.plan import scenario_from_params
+
+    scenario = scenario_from_params(fields.given(arguments), "planned")
+    sys.stdout.write(dumps(scenario).decode() if arguments.json else describe(scenario))
+    return 0

@@ -1,0 +1,114 @@
+"""kdv report, kdv reconcile and kdv list: runs that have ended."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier import catalogue, home
+from delivery_verifier.commands.parsers import Add
+from delivery_verifier.runs import IncompleteRun, RunDirectory
+from delivery_verifier.scenario import BadInput
+from delivery_verifier.verdict import RunVerdict
+
+
+def register(add: Add) -> None:
+    """The commands of this module."""
+    for name, command, text in (
+        ("report", report, "Show the verdict of a finished run."),
+        ("reconcile", reconcile, "Judge a stored run again from its files, with no Kafka alive."),
+    ):
+        sub = add(name, command, text)
+        sub.set_defaults(of_a_stored_run=True)
+        sub.add_argument("run", metavar="RUN_DIR", help="a run directory, or the name of a run")
+        sub.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+    add("list", list_, "List profiles, faults and runs.").add_argument(
+        "what", nargs="?", default="all", choices=("all", "profiles", "faults", "runs")
+    )
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """`kdv report`."""
+    run_dir = run_dir_of(arguments.run)
+    verdict = read_verdict(run_dir)
+    show(verdict, run_dir, None, as_json=arguments.json)
+    return verdict.exit_code
+
+
+def reconcile(arguments: argparse.Namespace) -> int:
+    """`kdv reconcile`: judges a stored run again, from its log/ and ledger/, with no Kafka alive."""
+    from delivery_verifier import direct
+    from delivery_verifier.steps.conclude import judge_and_report
+    from delivery_verifier.steps.validate import validate
+
+    run_dir = run_dir_of(arguments.run)
+    RunDirectory(run_dir).require("plan", "produce", "inject_fault", "settle", "read_topic")
+    direct.reconcile(run_dir, from_log=True)
+    validate(run_dir)
+    verdict = judge_and_report(run_dir)
+    show(verdict, run_dir, None, as_json=arguments.json)
+    return verdict.exit_code
+
+
+def list_(arguments: argparse.Namespace) -> int:
+    """`kdv list`."""
+    if arguments.what in ("all", "profiles"):
+        print("profiles")
+        for profile in catalogue.PROFILES.values():
+            print(f"  {profile.name:<14} {profile.summary}")
+    if arguments.what in ("all", "faults"):
+        print("faults")
+        for plan in catalogue.FAULTS.values():
+            print(f"  {plan.name:<14} {plan.summary}")
+    if arguments.what in ("all", "runs"):
+        print(f"runs in {home.runs_dir()}")
+        for scenario in sorted(home.runs_dir().glob("*/scenario.json")):
+            print(f"  {scenario.parent.name:<40} {_verdict_word(scenario.parent)}")
+    return 0
+
+
+def _verdict_word(run_dir: Path) -> str:
+    try:
+        verdict = read_verdict(run_dir)
+    except IncompleteRun:
+        return "no verdict"
+    return f"{verdict.verdict}{'' if verdict.green else ' (not as expected)'}  {verdict.scenario}"
+
+
+def read_verdict(run_dir: Path) -> RunVerdict:
+    """The verdict of a finished run. Raises IncompleteRun if it has none."""
+    run = RunDirectory(run_dir)
+    run.require("conclude")
+    return msgspec.json.decode((run.path / "verdict.json").read_bytes(), type=RunVerdict)
+
+
+def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
+    """Prints a verdict, where its evidence is, and the command that repeats it."""
+    from delivery_verifier.report import text
+
+    text.write(verdict, sys.stdout, as_json=as_json)
+    if as_json:
+        return
+    print(f"report     {run_dir / 'report.html'}")
+    print(f"data docs  {run_dir.parent / home.DATA_DOCS / 'index.html'}")
+    if url is not None:
+        print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
+    print(f"repeat     {RunDirectory(run_dir).scenario.command}")
+
+
+def password_file() -> Path:
+    """Where the local Airflow keeps its passwords."""
+    from delivery_verifier.orchestration.settings import passwords_file
+
+    return passwords_file()
+
+
+def run_dir_of(given: str) -> Path:
+    """The run directory that `given` is or names. Raises BadInput."""
+    path = Path(given) if Path(given).is_dir() else home.runs_dir() / given
+    if not (path / "scenario.json").is_file():
+        raise BadInput(f"{given!r} is no run directory, nor the name of a run in {home.runs_dir()}")
+    return path
