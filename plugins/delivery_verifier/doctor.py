@@ -13,10 +13,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from delivery_verifier import home
-from delivery_verifier.cluster import jars, java, lease
-from delivery_verifier.steps import start_cluster
+from delivery_verifier.cluster import jars, java, lease, workspaces
+from delivery_verifier.waiting import wait_until
 
 DISK_GB, MEMORY_GB = 5, 4
+HEALED_WITHIN_S = 45.0
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -35,14 +36,16 @@ def examine() -> list[Check]:
 
 def heal() -> Iterator[str]:
     """Ends runs whose keeper still answers, and removes workspaces that nobody serves. Yields what it did."""
-    for workspace in sorted(start_cluster.workspaces().glob("*/")):
+    for workspace in workspaces.every():
         try:
             lease.call(workspace / "keeper.sock", "finish")
             yield f"ended the run in {workspace}"
         except (lease.ClusterGone, RuntimeError):
             continue
-    for workspace in start_cluster.sweep():
-        yield f"removed {workspace}"
+    wait_until(lambda: lease.holder() is None, "the run that holds this host to end", HEALED_WITHIN_S)
+    with lease.acquire_host("kdv doctor --heal"):
+        for workspace in workspaces.sweep():
+            yield f"removed {workspace}"
 
 
 def _system() -> Check:
@@ -105,7 +108,7 @@ def _lock() -> Check:
 
 
 def _leftovers() -> Check:
-    found = [folder.name for folder in start_cluster.workspaces().glob("*/") if not (folder / "KEPT").exists()]
+    found = [one.name for one in workspaces.every() if not (one / workspaces.KEPT).exists()]
     idle = found if lease.holder() is None else []
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"

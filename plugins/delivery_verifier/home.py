@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
+from delivery_verifier import variables
 from delivery_verifier.scenario import BadInput
 
 DATA_DOCS = "data_docs"
@@ -24,12 +24,12 @@ def project_root() -> Path:
 
 def home() -> Path:
     """KDV_HOME, else the project."""
-    return Path(os.environ.get("KDV_HOME") or project_root()).absolute()
+    return variables.path("KDV_HOME") or project_root().absolute()
 
 
 def runs_dir() -> Path:
     """Where run directories are: KDV_RUNS, else `runs/` below the home."""
-    return Path(os.environ.get("KDV_RUNS") or home() / "runs").absolute()
+    return variables.path("KDV_RUNS") or home() / "runs"
 
 
 def state_dir() -> Path:

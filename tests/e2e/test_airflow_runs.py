@@ -18,13 +18,12 @@ from stored import arm
 
 from delivery_verifier import direct, home
 from delivery_verifier.books import Books
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.commands.stored import read_verdict
 from delivery_verifier.orchestration import settings, supervisor
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import STEPS
-from delivery_verifier.steps import start_cluster
 from delivery_verifier.verdict import RunVerdict
 from delivery_verifier.waiting import wait_until
 
@@ -56,7 +55,7 @@ def nothing_is_left(airflow: LocalAirflow) -> None:
     left = lambda: of_the_run(airflow)  # noqa: E731
     wait_until(lambda: not left(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(left()))
     assert lease.holder() is None
-    assert list(start_cluster.workspaces().iterdir()) == []
+    assert list(workspaces.folder().iterdir()) == []
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,8 @@ import pytest
 from own_host import alive
 
 from delivery_verifier import cli, home
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.runs import RunDirectory
-from delivery_verifier.steps import start_cluster
 from delivery_verifier.waiting import wait_until
 from delivery_verifier.workload.live import Control, Word
 
@@ -64,7 +63,7 @@ class Started:
         )
         self.process.wait(timeout=1)
         assert lease.holder() is None
-        assert list(start_cluster.workspaces().iterdir()) == []
+        assert list(workspaces.folder().iterdir()) == []
         assert not (self.run.path / "verdict.json").exists()
 
 
@@ -119,4 +118,4 @@ def test_the_next_run_works_and_leaves_nothing_but_its_run_directory(started: St
     assert started.process.wait(timeout=300) == 0, started.log.read_text()
     assert "HELD (as expected)" in started.log.read_text()
     wait_until(lambda: not started.alive(), "everything of the run to be gone", GONE_WITHIN_S)
-    assert list(start_cluster.workspaces().iterdir()) == [] and lease.holder() is None
+    assert list(workspaces.folder().iterdir()) == [] and lease.holder() is None

@@ -16,6 +16,8 @@ import httpx
 import platformdirs
 from filelock import FileLock
 
+from delivery_verifier import variables
+
 LOCK_FILE = Path(__file__).with_name("jars.lock.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 
@@ -26,7 +28,7 @@ class JarError(RuntimeError):
 
 def cache_dir() -> Path:
     """Where fetched and derived files live (KDV_CACHE, else the user's cache)."""
-    return Path(os.environ.get("KDV_CACHE") or platformdirs.user_cache_dir("kafka-delivery-verifier"))
+    return variables.path("KDV_CACHE") or Path(platformdirs.user_cache_dir("kafka-delivery-verifier"))
 
 
 def kafka_versions() -> list[str]:
@@ -65,7 +67,7 @@ def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> lis
 
 
 def _mirror() -> str:
-    return os.environ.get("KDV_MAVEN_MIRROR", MAVEN_CENTRAL).rstrip("/")
+    return variables.url("KDV_MAVEN_MIRROR", MAVEN_CENTRAL)
 
 
 def _lock() -> dict[str, list[dict[str, str]]]:

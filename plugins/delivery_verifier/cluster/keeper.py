@@ -177,7 +177,9 @@ def main() -> None:
     workspace = Path(spec["workspace"])
     layout = msgspec.convert(spec["layout"], embedded.Layout, strict=False)
     owner = ProcessId(**spec["owner"]) if spec.get("owner") else None
-    host = lease.acquire_host(spec["run_id"])
+    handed_over = spec.get("lock_descriptor")
+    host = lease.acquire_host(spec["run_id"]) if handed_over is None else os.fdopen(handed_over, "a+")
+    lease.sign(host, f"run {spec['run_id']}, keeper pid {os.getpid()}")
     keeper = Keeper(workspace, layout, spec["deadline_s"], owner, spec.get("lease_s", lease.LEASE_S))
 
     def stop(number: int, _frame: object) -> None:

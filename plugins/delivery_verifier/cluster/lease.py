@@ -13,10 +13,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from delivery_verifier import variables
+from delivery_verifier.waiting import DeadlinePassed, wait_until
+
 LEASE_S = 60.0
 """How long a cluster outlives the last sign of work on it. Nobody renews it while Airflow starts the next task, which a
 loaded host can make slow; what is killed is noticed much sooner, by the owner's end or by Airflow's supervisor."""
 RENEW_EVERY_S = 2.0
+PATIENCE_S = 1.0
+"""Whoever only asks who holds the host's lock holds it himself for a moment."""
 
 
 class ClusterGone(RuntimeError):
@@ -29,25 +34,41 @@ class HostBusy(RuntimeError):
 
 def lock_file() -> Path:
     """One lock per host and user, wherever the project stands: two clusters at once falsify each other's timing."""
-    return Path(os.environ.get("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock")
+    return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
 
 def acquire_host(run_id: str) -> IO[str]:
-    """Takes the host's lock for as long as the returned file stays open. Raises HostBusy naming the holder."""
+    """Takes the host's lock for as long as the returned file, or a copy of it in a child, stays open.
+
+    Raises HostBusy naming the holder.
+    """
     stream = lock_file().open("a+")
     try:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        wait_until(lambda: _lock(stream), "the host's lock", PATIENCE_S)
+    except DeadlinePassed:
         stream.seek(0)
         holder = stream.read().strip() or "an unnamed run"
         stream.close()
         raise HostBusy(
             f"another run is using this host: {holder}. Wait for it, or stop it with `kdv doctor --heal`"
         ) from None
-    stream.truncate(0)
-    stream.write(f"run {run_id}, keeper pid {os.getpid()}")
-    stream.flush()
+    sign(stream, f"run {run_id}, pid {os.getpid()}")
     return stream
+
+
+def sign(stream: IO[str], name: str) -> None:
+    """Writes into the host's lock, which `stream` holds, by what name its holder goes."""
+    stream.truncate(0)
+    stream.write(name)
+    stream.flush()
+
+
+def _lock(stream: IO[str]) -> bool:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def holder() -> str | None:

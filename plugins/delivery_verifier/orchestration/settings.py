@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from delivery_verifier import home
+from delivery_verifier import home, variables
 from delivery_verifier.cluster.java import java_home
-from delivery_verifier.scenario import BadInput
+from delivery_verifier.fields import whole
 
 DAG_ID = "verify_delivery"
 DEFAULT_PORT = 8080
@@ -33,12 +33,11 @@ def passwords_file() -> Path:
     return airflow_home() / "passwords.json"
 
 
-def port(chosen: int | None = None) -> int:
+def port(chosen: int | str | None = None) -> int:
     """The port: as chosen, else KDV_PORT, else 8080. Raises BadInput."""
-    text = str(chosen or os.environ.get("KDV_PORT") or DEFAULT_PORT)
-    if not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise BadInput(f"KDV_PORT is {text!r}: give a port between 1 and 65535")
-    return int(text)
+    if chosen is not None:
+        return whole("port", chosen, 1, 65535, example=DEFAULT_PORT)
+    return variables.number("KDV_PORT", DEFAULT_PORT, 1, 65535)
 
 
 def base_url(port: int) -> str:

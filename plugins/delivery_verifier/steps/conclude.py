@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
+from delivery_verifier import variables
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.judge import load_and_judge
 from delivery_verifier.report import page
 from delivery_verifier.runs import IncompleteRun, RunDirectory
@@ -45,7 +46,7 @@ def _clear_workspace(run: RunDirectory, keep: bool) -> None:
         return  # a run directory from elsewhere
     if not (workspace / "keeper.json").is_file():
         return
-    if keep or os.environ.get("KDV_KEEP"):
-        (workspace / "KEPT").touch()
+    if keep or variables.flag("KDV_KEEP"):
+        workspaces.keep(workspace)
     elif not (workspace / "keeper.sock").exists():
         shutil.rmtree(workspace, ignore_errors=True)

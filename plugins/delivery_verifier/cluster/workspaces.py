@@ -1,0 +1,68 @@
+"""Workspaces: where a running cluster's data live, what is left of them, and how much of that is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from delivery_verifier import variables
+from delivery_verifier.cluster import lease
+from delivery_verifier.processes import identify
+
+KEPT = "KEPT"
+"""Marks a workspace that is kept though its run is over."""
+
+
+def folder() -> Path:
+    """Where workspaces live (KDV_WORKSPACES). Short, because a Unix socket's path may have at most 107 bytes."""
+    return variables.short_path("KDV_WORKSPACES") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}"
+
+
+def every() -> list[Path]:
+    """All workspaces that are there."""
+    return sorted(one for one in folder().iterdir() if one.is_dir() and not one.is_symlink()) if folder().is_dir() else []
+
+
+def sweep() -> list[Path]:
+    """Removes workspaces that nobody keeps and no keeper serves: the second line of defence. Returns them.
+
+    Only for whoever holds the host's lock (lease.acquire_host): a workspace whose keeper has yet to start would
+    else be taken for one that was left behind.
+    """
+    swept = [workspace for workspace in every() if not (workspace / KEPT).exists() and not _is_served(workspace)]
+    for workspace in swept:
+        shutil.rmtree(workspace, ignore_errors=True)
+    return [*swept, *trim()]
+
+
+def keep(workspace: Path) -> None:
+    """Keeps a workspace whose run is over, among the newest that are kept."""
+    (workspace / KEPT).touch()
+    trim()
+
+
+def trim() -> list[Path]:
+    """Removes all but the newest workspaces that are kept (KDV_KEPT). Returns them."""
+    old = sorted(_kept(), reverse=True)[variables.kept_workspaces() :]
+    for _, workspace in old:
+        shutil.rmtree(workspace, ignore_errors=True)
+    return [workspace for _, workspace in old]
+
+
+def _kept() -> Iterator[tuple[int, Path]]:
+    for workspace in every():
+        try:
+            yield (workspace / KEPT).stat().st_mtime_ns, workspace
+        except OSError:
+            continue  # not kept, or removed by another at this moment
+
+
+def _is_served(workspace: Path) -> bool:
+    try:
+        keeper = int(lease.call(workspace / "keeper.sock", "status", timeout_s=5)["pid"])
+    except lease.ClusterGone:
+        return False
+    return identify(keeper) is not None

@@ -1,0 +1,94 @@
+"""Workspaces: two starts at one moment do not take each other's, and what is kept is bounded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hand_made import RUN
+
+from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.steps import start_cluster
+from delivery_verifier.steps.start_cluster import start_cluster as start
+
+
+@pytest.fixture(autouse=True)
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KDV_WORKSPACES", str(tmp_path / "ws"))
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(lease, "PATIENCE_S", 0.1)
+    return tmp_path
+
+
+def planned(folder: Path) -> RunDirectory:
+    run = RunDirectory(folder)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", RUN)
+    return run
+
+
+def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_answer(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = planned(host / "first"), planned(host / "second")
+
+    class Done(Exception):
+        pass
+
+    def booting(scenario: object, workspace: Path, owner: object, lock: int) -> None:
+        with pytest.raises(lease.HostBusy, match=f"run {RUN.run_id}, pid {os.getpid()}"):
+            start(second.path)
+        assert workspace.is_dir(), "the second start swept the first one's workspace"
+        raise Done
+
+    monkeypatch.setattr(start_cluster, "_start", booting)
+    with pytest.raises(Done):
+        start(first.path)
+    assert workspaces.every() == [] and lease.holder() is None
+
+
+def test_a_sweep_takes_a_workspace_that_nobody_serves() -> None:
+    (workspaces.folder() / "left").mkdir(parents=True)
+    with lease.acquire_host("next"):
+        assert workspaces.sweep() == [workspaces.folder() / "left"]
+    assert workspaces.every() == []
+
+
+def test_the_hosts_lock_is_handed_over_to_a_child_without_a_gap() -> None:
+    with lease.acquire_host("starter") as host:
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(host.fileno(),))
+    with pytest.raises(lease.HostBusy, match="starter"):
+        lease.acquire_host("another")
+    child.communicate(b"\n")
+    lease.acquire_host("another").close()
+
+
+def test_who_asks_for_the_holder_does_not_stand_in_the_way_of_a_start() -> None:
+    lease.acquire_host("first").close()
+    for _ in range(20):
+        assert lease.holder() is None
+        lease.acquire_host("next").close()
+
+
+def test_only_the_newest_workspaces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_KEPT", "2")
+    for number in range(4):
+        workspace = workspaces.folder() / f"w{number}"
+        workspace.mkdir(parents=True)
+        workspaces.keep(workspace)
+        os.utime(workspace / workspaces.KEPT, (number, number))
+    workspaces.trim()
+    assert [one.name for one in workspaces.every()] == ["w2", "w3"]
+
+
+def test_a_link_among_the_workspaces_is_nobodys_to_remove(host: Path) -> None:
+    (host / "elsewhere").mkdir()
+    workspaces.folder().mkdir()
+    (workspaces.folder() / "link").symlink_to(host / "elsewhere")
+    with lease.acquire_host("next"):
+        assert workspaces.sweep() == []
+    assert (host / "elsewhere").is_dir()
