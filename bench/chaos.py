@@ -1,0 +1,178 @@
+"""Chaos: runs of which one process is killed at a random moment. Nothing false may be said, and nothing be left behind.
+
+`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--again 7,9]`. Every trial starts a small run, sends
+SIGKILL to one process of a kind, at a moment drawn uniformly from the time that such a process lives in an undisturbed
+run, and judges what comes of it: a verdict must agree with an independent recount of ledger and log, and 60 s later no
+process, workspace, lock or rule is left. An interrupted campaign is taken up where it was. Rows go to
+bench/results/chaos-<seed>.json, the table to docs/results/chaos-<date>.md. Exit code 1 if anything was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import chaos_host
+import chaos_trial
+from chaos_trial import Trial
+
+from delivery_verifier import home
+from delivery_verifier.steps.plan import versions_of
+
+BENCH = Path(__file__).parent
+_COLUMNS = ("trial", "seed", "mode", "profile", "kind", "planned moment", "killed at", "exit", "verdict",
+            "acked / lost / extra copies", "left behind", "s")  # fmt: skip
+
+
+def main() -> int:
+    """Performs what is still to be done, saving after every trial."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", help="only trials of these kinds", default=",".join(chaos_host.KINDS))
+    parser.add_argument("--again", help="perform these numbers again", default="")
+    parser.add_argument("--port", type=int, help="of Airflow; default KDV_PORT, else any that is free")
+    arguments = parser.parse_args()
+    file = BENCH / "results" / f"chaos-{arguments.seed}.json"
+    state = _load(file)
+    again = {int(number) for number in arguments.again.split(",") if number}
+    done = {row["number"] for row in state["rows"]} - again
+    with chaos_host.own_host(arguments.port or int(os.environ.get("KDV_PORT") or _free_port())) as folder:
+        for mode in ("direct", "airflow"):
+            if mode not in state["undisturbed_s"]:
+                state["undisturbed_s"][mode] = _undisturbed(mode, folder)
+                _save(file, state)
+        for trial in deck(arguments.trials, arguments.seed, state["undisturbed_s"]):
+            if trial.kind in arguments.kinds.split(",") and trial.number not in done:
+                row = _performed(trial, folder)
+                state["rows"].append(row)
+                print(" | ".join(_cells(row)), *row["false"], *row["findings"], sep="\n    ", flush=True)
+                _save(file, state)
+    _write_table(state)
+    return 1 if any(_is_bad(row) for row in _latest(state["rows"])) else 0
+
+
+def deck(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> list[Trial]:
+    """The trials of a seed: kinds dealt from a shuffled deck, every third with a weak profile, the moment uniform."""
+    dealer, kinds, made = random.Random(seed), list[str](), list[Trial]()
+    directly = dict.fromkeys(chaos_host.KINDS, False)
+    for number in range(1, trials + 1):
+        if not kinds:
+            kinds = list(chaos_host.KINDS)
+            dealer.shuffle(kinds)
+        name = kinds.pop()
+        kind = chaos_host.KINDS[name]
+        mode = "direct" if "direct" in kind.modes and directly[name] else "airflow"
+        directly[name] = not directly[name]
+        step, into_s = _moment(dealer.random(), kind, undisturbed_s[mode])
+        made.append(Trial(number, f"{seed}:{number}", mode, "acks_1" if number % 3 == 0 else "safe", name, step, into_s))
+    return made
+
+
+def _moment(share: float, kind: chaos_host.Kind, undisturbed_s: dict[str, float]) -> tuple[str, float]:
+    """The moment after `share` of the time that the kind lives: a step, and seconds into it."""
+    rest_s = share * sum(undisturbed_s[step] for step in kind.steps)
+    for step in kind.steps:
+        if rest_s < undisturbed_s[step]:
+            return step, round(rest_s, 2)
+        rest_s -= undisturbed_s[step]
+    return kind.steps[-1], 0.0
+
+
+def _undisturbed(mode: str, folder: Path) -> dict[str, float]:
+    """Seconds per step of a run that nobody disturbs. Raises RuntimeError if even that does not hold."""
+    row = chaos_trial.perform(Trial(0, "0", mode, "safe"), folder)
+    if row["verdict"] != "HELD" or _is_bad(row):
+        raise RuntimeError(f"an undisturbed run is not as it should be: {json.dumps(row, indent=1)}")
+    steps_s: dict[str, float] = row["steps_s"]
+    print(f"undisturbed, {mode}: {row['seconds']} s", flush=True)
+    return steps_s
+
+
+def _performed(trial: Trial, folder: Path) -> dict[str, Any]:
+    row = {**chaos_trial.perform(trial, folder), "commit": _commit()}
+    run = home.runs_dir() / row["run"]
+    if _is_bad(row):
+        kept = BENCH / "results" / f"chaos-{row['run']}"
+        shutil.copytree(run, kept, dirs_exist_ok=True) if run.exists() else kept.mkdir(parents=True)
+        shutil.copy(folder / f"{row['run']}.log", kept)
+    shutil.rmtree(run, ignore_errors=True)
+    return row
+
+
+def _is_bad(row: dict[str, Any]) -> bool:
+    return bool(row["false"] or row["left"] or row["findings"])
+
+
+def _latest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({row["number"]: row for row in rows}.values())
+
+
+def _load(file: Path) -> dict[str, Any]:
+    if file.is_file():
+        state: dict[str, Any] = json.loads(file.read_text())
+        return state
+    machine = f"{os.cpu_count()} CPUs, {platform.platform()}"
+    return {"date": time.strftime("%Y-%m-%d"), "command": " ".join(["python", *sys.argv]), "machine": machine,
+            "versions": versions_of("4.3.1"), "undisturbed_s": {}, "rows": []}  # fmt: skip
+
+
+def _save(file: Path, state: dict[str, Any]) -> None:
+    file.parent.mkdir(exist_ok=True)
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(state, indent=1) + "\n")
+    partial.replace(file)
+
+
+def _write_table(state: dict[str, Any]) -> None:
+    rows = state["rows"]
+    latest = _latest(rows)
+    lines = [
+        f"# Chaos, {state['date']}", "", f"`{state['command']}` on {state['machine']}; "
+        + ", ".join(f"{name} {version}" for name, version in state["versions"].items()) + ".", "",
+        f"{len(latest)} trials: {sum(bool(row['false']) for row in latest)} false verdicts, "
+        f"{sum(bool(row['left']) for row in latest)} with something left behind after 60 s, "
+        f"{sum(row['killed'] is None for row in latest)} that ended before the kill. "
+        f"Verdicts: {sum(row['verdict'] is not None for row in latest)}, none: {sum(row['verdict'] is None for row in latest)}.",
+        "", "| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS),
+        *("| " + " | ".join(_cells(row)) + " |" for row in rows),
+    ]  # fmt: skip
+    target = BENCH.parent / "docs" / "results" / f"chaos-{state['date']}.md"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines[4:]))
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    killed, truth = row["killed"], row["recount"]
+    return (
+        str(row["number"]), row["seed"], row["mode"], row["scenario"], row["kind"], f"{row['step']} + {row['into_s']} s",
+        f"{killed['at_s']} s, {killed['step'] or 'end'}" if killed else "ended before", str(row["exit_code"]),
+        row["verdict"] or "none", "{acked} / {lost} / {extra_copies}".format(**truth) if truth else "-",
+        "; ".join(row["left"]) or "nothing", f"{row['seconds']:.0f}",
+    )  # fmt: skip
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, cwd=BENCH, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

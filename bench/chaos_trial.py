@@ -1,0 +1,176 @@
+"""One trial of chaos: a run, one of its processes killed at a moment, and everything that came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import chaos_host
+import chaos_truth
+
+from delivery_verifier import home, processes
+from delivery_verifier.orchestration import local
+from delivery_verifier.orchestration.client import ENDED, AirflowError, Client
+from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.waiting import DeadlinePassed, wait_until
+
+SCENARIOS = {
+    "safe": ("--profile", "safe", "--fault", "kill_leader"),
+    "acks_1": ("--profile", "acks_1", "--claim", "at_least_once", "--fault", "pause_leader"),
+}
+LOAD = ("--records", "2000", "--duration-s", "6")
+ENDS_WITHIN_S, GONE_WITHIN_S = 600.0, 60.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is killed when. The moment is `into_s` seconds into `step`; without a kind nothing is killed."""
+
+    number: int
+    seed: str
+    mode: str
+    scenario: str
+    kind: str = ""
+    step: str = ""
+    into_s: float = 0.0
+
+
+class Started:
+    """A kdv command of its own, its run directory and the step at work."""
+
+    def __init__(self, trial: Trial, name: str, folder: Path) -> None:
+        self.run, self.log = home.runs_dir() / name, folder / f"{name}.log"
+        self.begun_s = self.step_since_s = time.monotonic()
+        self.step, self.steps_s = chaos_host.STEPS[0], dict[str, float]()
+        mode = ("--direct",) if trial.mode == "direct" else ()
+        seed = str(random.Random(trial.seed).randrange(3))
+        options = [*mode, "--run-id", name, *SCENARIOS[trial.scenario], *LOAD, "--seed", seed]
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "delivery_verifier.cli", "run", *options], stdin=subprocess.DEVNULL, stdout=out,
+                stderr=out, start_new_session=True,
+            )  # fmt: skip
+
+    def has_ended(self) -> bool:
+        """Whether the command has; looks at the step at work on the way."""
+        now = time.monotonic()
+        while self.step and (self.run / f"{self.step}.json").exists():
+            self.steps_s[self.step], self.step_since_s = now - self.step_since_s, now
+            self.step = next(iter(chaos_host.STEPS[len(self.steps_s) :]), "")
+        return self.process.poll() is not None
+
+    def is_at(self, step: str, into_s: float) -> bool:
+        """Whether the moment has come, or the command has ended before it."""
+        if self.has_ended() or step in self.steps_s:
+            return True
+        return self.step == step and time.monotonic() - self.step_since_s >= into_s
+
+    def said(self) -> str:
+        """The last lines that say what went wrong: from `kdv:` on."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        first = next((index for index, line in enumerate(lines) if line.startswith("kdv: ")), len(lines))
+        return "\n".join(lines[first : first + 12])
+
+
+def perform(trial: Trial, folder: Path) -> dict[str, Any]:
+    """Performs a trial and returns its row. `findings` is empty iff all that must hold held."""
+    findings: list[str] = []
+    up_s = _airflow_up(findings) if trial.mode == "airflow" else None
+    name = f"chaos-{trial.number:03d}-{time.strftime('%H%M%S')}"
+    started = Started(trial, name, folder)
+    killed = _kill(trial, started, findings) if trial.kind else None
+    seconds = _await_end(started, findings)
+    left, clean_s = _await_nothing_left(name)
+    verdict = chaos_truth.verdict_of(started.run)
+    disturbed = trial.kind in ("broker", "controller") and killed is not None and not killed["settled"]
+    false, truth = chaos_truth.falsehoods(started.run, verdict, started.process.returncode, disturbed)
+    chaos_host.discard_kept()
+    doubts = sorted({doubt.name for arm in verdict.arms for doubt in arm.doubts}) if verdict else []
+    return {
+        **dataclasses.asdict(trial), "run": name, "killed": killed, "exit_code": started.process.returncode,
+        "verdict": verdict and verdict.verdict, "doubts": doubts, "recount": truth and dataclasses.asdict(truth),
+        "left": left, "false": false, "findings": findings, "up_s": up_s, "seconds": round(seconds, 1),
+        "clean_s": round(clean_s, 1), "steps_s": started.steps_s, "said": started.said(), "load_average": os.getloadavg()[0],
+    }  # fmt: skip
+
+
+def _airflow_up(findings: list[str]) -> float:
+    """What the trial before did to Airflow needs no help but this: `kdv up`."""
+    begun = time.monotonic()
+    for attempt in (1, 2):
+        try:
+            local.up(owner=processes.myself())
+            break
+        except AirflowError as error:
+            findings.append(f"kdv up, attempt {attempt}: {error}")
+    return round(time.monotonic() - begun, 1)
+
+
+def _kill(trial: Trial, started: Started, findings: list[str]) -> dict[str, Any] | None:
+    """Waits for the moment, and then for a process of the kind. None if the run ended before."""
+    found = list[int]()
+
+    def there() -> bool:
+        found[:] = chaos_host.of_kind(trial.kind, started.process.pid)
+        return bool(found) or started.has_ended()
+
+    try:
+        wait_until(lambda: started.is_at(trial.step, trial.into_s), "the moment", ENDS_WITHIN_S, every_s=0.02)
+        wait_until(there, f"a {trial.kind} to be there", ENDS_WITHIN_S)
+    except DeadlinePassed as error:
+        findings.append(str(error))
+    if not found or started.has_ended():
+        code = started.process.poll()
+        if code not in chaos_truth.EXIT_CODES:
+            findings.append(f"the run ended with {code} before anything was killed")
+        return None
+    pid = random.Random(trial.seed).choice(found)
+    line = chaos_host.processes().get(pid, "")
+    os.kill(pid, signal.SIGKILL)
+    at_s, settled = time.monotonic() - started.begun_s, (started.run / "settle.json").exists()
+    return {"at_s": round(at_s, 1), "step": started.step, "settled": settled, "command": line.split("/")[-1][-60:]}
+
+
+def _await_end(started: Started, findings: list[str]) -> float:
+    """Until the command ends; it is ended if it takes too long."""
+    try:
+        wait_until(started.has_ended, "the command to end", ENDS_WITHIN_S)
+    except DeadlinePassed as error:
+        findings.append(f"{error} (step at work: {started.step})")
+        started.process.kill()
+    started.process.wait()
+    return time.monotonic() - started.begun_s
+
+
+def _await_nothing_left(run_id: str) -> tuple[list[str], float]:
+    """What is left 60 s after the command, and how long it took until nothing was."""
+    begun, left = time.monotonic(), list[str]()
+
+    def gone() -> bool:
+        left[:] = chaos_host.left_behind() + _unfinished(run_id)
+        return not left
+
+    with suppress(DeadlinePassed):  # `left` says what
+        wait_until(gone, "everything of the run to be gone", GONE_WITHIN_S, every_s=0.5)
+    return left, time.monotonic() - begun
+
+
+def _unfinished(run_id: str) -> list[str]:
+    """The run's state in an Airflow that is up, unless it has ended there too."""
+    status = local.status()
+    if not status.ready or status.url is None:
+        return []
+    try:
+        state = Client.local(int(status.url.rsplit(":", 1)[1])).state(DAG_ID, run_id)
+    except AirflowError as error:
+        return [] if "404" in str(error) else [f"Airflow: {error}"]
+    return [] if state in ENDED else [f"the run is {state} in Airflow"]

@@ -1,0 +1,76 @@
+"""The truth about a run: its ledger against its log, counted anew without Spark, the contract or Great Expectations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from delivery_verifier.runs import IncompleteRun, RunDirectory
+from delivery_verifier.scenario import STEPS
+from delivery_verifier.verdict import ArmVerdict, RunVerdict
+
+EXIT_CODES = {0: "HELD", 1: "VIOLATED", 2: "INCONCLUSIVE"}
+_KEY = ("producer", "session", "sequence", "attempt")
+
+
+@dataclass(frozen=True)
+class Recount:
+    """What ledger and log of the subject say by themselves."""
+
+    acked: int
+    lost: int
+    extra_copies: int
+
+
+def verdict_of(run: Path) -> RunVerdict | None:
+    """The verdict that lies in the run directory, sealed or not; None if there is none."""
+    try:
+        return msgspec.json.decode((run / "verdict.json").read_bytes(), type=RunVerdict)
+    except FileNotFoundError:
+        return None
+
+
+def recount(run: Path, arm: str) -> Recount:
+    """Acknowledged attempts of `arm`, those of them that are in no offset of the log, and copies beyond the first."""
+    ledger = pq.read_table(run / "ledger", columns=["arm", "outcome", *_KEY])
+    acked = ledger.filter((pc.field("arm") == arm) & (pc.field("outcome") == "ACKED"))
+    log = pq.read_table(run / "log", columns=["arm", "view", "crc_ok", "foreign", *_KEY])
+    own = (pc.field("arm") == arm) & (pc.field("view") == "raw") & pc.field("crc_ok") & ~pc.field("foreign")
+    copies = Counter(map(tuple, zip(*(log.filter(own)[name].to_pylist() for name in _KEY), strict=True)))
+    attempts = set(map(tuple, zip(*(ledger.filter(pc.field("arm") == arm)[name].to_pylist() for name in _KEY), strict=True)))
+    told = set(map(tuple, zip(*(acked[name].to_pylist() for name in _KEY), strict=True)))
+    extra = sum(count - 1 for key, count in copies.items() if key in attempts)
+    return Recount(acked=len(told), lost=len(told - set(copies)), extra_copies=extra)
+
+
+def falsehoods(run: Path, verdict: RunVerdict | None, exit_code: int, disturbed: bool) -> tuple[list[str], Recount | None]:
+    """Where what was said is not what is true, and the recount. `disturbed`: a node was killed before the snapshot."""
+    if verdict is None:
+        return ([f"exit code {exit_code} without a verdict"] if exit_code in EXIT_CODES else []), None
+    subject = next(arm for arm in verdict.arms if arm.role == "subject")
+    try:
+        RunDirectory(run).require(*(step for step in STEPS if step != "stop_cluster"))
+        truth = recount(run, subject.arm)
+    except (IncompleteRun, OSError) as error:
+        return [f"{verdict.verdict} on a run that is not whole: {error}"], None
+    found = [] if EXIT_CODES.get(exit_code) in (None, verdict.verdict) else [f"exit code {exit_code} for {verdict.verdict}"]
+    return found + _of_subject(subject, verdict, truth, disturbed), truth
+
+
+def _of_subject(subject: ArmVerdict, verdict: RunVerdict, truth: Recount, disturbed: bool) -> list[str]:
+    found, counted = [], Recount(*(subject.books.get(name, 0) for name in ("acked", "lost", "extra_copies")))
+    if counted != truth:
+        found.append(f"the books say {counted}, ledger and log {truth}")
+    broken = truth.lost or (truth.extra_copies and subject.profile == "safe")
+    if verdict.verdict == "HELD" and broken:
+        found.append(f"HELD although {truth}")
+    if verdict.verdict == "HELD" and disturbed:
+        found.append("HELD although a node was killed that the plan does not name")
+    if verdict.verdict == "VIOLATED" and (subject.profile == "safe" or not truth.lost):
+        found.append(f"VIOLATED although {truth}")
+    return found
