@@ -15,6 +15,7 @@ import os
 import platform
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -43,6 +44,7 @@ def main() -> int:
     parser.add_argument("--again", help="perform these numbers again", default="")
     parser.add_argument("--port", type=int, help="of Airflow; default KDV_PORT, else any that is free")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: what was started is ended on the way out
     file = BENCH / "results" / f"chaos-{arguments.seed}.json"
     state = _load(file)
     again = {int(number) for number in arguments.again.split(",") if number}

@@ -83,12 +83,15 @@ class Started:
 
 def perform(trial: Trial, folder: Path) -> dict[str, Any]:
     """Performs a trial and returns its row. `findings` is empty iff all that must hold held."""
-    findings: list[str] = []
+    findings = list[str]()
     up_s = _airflow_up(findings) if trial.mode == "airflow" else None
     name = f"chaos-{trial.number:03d}-{time.strftime('%H%M%S')}"
     started = Started(trial, name, folder)
-    killed = _kill(trial, started, findings) if trial.kind else None
-    seconds = _await_end(started, findings)
+    try:
+        killed = _kill(trial, started, findings) if trial.kind else None
+        seconds = _await_end(started, findings)
+    finally:
+        started.process.terminate()  # if this is interrupted; else it has ended
     left, clean_s = _await_nothing_left(name)
     verdict = chaos_truth.verdict_of(started.run)
     disturbed = trial.kind in ("broker", "controller") and killed is not None and not killed["settled"]
