@@ -33,8 +33,8 @@ verify: setup ## the main job: a million records, the leader killed and back
 test: setup ## all tests, tier by tier, with their times
 	@.venv/bin/python tests/tiers.py
 
-campaign: setup ## what takes hours: repetitions and scale, results for docs/
-	@.venv/bin/python bench/campaign.py
+campaign: setup ## what takes hours: repetitions, scale and chaos, results for docs/
+	@.venv/bin/python bench/campaign.py; code=$$?; .venv/bin/python bench/chaos.py && exit $$code
 
 bench: setup ## the figures the docs quote, beside their peers
 	@.venv/bin/python bench/producer.py
