@@ -16,6 +16,9 @@ LEAD_US = 1_000_000
 OBSERVER_LAG_US = 1_000_000
 """... and until this long after recovery: the observer polls, and may see a change one poll late."""
 
+DOES = {"kill": "exited", "stop": "exited", "pause": "frozen"}
+"""The state of a process that an action brings about; any other state of it is not the action's doing."""
+
 SIGTERM_EXITS = (0, -15, 143)
 """Exit codes of an orderly end; a JVM answers SIGTERM with 143. Any other exit is a crash."""
 
@@ -46,6 +49,8 @@ def _in_window(injection: Injection, at_us: int) -> bool:
 
 def _of_processes(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
     states: dict[int, str] = {}
+    targets = {broker for cause in biting for broker in cause.brokers}
+    causes = {broker: [cause for cause in biting if broker in cause.brokers] for broker in targets}
     for seen in ordered:
         if seen.kind != "process":
             continue
@@ -60,13 +65,24 @@ def _of_processes(ordered: list[Observation], biting: list[Injection]) -> Iterat
                 if orderly
                 else "broker_crash",
                 at_us=seen.at_us,
-                planned=any(
-                    _in_window(cause, seen.at_us) and seen.broker in cause.brokers for cause in biting
-                ),
+                planned=_spent(causes.get(seen.broker, []), seen),
                 brokers=[seen.broker],
                 detail=f"broker {seen.broker} {seen.state}"
                 + (f" with code {seen.exit_code}" if seen.state == "exited" else ""),
             )
+
+
+def _spent(causes: list[Injection], seen: Observation) -> bool:
+    """Whether one of `causes` explains what happened to the broker: then it is spent, and removed.
+
+    An injection does to a broker once what its action does. That the broker crashes again after its restart, or
+    crashes while it is frozen, is nobody's plan.
+    """
+    for cause in causes:
+        if DOES.get(cause.action) == seen.state and _in_window(cause, seen.at_us):
+            causes.remove(cause)
+            return True
+    return False
 
 
 @dataclass(slots=True)

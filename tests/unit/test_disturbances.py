@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from delivery_verifier.disturbances import concerning, disturbances, explained
@@ -111,19 +112,33 @@ def test_a_replica_that_leaves_although_nobody_touched_it_or_its_leader_is_unpla
     assert kinds(at(1, 2, 0, [1, 2, 3], 1), at(103, 2, 0, [1, 2], 1)) == [("isr_shrink", False)]
 
 
+def test_a_second_crash_of_the_broker_that_was_killed_is_unplanned_even_before_it_has_recovered() -> None:
+    seen = (process(100, 1, "exited", -9), process(105, 1, "running"), process(107, 1, "exited", -9))
+    assert kinds(*seen) == [("broker_crash", False), ("broker_crash", True)]
+
+
+def test_each_cycle_explains_one_crash_also_where_its_window_touches_the_one_before() -> None:
+    again = msgspec.structs.replace(KILL, id=2, cycle=2, bite_at_us=RECOVERED, recovered_at_us=RECOVERED + 9 * SECOND)
+    seen = [process(100, 1, "exited", -9), process(105, 1, "running"), process(110.5, 1, "exited", -9)]
+    assert kinds(*seen, injections=(KILL, again)) == [("broker_crash", True)] * 2
+    seen += [process(112, 1, "running"), process(114, 1, "exited", -9)]
+    assert kinds(*seen, injections=(KILL, again)) == [("broker_crash", False), *[("broker_crash", True)] * 2]
+
+
+def test_a_broker_that_crashes_while_it_is_frozen_is_unplanned() -> None:
+    pause = msgspec.structs.replace(KILL, action="pause")
+    seen = (process(100, 1, "frozen"), process(103, 1, "exited", -9))
+    assert kinds(*seen, injections=(pause,)) == [("broker_crash", False), ("broker_freeze", True)]
+
+
 @pytest.mark.parametrize(("code", "kind"), [(143, "broker_stop"), (0, "broker_stop"), (-9, "broker_crash"), (1, "broker_crash")])  # fmt: skip
 def test_the_exit_code_tells_a_stop_from_a_crash(code: int, kind: str) -> None:
     assert kinds(process(100, 1, "exited", code)) == [(kind, True)]
 
 
 def test_a_freeze_is_counted_once_however_often_it_is_seen() -> None:
-    seen = (
-        process(1, 1, "running"),
-        process(101, 1, "frozen"),
-        process(102, 1, "frozen"),
-        process(103, 1, "running"),
-    )
-    assert kinds(*seen) == [("broker_freeze", True)]
+    seen = (process(1, 1, "running"), process(101, 1, "frozen"), process(102, 1, "frozen"), process(103, 1, "running"))
+    assert kinds(*seen, injections=(msgspec.structs.replace(KILL, action="pause"),)) == [("broker_freeze", True)]
 
 
 def test_a_leader_from_outside_the_last_isr_is_an_unclean_election_even_after_a_leaderless_time() -> None:
