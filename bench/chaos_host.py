@@ -14,11 +14,10 @@ from pathlib import Path
 
 import psutil
 
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.orchestration import local, supervisor
-from delivery_verifier.steps import start_cluster
 
-MARK = "KDV_CHAOS"
+MARK = "KDV_TEST_CHAOS"
 """Environment variable that everything started here inherits, however often it is reparented."""
 STEPS = (
     "plan", "start_cluster", "create_topics", "produce", "settle", "read_topic", "reconcile", "validate", "conclude",
@@ -111,21 +110,16 @@ def left_behind() -> list[str]:
     """
     alive = processes() if supervisor.read_state() is None else processes(_OF_A_RUN.pattern)
     found = [f"process {pid}: {_short(line)}" for pid, line in alive.items()]
-    found += [f"workspace {folder.name}" for folder in _workspaces() if not (folder / "KEPT").exists()]
+    found += [f"workspace {folder.name}" for folder in workspaces.every() if not (folder / workspaces.KEPT).exists()]
     found += [f"lock held by {holder}" for holder in [lease.holder()] if holder]
     return found + [f"rule {rule}" for rule in _rules()]
 
 
 def discard_kept() -> None:
     """Removes workspaces that were kept as evidence of a violation."""
-    for folder in _workspaces():
-        if (folder / "KEPT").exists():
+    for folder in workspaces.every():
+        if (folder / workspaces.KEPT).exists():
             shutil.rmtree(folder)
-
-
-def _workspaces() -> list[Path]:
-    parent = start_cluster.workspaces()
-    return [folder for folder in parent.iterdir() if folder.is_dir()] if parent.is_dir() else []
 
 
 def _rules() -> list[str]:
