@@ -1,4 +1,4 @@
-"""The Airflow plugin: the report of a run as a tab, and all runs as a page."""
+"""The Airflow plugin: all runs as a page, and the report and the Data Docs of a run as tabs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from delivery_verifier.orchestration.reports import app
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """Adds the tab `Delivery report` to runs and the page `Delivery reports` to the navigation."""
+    """Adds the page `Delivery` to the navigation, and the tabs `Delivery report` and `Data Docs` to runs."""
 
     name = "delivery_verifier"
-    fastapi_apps: list[Any] = [
-        {"app": app, "url_prefix": "/delivery", "name": "Delivery reports"}
-    ]
+    fastapi_apps: list[Any] = [{"app": app, "url_prefix": "/delivery", "name": "Delivery"}]
     external_views: list[Any] = [
         {
             "name": "Delivery report",
@@ -24,10 +22,18 @@ class DeliveryPlugin(AirflowPlugin):
             "url_route": "delivery-report",
         },
         {
-            "name": "Delivery reports",
+            "name": "Data Docs",
+            "href": "delivery/dag/{DAG_ID}/{RUN_ID}/docs/",
+            "destination": "dag_run",
+            "url_route": "data-docs",
+        },
+        {
+            "name": "Delivery",
             "href": "delivery/",
             "destination": "nav",
-            "url_route": "delivery-reports",
-            "category": "browse",
+            "url_route": "delivery",
+            "nav_top_level": True,
+            "icon": "delivery/icon/light.svg",
+            "icon_dark_mode": "delivery/icon/dark.svg",
         },
     ]

@@ -12,8 +12,11 @@ from airflow_fixture import LocalAirflow
 from delivery_verifier.orchestration import local, supervisor
 from delivery_verifier.orchestration.client import AirflowError
 from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.waiting import wait_until
 
-PAGES = ["/delivery/", f"/delivery/dag/{DAG_ID}/never/", "/delivery/dag/other/run/", "/delivery/docs/index.html"]
+PAGES = [
+    "/delivery/", f"/delivery/dag/{DAG_ID}/never/", "/delivery/dag/other/run/", f"/delivery/dag/{DAG_ID}/never/docs/",
+    "/delivery/docs/index.html", "/delivery/icon/light.svg"]  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,3 +96,13 @@ def test_a_taken_port_is_refused_by_name_with_the_remedy(local_airflow: LocalAir
     second.port = local_airflow.port
     with pytest.raises(AirflowError, match=rf"port {second.port} is taken.*--port or KDV_PORT"):
         second.up()
+
+
+def test_the_tab_of_a_run_that_failed_quotes_the_log_of_its_task(local_airflow: LocalAirflow) -> None:
+    client, run_id = local_airflow.client(), "failed+at:once"
+    client.trigger(DAG_ID, run_id, {"fail_step": "plan"})
+    wait_until(lambda: client.state(DAG_ID, run_id) == "failed", "the run to fail", 90)
+    tab = local_airflow.http("viewer").get(f"/delivery/dag/{DAG_ID}/{run_id}/").text
+    assert "Step plan failed" in tab
+    assert "RuntimeError: scenario.fail_step is plan" in tab
+    assert "refresh" not in tab

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from listed_runs import judged, planned
 
 from delivery_verifier import home
-from delivery_verifier.orchestration import reports
+from delivery_verifier.orchestration import dag_runs, reports, unreported
+from delivery_verifier.orchestration.dag_runs import State, Step
 from delivery_verifier.orchestration.settings import DAG_ID
 
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
@@ -25,22 +26,26 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
+KNOWN: dict[str, State] = {}
+
+
 @pytest.fixture
 def client(runs: Path) -> Iterator[TestClient]:
-    for dependency in reports.app.router.dependencies:
+    """The pages without access control, and with what Airflow knows of a run said by the test."""
+    for dependency in (*reports.app.router.dependencies, reports._MAY_READ_LOGS):
         reports.app.dependency_overrides[dependency.dependency] = lambda: None  # type: ignore[index]
+    reports.app.dependency_overrides[dag_runs.state] = lambda: KNOWN.get(RUN_ID)
     yield TestClient(reports.app)
     reports.app.dependency_overrides.clear()
+    KNOWN.clear()
 
 
 def _finished(runs: Path, run_id: str = RUN_ID, sentence: str = "Nothing was lost.") -> Path:
-    run = runs / home.run_directory_name(run_id)
-    run.mkdir()
-    (run / "scenario.json").write_text("{}")
-    (run / "report.html").write_text("the report")
-    verdict = {"run_id": run.name, "scenario": "s", "verdict": "HELD", "green": True, "sentence": sentence}
-    (run / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
-    return run
+    return judged(runs, home.run_directory_name(run_id), sentence=sentence).path
+
+
+def _known(state: str, **steps: str | None) -> None:
+    KNOWN[RUN_ID] = State(state, [Step(name, at, [f"what {name} said"] * (at == "failed")) for name, at in steps.items()])
 
 
 def test_the_tab_of_a_run_leads_to_its_report(client: TestClient, runs: Path) -> None:
@@ -48,26 +53,80 @@ def test_the_tab_of_a_run_leads_to_its_report(client: TestClient, runs: Path) ->
     assert client.get(f"/dag/{DAG_ID}/{RUN_ID}/").text == "the report"
 
 
-def test_the_tab_of_an_unfinished_run_says_what_is_done_and_looks_again(client: TestClient, runs: Path) -> None:
-    run = runs / home.run_directory_name(RUN_ID)
-    run.mkdir()
-    (run / "plan.json").write_text("{}")
-    page = client.get(f"/dag/{DAG_ID}/{RUN_ID}/")
-    assert page.status_code == 200
-    assert "Steps finished: plan." in page.text
-    assert 'http-equiv="refresh"' in page.text
+def _tab(client: TestClient) -> str:
+    answer = client.get(f"/dag/{DAG_ID}/{RUN_ID}/")
+    assert answer.status_code == 200
+    return answer.text
 
 
-def test_the_tab_of_a_run_without_directory_is_a_page_not_an_error(client: TestClient) -> None:
-    page = client.get(f"/dag/{DAG_ID}/never-planned/")
-    assert (page.status_code, "not been planned" in page.text) == (200, True)
+def test_the_tab_of_a_run_at_work_names_the_step_and_looks_again(client: TestClient) -> None:
+    _known("running", plan="success", produce="running", inject_fault="running", settle=None)
+    assert "Steps produce and inject_fault are at work" in _tab(client)
+    assert f'http-equiv="refresh" content="{unreported.LOOKS_AGAIN_S}"' in _tab(client)
+
+
+def test_the_tab_of_a_failed_run_says_which_step_failed_and_why_and_rests(client: TestClient) -> None:
+    _known("failed", plan="success", settle="failed", reconcile="upstream_failed")
+    text = _tab(client)
+    assert "Step settle failed" in text
+    assert "what settle said" in text
+    assert "what reconcile said" not in text
+    assert f"/dags/{DAG_ID}/runs/manual__2026-01-01T00%3A00%3A00%2B00%3A00/tasks/settle" in text
+    assert "refresh" not in text
+
+
+def test_while_a_failed_run_still_cleans_up_its_tab_looks_again(client: TestClient) -> None:
+    _known("running", settle="failed", stop_cluster="running")
+    assert "Step settle failed" in _tab(client)
+    assert "refresh" in _tab(client)
+
+
+@pytest.mark.parametrize(
+    ("state", "steps", "told"),
+    [
+        ("queued", {}, "waits to begin"),
+        ("running", {"plan": "success"}, "Between two steps"),
+        ("failed", {"plan": "success", "settle": "skipped"}, "The run was ended"),
+        ("success", {"plan": "success"}, "The report is gone"),
+    ],
+)
+def test_the_tab_tells_every_other_state_and_rests_when_the_run_has_ended(
+    client: TestClient, state: str, steps: dict[str, str], told: str
+) -> None:
+    _known(state, **steps)
+    assert told in _tab(client)
+    assert ("refresh" in _tab(client)) == (state in ("queued", "running"))
+
+
+def test_the_tab_of_a_run_that_airflow_does_not_know_is_a_page_that_rests(client: TestClient) -> None:
+    assert "no such run" in _tab(client)
+    assert "refresh" not in _tab(client)
+
+
+def test_what_a_failed_step_said_never_becomes_markup(client: TestClient) -> None:
+    KNOWN[RUN_ID] = State("failed", [Step("settle", "failed", ["<script>alert(1)</script>"])])
+    assert "<script>alert" not in _tab(client)
+
+
+def test_the_data_docs_tab_leads_to_the_runs_place_in_the_list(client: TestClient, runs: Path) -> None:
+    page = f"/dag/{DAG_ID}/{RUN_ID}/docs/"
+    assert "no Data Docs" in client.get(page).text
+    run = planned(runs, home.run_directory_name(RUN_ID)).path
+    (run / "validate.json").write_text("{}")
+    answer = client.get(page, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, f"../../../../docs/index.html#{run.name}")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_navigation_has_a_sign(client: TestClient, theme: str) -> None:
+    assert client.get(f"/icon/{theme}.svg").headers["content-type"] == "image/svg+xml"
 
 
 def test_a_run_of_another_dag_never_shows_our_report_though_it_has_the_same_id(client: TestClient, runs: Path) -> None:
     _finished(runs)
     page = client.get(f"/dag/other_dag/{RUN_ID}/")
     assert "the report" not in page.text
-    assert "this DAG has none" in page.text
+    assert "This DAG has no delivery report" in page.text
 
 
 def test_data_docs_are_served(client: TestClient) -> None:
@@ -75,13 +134,21 @@ def test_data_docs_are_served(client: TestClient) -> None:
     assert client.get("/runs/data_docs/index.html").text == "the docs"
 
 
+def test_the_list_is_filtered_by_what_the_address_asks_for(client: TestClient, runs: Path) -> None:
+    judged(runs, "one", "VIOLATED", lost=3, profile="acks_1")
+    judged(runs, "two")
+    page = client.get("/?verdict=VIOLATED&profile=acks_1&fault=&text=").text
+    assert "runs/one/" in page
+    assert "runs/two/" not in page
+    assert client.get(f"/?text={'x' * 201}").status_code == 422
+
+
 def test_the_list_shows_each_run_with_its_verdict_and_escapes_what_it_says(client: TestClient, runs: Path) -> None:
     _finished(runs, sentence="<script>alert(1)</script>")
-    (runs / "half").mkdir()
-    (runs / "half" / "scenario.json").write_text("{}")
+    planned(runs, "half")
     page = client.get("/").text
     assert "HELD" in page
-    assert "no verdict" in page
+    assert "NO VERDICT" in page
     assert "<script>alert" not in page
 
 

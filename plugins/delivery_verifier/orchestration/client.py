@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -84,9 +84,7 @@ class Client:
         """What a task said last: from its first error on if there is one, up to `lines` lines."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
-        errors = [index for index, event in enumerate(content) if _is_error(event)]
-        said = [line for event in content[min(errors, default=0) :] for line in _lines(event)]
-        return [line for line in said if not line.startswith("::")][-lines:]
+        return said_last(content, lines)
 
     def get(self, path: str) -> Any:
         """What /api/v2`path` answers."""
@@ -114,6 +112,13 @@ class Client:
 def ui_url(url: str, dag_id: str, run_id: str) -> str:
     """The run's page in the Airflow UI."""
     return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
+
+
+def said_last(events: Sequence[object], lines: int) -> list[str]:
+    """The last lines of a log's events: from its first error on if there is one, up to `lines` lines."""
+    errors = [index for index, event in enumerate(events) if _is_error(event)]
+    said = [line for event in events[min(errors, default=0) :] for line in _lines(event)]
+    return [line for line in said if not line.startswith("::")][-lines:]
 
 
 def _reason(answer: httpx.Response) -> str:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Annotated, Literal
 from urllib.parse import quote
 
-import msgspec
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
-from airflow.api_fastapi.core_api.security import requires_access_view
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
+from airflow.api_fastapi.core_api.security import requires_access_dag, requires_access_view
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from delivery_verifier import home
+from delivery_verifier.orchestration import dag_runs, unreported
+from delivery_verifier.orchestration.dag_runs import State
 from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.verdict import RunVerdict
+from delivery_verifier.overview import page
+from delivery_verifier.overview.wanted import Wanted
 
 HEADERS = {
     # Shown in frames of the Airflow UI, and of nobody else.
@@ -23,7 +25,10 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-_LISTED = 200
+_Field = Annotated[str, Query(max_length=200)]
+_Known = Annotated[State | None, Depends(dag_runs.state)]
+# The page of a failed run quotes the log of its task.
+_MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 
 app = FastAPI(
     title="Delivery reports", docs_url=None, redoc_url=None, openapi_url=None,
@@ -41,23 +46,41 @@ async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Resp
 
 
 @app.get("/")
-def index() -> HTMLResponse:
-    """All runs, newest first."""
-    found = sorted(home.runs_dir().glob("*/scenario.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-    rows = "".join(_row(file.parent) for file in found[:_LISTED]) or "<tr><td>No run yet.</td></tr>"
-    docs = '<p><a href="docs/index.html">Data Docs</a></p>' if (home.runs_dir() / home.DATA_DOCS).is_dir() else ""
-    return _page("Delivery reports", f"{docs}<table>{rows}</table>")
+def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: _Field = "") -> HTMLResponse:
+    """All runs, newest first, or those that are wanted."""
+    wanted = Wanted(verdict=verdict, profile=profile, fault=fault, text=text)
+    docs = (home.runs_dir() / home.DATA_DOCS / "index.html").is_file()
+    return HTMLResponse(page.overview(home.runs_dir(), wanted, docs=docs, dag_path=f"../dags/{DAG_ID}"))
 
 
-@app.get("/dag/{dag_id}/{run_id}/", response_model=None)
-def of_dag_run(dag_id: str, run_id: str) -> Response:
+@app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
+def of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     """The tab of a DAG run: its report, or a page that says why there is none."""
     if dag_id != DAG_ID:
-        return _page("No delivery report", f"<p>Runs of <b>{html.escape(DAG_ID)}</b> have one; this DAG has none.</p>")
+        return HTMLResponse(unreported.of_another_dag())
     name = home.run_directory_name(run_id)
     if (home.runs_dir() / name / "report.html").is_file():
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
-    return _page("No delivery report yet", _progress(home.runs_dir() / name), refresh_s=5)
+    return HTMLResponse(unreported.of_run(run_id, known))
+
+
+@app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
+def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
+    """The tab of a DAG run's Data Docs: its place in the list of all validations."""
+    name = home.run_directory_name(run_id)
+    if dag_id != DAG_ID or not (home.runs_dir() / name / "validate.json").is_file():
+        return HTMLResponse(unreported.no_docs())
+    return RedirectResponse(f"../../../../docs/index.html#{quote(name)}", status_code=307)
+
+
+@app.get("/icon/{theme}.svg")
+def icon(theme: Literal["light", "dark"]) -> Response:
+    """The sign of the page in the navigation: a record that arrived."""
+    ink = "#8296ba" if theme == "light" else "#d4d4d8"
+    drawing = "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5"
+    style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
+    return Response(svg, media_type="image/svg+xml")
 
 
 @app.get("/docs/{path:path}")
@@ -89,53 +112,3 @@ def _file(base: Path, path: str) -> FileResponse:
     if any(part.startswith(".") for part in inside.parts) or not target.is_file():
         raise HTTPException(404, "no such report")
     return FileResponse(target)
-
-
-def _row(run: Path) -> str:
-    verdict = _verdict(run)
-    name = html.escape(run.name)
-    if verdict is None:
-        return f"<tr><td>{name}</td><td></td><td>no verdict</td></tr>"
-    colour = "green" if verdict.green else "red"
-    reported = (run / "report.html").is_file()
-    link = f'<a href="runs/{quote(run.name)}/report.html">{name}</a>' if reported else name
-    return f'<tr><td>{link}</td><td class="{colour}">{verdict.verdict}</td><td>{html.escape(verdict.sentence)}</td></tr>'
-
-
-def _verdict(run: Path) -> RunVerdict | None:
-    try:
-        return msgspec.json.decode((run / "verdict.json").read_bytes(), type=RunVerdict)
-    except (OSError, msgspec.MsgspecError):
-        return None  # shown as what it is: no verdict
-
-
-def _progress(run: Path) -> str:
-    if not run.is_dir():
-        return "<p>The run has not been planned yet, or its directory has been removed.</p>"
-    done = sorted(file.stem for file in run.glob("*.json") if file.stem in _STEPS_WITH_MANIFEST)
-    steps = ", ".join(done) or "none"
-    return (
-        f"<p>The report is written by the last step, <b>conclude</b>. Steps finished: {html.escape(steps)}.</p>"
-        "<p>If the run has ended, a step failed and there is no verdict: the log of the failed task says why.</p>"
-    )
-
-
-_STEPS_WITH_MANIFEST = frozenset(
-    {"plan", "start_cluster", "create_topics", "produce", "inject_fault", "settle", "reconcile", "validate"}
-)
-
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem;background:#fff;color:#1a202c}
-table{border-collapse:collapse}td{padding:.35rem .8rem;border-bottom:1px solid #e2e8f0;text-align:left}
-.green{color:#276749;font-weight:600}.red{color:#c53030;font-weight:600}a{color:#2b6cb0}
-@media(prefers-color-scheme:dark){body{background:#111827;color:#e5e7eb}td{border-color:#374151}a{color:#90cdf4}
-.green{color:#68d391}.red{color:#fc8181}}
-"""
-
-
-def _page(title: str, body: str, refresh_s: int | None = None) -> HTMLResponse:
-    refresh = f'<meta http-equiv="refresh" content="{refresh_s}">' if refresh_s else ""
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{refresh}<title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{title}</h1>{body}</body></html>"
-    )

@@ -1,0 +1,1 @@
+"""The page of all runs: what each of them found, told from its run directory alone."""
