@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from bokeh.core.types import ID
 from bokeh.embed import json_item
 from bokeh.layouts import gridplot
-from bokeh.models import CrosshairTool, HoverTool, NumeralTickFormatter, Range1d, Span, WheelZoomTool
+from bokeh.models import CrosshairTool, HoverTool, NumeralTickFormatter, Range1d, WheelZoomTool
+from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
 from delivery_verifier.report.words import clean
@@ -47,7 +48,7 @@ def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
     return plot
 
 
-def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: str = "mouse") -> None:
+def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Literal["mouse", "vline"] = "mouse") -> None:
     """Values of `drawn` under the pointer; the tool itself takes no room in the toolbar."""
     tool = HoverTool(renderers=[drawn], tooltips=tooltips, mode=mode, visible=False, attachment="horizontal")
     plot.add_tools(tool)

@@ -29,7 +29,7 @@ def _counts(x_range: Range1d, counted: list[Lacking], end_s: float, partitions: 
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
     steps = [*counted, Lacking(max(end_s, last.at), last.leaderless, last.shrunk)]
-    columns = {name: [getattr(one, name) for one in steps] for name in ("at", "leaderless", "shrunk")}
+    columns: dict[str, Any] = {name: [getattr(one, name) for one in steps] for name in ("at", "leaderless", "shrunk")}
     source = ColumnDataSource(columns)
     line = {"x": "at", "mode": "after", "line_width": 2, "source": source}
     plot.step(**line, y="shrunk", color=SHRUNK)

@@ -104,9 +104,9 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
     led = _led(leadership.at(topic, row["partition"], row["sent_at"]))
     yield row["sent_at"], f"The application hands it to the producer.{led}", False
     if row["settled_at"] is not None:
-        moments = (row["sent_at"], row["settled_at"])
-        leaders = {seen and seen.leader for seen in (leadership.at(topic, row["partition"], at) for at in moments)}
-        yield row["settled_at"], _told(row, leaders.pop() if len(leaders) == 1 else None), False
+        both = [leadership.at(topic, row["partition"], row[name]) for name in ("sent_at", "settled_at")]
+        leaders = {-1 if seen is None else seen.leader for seen in both}
+        yield row["settled_at"], _told(row, leaders.pop() if len(leaders) == 1 else -1), False
     hit = during(material.injections, row["sent_at"], row["settled_at"])
     if hit is not None:
         yield from _fault(hit, topic, row["partition"])
@@ -141,13 +141,13 @@ def _led(seen: Observation | None) -> str:
     return f" Broker {seen.leader} leads partition {seen.partition} (in sync: {in_sync})."
 
 
-def _told(row: dict[str, Any], leader: int | None) -> str:
-    """What the client was told; `leader` None: it changed meanwhile, or is not known."""
+def _told(row: dict[str, Any], leader: int) -> str:
+    """What the client was told; `leader` -1: it changed meanwhile, or is not known."""
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
         at = row["acked_offset"]
         where = f" at offset {number(at)}" if at is not None else ", without an offset"
-        who = "a broker" if leader is None or leader < 0 else f"broker {leader}, the leader,"
+        who = "a broker" if leader < 0 else f"broker {leader}, the leader,"
         return f"The producer hears that {who} has it{where}: from here on it counts as delivered."
     if row["outcome"] == "SENT":
         return (
