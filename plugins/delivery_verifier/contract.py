@@ -5,7 +5,7 @@ Pure: no Kafka, no Spark, no Great Expectations. A claim may tighten the contrac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -63,6 +63,15 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
     """The anomalies that `claim` forbids beyond the contract, each with tolerance 0."""
     return dict.fromkeys(CLAIMS[claim], 0)
+
+
+def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
+    """Which guarantees the rulings give of themselves, without being asked for more.
+
+    RESENT is left aside: it is the application's doing, and no setting forbids it.
+    """
+    asked = {claim: [kind for kind in kinds if kind is not Anomaly.RESENT] for claim, kinds in CLAIMS.items() if kinds}
+    return {claim: all(rulings[kind].ruling == "FORBIDDEN" for kind in kinds) for claim, kinds in asked.items()}
 
 
 def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delivery_verifier.contract import effective
 from delivery_verifier.injection import Disturbance
-from delivery_verifier.scenario import Arm, Scenario
+from delivery_verifier.scenario import Arm, FaultPlan, Scenario
 from delivery_verifier.settings import Settings
 
 EXPECTED_DISTURBANCES: dict[str, tuple[str, ...]] = {
@@ -27,16 +27,19 @@ def describe(scenario: Scenario) -> str:
     ]
     for arm in scenario.loaded:
         lines.append(f"arm      {arm.name} ({arm.role}): at least {arm.records:,} records, claim {arm.claim}")
-        lines += [f"           {line}" for line in _rulings(scenario, arm)]
+        lines += [f"           {note}" for note in arm.profile.notes]
+        lines += [f"           {line}" for line in promises(arm, scenario.fault)]
     lines.append("arm      canary: planted anomalies of every kind, all of which must be found")
     return "\n".join(lines) + "\n"
 
 
-def _rulings(scenario: Scenario, arm: Arm) -> list[str]:
-    kinds = [kind for step in scenario.fault.steps for kind in EXPECTED_DISTURBANCES.get(step.action, ())]
-    expected = [
-        Disturbance(kind=kind, at_us=0, planned=True, topic=arm.topic_name)  # type: ignore[arg-type]
-        for kind in kinds
-    ]
-    rulings = effective(Settings.of(arm.profile), arm.claim, expected).values()
+def expected_disturbances(fault: FaultPlan, topic: str) -> list[Disturbance]:
+    """What the fault plan is expected to do to a topic, if all its steps bite."""
+    kinds = [kind for step in fault.steps for kind in EXPECTED_DISTURBANCES.get(step.action, ())]
+    return [Disturbance(kind=kind, at_us=0, planned=True, topic=topic) for kind in kinds]  # type: ignore[arg-type]
+
+
+def promises(arm: Arm, fault: FaultPlan) -> list[str]:
+    """One line per anomaly: what the arm's settings and claim say of it under `fault`."""
+    rulings = effective(Settings.of(arm.profile), arm.claim, expected_disturbances(fault, arm.topic_name)).values()
     return [f"{ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}" for ruling in rulings]

@@ -9,8 +9,6 @@ from delivery_verifier import cli
 
 @pytest.mark.parametrize("line", [["run", "--bogus"], ["run", "--fault", "meteor"], ["nonsense"], []])
 def test_a_mistyped_command_line_is_bad_input_and_not_inconclusive(line: list[str]) -> None:
-    try:
-        ended: object = cli.main(line)
-    except SystemExit as end:
-        ended = end.code
-    assert ended == cli.BAD_INPUT
+    with pytest.raises(SystemExit) as ended:
+        cli.main(line)
+    assert ended.value.code == cli.BAD_INPUT

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from delivery_verifier import home, processes
-from delivery_verifier.commands import fields, parsers
+from delivery_verifier.commands import fields
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.commands.stored import read_verdict, show
 from delivery_verifier.progress import Follower
@@ -29,20 +29,23 @@ def register(add: Add) -> None:
     fields.add(one)
     one.add_argument("--run-id", help="name of the run (default: the time)")
     one.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
-    one.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+    one.add_argument("--port", type=int, help="port of the local Airflow (default 8080, or KDV_PORT)")
     one.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
     dry = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
     fields.add(dry)
     dry.add_argument("--json", action="store_true", help="print scenario.json")
+    why = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
+    fields.add(why, only=("profile", "fault", "claim", "min_insync_replicas"))
+    why.add_argument("--json", action="store_true", help="print the explanation as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`kdv run`."""
     given = fields.given(arguments)
-    run_id = home.check_run_id(_new_run_id() if arguments.run_id is None else arguments.run_id)
-    home.require_writable()
+    run_id = arguments.run_id or f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
     name = home.run_directory_name(run_id)
     follower = Follower(home.runs_dir() / name, quiet=arguments.json)
+    _tell_promises(given, follower)
     with follower:
         if arguments.direct:
             from delivery_verifier import direct
@@ -51,13 +54,20 @@ def run(arguments: argparse.Namespace) -> int:
             verdict = direct.run({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
             url = None
         else:
-            verdict, url = _run_through_airflow(given, run_id, follower, parsers.port(arguments))
+            verdict, url = _run_through_airflow(given, run_id, follower, arguments.port)
     show(verdict, home.runs_dir() / name, url, as_json=arguments.json)
     return verdict.exit_code
 
 
-def _new_run_id() -> str:
-    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
+def _tell_promises(given: dict[str, Any], follower: Follower) -> None:
+    """What the settings promise, before anything is started. Raises BadInput: it is told here, not in a task's log."""
+    from delivery_verifier.planned import promises
+    from delivery_verifier.steps.plan import scenario_from_params
+
+    scenario = scenario_from_params(given, "planned")
+    for arm in scenario.subjects:
+        for line in (*arm.profile.notes, f"{arm.name} promises under {scenario.fault.name}:", *promises(arm, scenario.fault)):
+            follower.say(line)
 
 
 def _run_through_airflow(
@@ -67,9 +77,7 @@ def _run_through_airflow(
     from delivery_verifier.orchestration.client import ui_url
     from delivery_verifier.orchestration.run import run_through_airflow
     from delivery_verifier.orchestration.settings import DAG_ID
-    from delivery_verifier.steps.plan import scenario_from_params
 
-    scenario_from_params(given, home.run_directory_name(run_id))  # bad input is told here, not in a task's log
     follower.say("bringing up Airflow on this host (first time about half a minute)")
     status = local.up(port)
     url = ui_url(status.url or "", DAG_ID, run_id)
@@ -88,4 +96,17 @@ def plan(arguments: argparse.Namespace) -> int:
 
     scenario = scenario_from_params(fields.given(arguments), "planned")
     sys.stdout.write(dumps(scenario).decode() if arguments.json else describe(scenario))
+    return 0
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """`kdv explain`."""
+    from delivery_verifier import explanation
+    from delivery_verifier.scenario import dumps
+    from delivery_verifier.steps.plan import scenario_from_params
+
+    scenario = scenario_from_params(fields.given(arguments), "explained")
+    subject = scenario.subjects[0]
+    found = explanation.explain(subject.profile, scenario.fault, subject.claim)
+    sys.stdout.write(dumps(found).decode() if arguments.json else explanation.told(found))
     return 0

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.jars import kafka_versions
-from delivery_verifier.fields import limits
+from delivery_verifier.own_settings import profiles
 from delivery_verifier.scenario import (
     STEPS,
     Arm,
@@ -39,13 +39,13 @@ DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": 
 
 def params() -> dict[str, Param]:
     """The fields in their order. Four are in no section: the UI folds sections, and opens one at a time."""
-    return _question() | _load() | _topic() | _repetition() | _self_test()
+    return _question() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
 
 
 def _question() -> dict[str, Param]:
     return {
         "profile": _choice(
-            "Delivery profile", _summaries(catalogue.PROFILES), DEFAULTS["profile"],
+            "Delivery profile", _summaries(profiles.known()), DEFAULTS["profile"],
             "The producer and topic settings to be verified.",
         ),
         "fault": _choice(
@@ -58,6 +58,20 @@ def _question() -> dict[str, Param]:
         "records": _number(
             "Records", Arm, "records", DEFAULTS["records"],
             "At least so many records from the verified producers together; the load outlasts the fault.",
+        ),
+    }  # fmt: skip
+
+
+def _own_settings() -> dict[str, Param]:
+    section = "Own settings"
+    warning = "Airflow keeps what is entered here: never paste a password; how to reach a cluster is not used anyway."
+    return {
+        "producer_overrides": _text(
+            "Producer overrides", f"One name=value to a line, in place of the profile's, e.g. linger.ms=100. {warning}", section
+        ),
+        "topic_overrides": _text(
+            "Topic overrides", "One name=value to a line, in place of the profile's, e.g. unclean.leader.election.enable=true.",
+            section,
         ),
     }  # fmt: skip
 
@@ -134,6 +148,10 @@ def _choice(title: str, labels: dict[str, str], default: str, description: str, 
     )
 
 
+def _text(title: str, description: str, section: str) -> Param:
+    return Param(None, type=["string", "null"], format="multiline", title=title, description=description, section=section)
+
+
 def _number(title: str, owner: type[Struct], field: str, default: int | None, description: str, **more: Any) -> Param:
     kind = "integer" if default is not None else ["integer", "null"]
     return Param(default, type=kind, title=title, description=description, **_limits(owner, field), **more)
@@ -141,8 +159,11 @@ def _number(title: str, owner: type[Struct], field: str, default: int | None, de
 
 def _limits(owner: type[Struct], field: str) -> dict[str, Any]:
     """`minimum` and `maximum` of an integer field, as the scenario declares them."""
-    minimum, maximum = limits(owner, field)
-    return {"minimum": minimum} | ({"maximum": maximum} if maximum is not None else {})
+    declared = next(f for f in msgspec.inspect.type_info(owner).fields if f.name == field).type  # type: ignore[attr-defined]
+    if isinstance(declared, msgspec.inspect.UnionType):
+        declared = next(one for one in declared.types if isinstance(one, msgspec.inspect.IntType))
+    maximum = declared.lt - 1 if declared.lt is not None else declared.le
+    return {name: value for name, value in (("minimum", declared.ge), ("maximum", maximum)) if value is not None}
 
 
 def _default(owner: type[Struct], field: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import shlex
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,13 +12,14 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from delivery_verifier import catalogue, home, variables
+from delivery_verifier import catalogue, home
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.jars import kafka_versions
-from delivery_verifier.params import LONGEST_S, checked
+from delivery_verifier.own_settings import profiles, refusal, translation
 from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import Arm, BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check
+from delivery_verifier.scenario import BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check
 from delivery_verifier.settings import Settings
+from delivery_verifier.workload.layout import require_room
 
 PACKAGES = ("apache-airflow", "apache-airflow-providers-apache-spark", "confluent-kafka", "great-expectations", "pyspark")
 QUIET_S = 4.0
@@ -29,7 +31,6 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
     Raises BadInput, also if the run exists already, and lease.HostBusy if another run holds the host.
     """
-    variables.check()
     if params.get("fail_step") == "plan":
         raise RuntimeError("scenario.fail_step is plan: failing as asked")
     scenario = scenario_from_params(params, name)
@@ -37,7 +38,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
         raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
     run = RunDirectory(home.runs_dir() / name)
     if (run.path / "scenario.json").exists():
-        raise BadInput(f"run_id is {name!r}; allowed: one that no run has yet; {run.path} holds a run already")
+        raise BadInput(f"{run.path} already holds a run: choose another run id")
     run.path.mkdir(parents=True, exist_ok=True)
     with run.writing("plan") as output:
         output.write_json("scenario.json", scenario)
@@ -48,8 +49,8 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     """The scenario for form or command line fields; missing ones take the form's defaults. Raises BadInput."""
-    params = checked(params)
-    profile = _profile(params)
+    chosen = _profile(params)
+    profile = _with_min_isr(chosen, params)
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
     records = int(params["records"]) if params.get("records") is not None else 20_000
     load = _load(params, fault, records)
@@ -63,11 +64,11 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             cluster=ClusterSpec(kafka_version=version, brokers=3), seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=versions_of(version), commit=_commit(),
-            command=_command(params), fail_step=params.get("fail_step") or None,
+            command=_command(params, chosen), fail_step=params.get("fail_step") or None,
         )  # fmt: skip
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
         for arm in scenario.arms:
-            _settings(arm)
+            check_settings(arm.profile, version, load.payload_bytes)
     except (ValueError, msgspec.ValidationError) as error:
         raise BadInput(str(error)) from None
     return scenario
@@ -77,19 +78,37 @@ def _min_exposed(records: int) -> int:
     return min(100, max(1, records // 100))
 
 
-def _settings(arm: Arm) -> None:
-    """Refuses settings that contradict each other before anything starts, with librdkafka's own reason."""
+def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
+    """Refuses settings that contradict each other before anything starts, with librdkafka's own reason (BadInput)."""
+    load, cluster = Load(), ClusterSpec()
     try:
-        Settings.of(arm.profile)
+        Settings.of(profile)
+        translation.check_known(profile.producer, profile.topic)
+        translation.check_version(profile.topic, kafka_version or cluster.kafka_version)
+        refusal.check_producer(profile.producer)
+        require_room(profile.producer, payload_bytes or load.payload_bytes)
     except ValueError as error:
-        raise BadInput(f"profile {arm.profile.name}: {error}") from None
+        raise BadInput(f"profile {profile.name}: {error}") from None
 
 
 def _profile(params: Mapping[str, Any]) -> Profile:
-    profile: Profile = _pick("profile", params.get("profile") or "safe", catalogue.PROFILES)
+    profile = _own_profile(params.get("own_profile")) or _pick("profile", params.get("profile") or "safe", profiles.known())
+    texts = (str(params.get(name) or "") for name in ("producer_overrides", "topic_overrides"))
+    return profiles.overridden(profile, *texts)
+
+
+def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
     if (least := params.get("min_insync_replicas")) is not None:
         profile = msgspec.structs.replace(profile, topic={**profile.topic, "min.insync.replicas": int(least)})
     return profile
+
+
+def _own_profile(given: object) -> Profile | None:
+    """The settings that kdv read from files or from a saved profile, and sends whole. Raises BadInput."""
+    try:
+        return msgspec.convert(given, Profile) if given else None
+    except msgspec.ValidationError as error:
+        raise BadInput(f"own_profile: {error}") from None
 
 
 def _with_cycles(fault: FaultPlan, params: Mapping[str, Any]) -> FaultPlan:
@@ -110,7 +129,7 @@ def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
         if params.get(key) is not None
     }
     duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
-    deadline = float(params.get("deadline_s") or min(LONGEST_S, 180 + 5 * duration))
+    deadline = float(params.get("deadline_s") or 180 + 5 * duration)
     try:
         return msgspec.convert({**given, "duration_s": duration, "deadline_s": deadline}, Load)
     except msgspec.ValidationError as error:
@@ -148,11 +167,14 @@ def _commit() -> str:
     return out.stdout.strip()
 
 
-def _command(params: Mapping[str, Any]) -> str:
-    """The command that repeats this run: every field that was given."""
-    options = " ".join(
-        f"--{key.replace('_', '-')} {value}"
-        for key, value in params.items()
-        if value is not None and key not in ("owner",)
-    )
-    return f"kdv run {options}".strip()
+_OF_THE_PROFILE = ("profile", "own_profile", "producer_overrides", "topic_overrides")
+
+
+def _command(params: Mapping[str, Any], profile: Profile) -> str:
+    """The command that repeats this run: every field that was given, and settings of the user's own one by one."""
+    given = {f"--{key.replace('_', '-')}": [value] for key, value in params.items() if value is not None and key != "owner"
+             and key not in _OF_THE_PROFILE}  # fmt: skip
+    if any(params.get(key) for key in _OF_THE_PROFILE):
+        given = {**profiles.options(profile), **given}
+    options = (f"{option} {shlex.quote(str(value))}" for option, values in given.items() for value in values)
+    return " ".join(["kdv run", *options])

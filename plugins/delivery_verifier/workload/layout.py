@@ -6,10 +6,13 @@ sequences, dense per (producer, partition): loss, duplication and order can be c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from delivery_verifier.scenario import BadInput, Setting
 
 LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
@@ -41,3 +44,20 @@ def choose(records: int, rate: float, partitions: int) -> Layout:
     by_rate = int(rate / BLOCKS_PER_SECOND)
     by_share = records // (partitions * 10)
     return Layout(max(1, min(LARGEST_BLOCK, by_rate, by_share)), partitions)
+
+
+def room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
+    """Records that fit into a producer's own queue, by its settings; None where they set no bound."""
+    records = int(settings.get("queue.buffering.max.messages", 0))  # 0: no bound
+    size = int(settings.get("queue.buffering.max.kbytes", 0)) * 1024 // payload_bytes
+    return min((bound for bound in (records, size) if bound), default=None)
+
+
+def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
+    """Raises BadInput where a full block could find no room: its records would be refused before they are sent."""
+    found = room(settings, payload_bytes)
+    if found is not None and found < 3 * LARGEST_BLOCK:
+        raise BadInput(
+            f"queue.buffering.max.* (buffer.memory) leaves room for {found} records of payload_bytes={payload_bytes}; "
+            f"allowed: at least {3 * LARGEST_BLOCK}. Raise it, or send smaller records"
+        )

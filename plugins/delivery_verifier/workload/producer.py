@@ -18,7 +18,7 @@ from msgspec import Struct
 from delivery_verifier import record
 from delivery_verifier.scenario import Setting
 from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.layout import Layout
+from delivery_verifier.workload.layout import Layout, room
 from delivery_verifier.workload.live import (
     ACKED_NOWHERE,
     FAILED,
@@ -70,6 +70,8 @@ class SequencedProducer:
         )
         self.sequence = 0
         self.limit = max(4 * spec.block, min(QUEUE_RECORDS, QUEUE_BYTES // spec.payload_bytes))
+        if (own := room(spec.settings, spec.payload_bytes)) is not None:
+            self.limit = min(self.limit, own - 2 * spec.block)
         self.fatal: str | None = None
         self.client = Producer(
             {
