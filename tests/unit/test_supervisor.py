@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from delivery_verifier import processes
-from delivery_verifier.orchestration import settings, supervisor, tree
+from delivery_verifier.orchestration import local, settings, supervisor, tree
 from delivery_verifier.waiting import wait_until
 
 # Its grandchild has a session and a parent of its own choosing: nothing but a subreaper keeps hold of it.
@@ -88,6 +88,7 @@ def test_if_one_dies_all_end(started: subprocess.Popen[bytes], name: str) -> Non
     _state().children[name].send(signal.SIGKILL)
     assert started.wait(20) == 1
     assert _all_of_it() == []
+    assert f"its {name} died (killed by signal 9)" in (supervisor.why_it_ended() or "")
 
 
 def test_who_ignores_sigterm_is_killed_after_the_grace(stubborn: subprocess.Popen[bytes]) -> None:
@@ -100,6 +101,16 @@ def test_if_the_supervisor_is_killed_its_processes_end_by_themselves(started: su
     children = _state().children
     started.kill()
     wait_until(lambda: not any(child.alive for child in children.values()), "the four end", 10)
+    assert "supervisor is gone" in (supervisor.why_it_ended() or "")
+
+
+def test_while_the_others_are_being_ended_the_dead_one_is_named_and_the_next_start_waits(stubborn: subprocess.Popen[bytes]) -> None:
+    assert supervisor.why_it_ended() is None
+    _state().children["scheduler"].send(signal.SIGKILL)
+    wait_until(supervisor.why_it_ended, "the death to be seen", 10)
+    assert "its scheduler died" in (supervisor.why_it_ended() or "")
+    assert local.living() is None
+    assert not _all_of_it() and "its scheduler died" in (supervisor.why_it_ended() or "")
 
 
 def test_it_ends_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

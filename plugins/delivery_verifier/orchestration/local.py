@@ -45,7 +45,7 @@ def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = 
     already runs on another port than the one asked for, or if it does not become ready.
     """
     with _one_at_a_time():
-        state = supervisor.read_state()
+        state = living()
         if state is None:
             state = _start(settings.port(port), owner)
         elif port is not None and port != state.port:
@@ -76,6 +76,15 @@ def status() -> Status:
         running=True, ready=problem is None, url=settings.base_url(state.port), pid=state.supervisor.pid, runs=Path(state.runs),
         detail=problem or "ready",
     )  # fmt: skip
+
+
+def living() -> supervisor.State | None:
+    """The state of a supervisor that will go on. One of whose processes died is ending them all: that is waited for."""
+    state = supervisor.read_state()
+    if state is not None and state.dead_children:
+        _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
+        return supervisor.read_state()
+    return state
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier import home, processes
-from delivery_verifier.orchestration import local
+from delivery_verifier.orchestration import local, supervisor
 from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, Client, Task
 from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
 from delivery_verifier.verdict import RunVerdict
@@ -49,9 +49,11 @@ def run_through_airflow(
     client.trigger(DAG_ID, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
     try:
         state = _follow(client, run_id, on_progress)
-    except BaseException:
+    except BaseException as error:
         # Also Ctrl-C: a run without its terminal must not go on.
         _end_quietly(client, run_id)
+        if isinstance(error, AirflowError) and (why := supervisor.why_it_ended()):
+            raise AirflowError(f"the local Airflow ended during the run: {why}") from None
         raise
     run = (status.runs or home.runs_dir()) / home.run_directory_name(run_id)
     _require_verdict(client, run_id, state, run)

@@ -62,6 +62,21 @@ def read_state() -> State | None:
     return state if state.supervisor.alive else None
 
 
+def why_it_ended() -> str | None:
+    """What ended the local Airflow, or is about to, as one clause; None if all of it lives."""
+    if _last_words().is_file():
+        return _last_words().read_text()
+    state = read_state()
+    if state is None:
+        return "its supervisor is gone without a word: it was killed"
+    return f"its {' and '.join(state.dead_children)} died, see {settings.airflow_home()}/*.log" if state.dead_children else None
+
+
+def _last_words() -> Path:
+    """Why the last supervisor stopped; written when it knows, removed when the next one starts."""
+    return settings.airflow_home() / "stopped"
+
+
 def log_file(name: str) -> Path:
     """Where the process `name` (or `supervisor`, `migrate`) writes."""
     return settings.airflow_home() / f"{name}.log"
@@ -74,29 +89,32 @@ class Supervisor:
         self.port, self.owner = port, owner
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self.asked_to_stop: str | None = None
+        self.died: str | None = None
 
     def run(self) -> int:
         """Until asked to stop, the owner is gone or one of the four died. 0 if asked, 1 if one died or is left."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         tree.become_subreaper()
+        _last_words().unlink(missing_ok=True)
         try:
             for name, command in COMMANDS.items():
                 self.children[name] = _start(name, command)
             self._write_state()
             while not (why := self._why_to_stop()):
                 pause(0.25)
+            _last_words().write_text(why)
         finally:
             left = self._stop()
         _log.info("stopped: %s", why)
-        return 1 if left or why.startswith("died") else 0
+        return 1 if left or self.died else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.asked_to_stop = signal.Signals(number).name
 
     def _why_to_stop(self) -> str | None:
         if self.asked_to_stop:
-            return f"asked by {self.asked_to_stop}"
+            return f"asked to stop by {self.asked_to_stop}"
         if self.owner and not self.owner.alive:
             return f"the process that owns it (pid {self.owner.pid}) is gone"
         return self._dead_child()
@@ -106,7 +124,9 @@ class Supervisor:
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if name := ours.get(dead.si_pid):
-                return f"died: {name} ended with status {dead.si_status}, see {log_file(name)}"
+                how = f"killed by signal {dead.si_status}" if dead.si_code == os.CLD_KILLED else f"exit code {dead.si_status}"
+                self.died = f"its {name} died ({how}), see {log_file(name)}"
+                return self.died
             os.waitpid(dead.si_pid, os.WNOHANG)
         return None
 
