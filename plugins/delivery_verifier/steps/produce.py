@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from delivery_verifier.cluster import lease, topics
@@ -46,7 +48,7 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
     crew.wait_for(State.READY)
     crew.open(Gate.WARM_UP)
     crew.wait_for(State.WARM)
-    _await_replicated(scenario, cluster)
+    _await_replicated(scenario, cluster, crew)
     wait_until(
         lambda: alive() and signals.is_set("fault"), "inject_fault to be ready: it runs beside produce and needs a "
         "task slot of its own (core.parallelism)", INJECTOR_DEADLINE_S,
@@ -62,15 +64,34 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
     )  # fmt: skip
 
 
-def _await_replicated(scenario: Scenario, cluster: Cluster) -> None:
+def _await_replicated(scenario: Scenario, cluster: Cluster, crew: Crew) -> None:
     """Warm-up is over when its records are in the logs of all replicas, whatever the client was told."""
     client = topics.admin(cluster.bootstrap_servers)
     names = [arm.topic_name for arm in scenario.loaded]
     partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
+    sent: Counter[str] = Counter()
+    for member in crew.members:
+        sent[member.arm.topic_name] += member.control[Word.REPORTED]
+    marks: dict[tuple[str, int], int] = {}
+
+    def replicated() -> bool:
+        marks.update(topics.high_watermarks(client, partitions))
+        return cluster.isr_full(names) and not missing(sent, marks)
+
     wait_until(
-        lambda: cluster.isr_full(names) and all(topics.high_watermarks(client, partitions).values()),
-        "the warm-up records to be in the logs of all replicas", 60, every_s=0.1,
+        replicated, "the warm-up records to be in the logs of all replicas", 60, every_s=0.1,
+        detail=lambda: str(missing(sent, marks)),
     )  # fmt: skip
+
+
+def missing(sent: Mapping[str, int], marks: Mapping[tuple[str, int], int]) -> dict[str, int]:
+    """Records per topic that were reported and are not below the high watermarks yet; topics of which none is missing
+    are left out. A partition that nothing has reached counts as at least one: every partition is warmed up."""
+    found = dict.fromkeys(sent, 0)
+    for topic, count in sent.items():
+        ends = [end for (name, _), end in marks.items() if name == topic]
+        found[topic] = max(count - sum(ends), ends.count(0), int(not ends))
+    return {topic: count for topic, count in found.items() if count}
 
 
 def _seal(scenario: Scenario, crew: Crew, output: StepOutput) -> None:
