@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from delivery_verifier.orchestration.client import Client, Task, ui_url
-from delivery_verifier.orchestration.run import RunFailed, _require_verdict
+from delivery_verifier.orchestration import run as run_module
+from delivery_verifier.orchestration import supervisor
+from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
+from delivery_verifier.orchestration.run import RunFailed, _naming_what_ended_airflow, _patiently, _require_verdict, _trigger
 
 GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
 
@@ -88,3 +91,47 @@ def test_a_failure_beside_the_gate_is_not_hidden_by_the_gate(tmp_path: Path) -> 
 def test_the_address_of_a_run_can_be_opened() -> None:
     url = ui_url("http://127.0.0.1:8080", "verify_delivery", "manual__2026-01-01T00:00:00+00:00")
     assert url == "http://127.0.0.1:8080/dags/verify_delivery/runs/manual__2026-01-01T00:00:00+00:00"
+
+
+class BusyClient(Client):
+    """Hears every trigger and answers none of the first `silences` calls."""
+
+    def __init__(self, silences: int, hears: bool = True) -> None:
+        self.silences, self.hears, self.runs = silences, hears, list[str]()
+
+    def _answer(self) -> None:
+        self.silences -= 1
+        if self.silences >= 0:
+            raise AirflowSilent("Airflow does not answer: ReadTimeout")
+
+    def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
+        if self.hears or self.silences <= 0:
+            self.runs.append(run_id)
+        self._answer()
+
+    def run_ids(self, dag_id: str) -> list[str]:
+        self._answer()
+        return self.runs
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_is_started_once(
+    hears: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "why_it_ended", lambda: None)
+    client = BusyClient(silences=2, hears=hears)
+    _trigger(client, "mine", {})
+    assert client.runs == ["mine"]
+
+
+def test_an_airflow_that_ended_is_not_asked_again_and_what_ended_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "why_it_ended", lambda: "its scheduler died")
+    with pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"), _naming_what_ended_airflow():
+        _trigger(BusyClient(silences=99), "mine", {})
+
+
+def test_an_airflow_that_lives_and_stays_silent_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "why_it_ended", lambda: None)
+    monkeypatch.setattr(run_module, "PATIENCE_S", 0.1)
+    with pytest.raises(AirflowSilent):
+        _patiently(lambda: BusyClient(silences=1).run_ids("d"))

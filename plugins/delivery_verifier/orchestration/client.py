@@ -19,6 +19,10 @@ class AirflowError(RuntimeError):
     """Airflow could not be reached, or refused; the message says what and why."""
 
 
+class AirflowSilent(AirflowError):
+    """There was no answer, in time or at all: a busy host, or Airflow is gone. What was asked may have been done."""
+
+
 class Task(Struct, frozen=True):
     """One task instance of a run. `state` is None before it is scheduled."""
 
@@ -62,6 +66,10 @@ class Client:
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
         self._api("POST", f"/dags/{dag_id}/dagRuns", body)
 
+    def run_ids(self, dag_id: str) -> list[str]:
+        """Ids of the DAG's newest runs."""
+        return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
+
     def state(self, dag_id: str, run_id: str) -> str:
         """queued, running, success or failed."""
         return str(self.get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
@@ -100,7 +108,7 @@ class Client:
         try:
             answer = self._http.request(method, path, json=body, headers=headers)
         except httpx.HTTPError as error:
-            raise AirflowError(f"Airflow at {self.url} does not answer: {type(error).__name__}: {error}") from None
+            raise AirflowSilent(f"Airflow at {self.url} does not answer: {type(error).__name__}: {error}") from None
         if answer.is_error:
             raise AirflowError(f"Airflow refused {method} {path} with {answer.status_code}: {_reason(answer)}")
         try:

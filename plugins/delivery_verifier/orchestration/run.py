@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from delivery_verifier import home, processes
 from delivery_verifier.orchestration import local, supervisor
-from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, Client, Task
+from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
 from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
 from delivery_verifier.verdict import RunVerdict
 from delivery_verifier.waiting import pause
 from delivery_verifier.workload.signals import OtherSideFailed
 
 _POLL_S = 0.5
+PATIENCE_S = 180.0
+"""So long may an Airflow that lives be silent before a run is given up."""
+T = TypeVar("T")
 
 
 class Progress(Struct, frozen=True):
@@ -46,26 +52,57 @@ def run_through_airflow(
     """
     status, me = local.up(port), processes.myself()
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
-    client.trigger(DAG_ID, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
-    try:
-        state = _follow(client, run_id, on_progress)
-    except BaseException as error:
-        # Also Ctrl-C: a run without its terminal must not go on.
-        _end_quietly(client, run_id)
-        if isinstance(error, AirflowError) and (why := supervisor.why_it_ended()):
-            raise AirflowError(f"the local Airflow ended during the run: {why}") from None
-        raise
     run = (status.runs or home.runs_dir()) / home.run_directory_name(run_id)
-    _require_verdict(client, run_id, state, run)
+    with _naming_what_ended_airflow():
+        _trigger(client, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
+        try:
+            state = _follow(client, run_id, on_progress)
+        except BaseException:
+            # Also Ctrl-C: a run without its terminal must not go on.
+            _end_quietly(client, run_id)
+            raise
+        _require_verdict(client, run_id, state, run)
     return run
+
+
+@contextmanager
+def _naming_what_ended_airflow() -> Iterator[None]:
+    try:
+        yield
+    except AirflowError as error:
+        if why := supervisor.why_it_ended():
+            raise AirflowError(f"the local Airflow ended during the run: {why}") from error
+        raise
+
+
+def _trigger(client: Client, run_id: str, conf: Mapping[str, object]) -> None:
+    """Starts the run. Airflow may have heard also where it did not answer in time: that is asked, not done twice."""
+    try:
+        return client.trigger(DAG_ID, run_id, conf)
+    except AirflowSilent:
+        if run_id in _patiently(lambda: client.run_ids(DAG_ID)):
+            return
+    client.trigger(DAG_ID, run_id, conf)
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """What Airflow answers. On a busy host it may be silent for a while; as long as it lives, it is asked again."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except AirflowSilent:
+            if supervisor.why_it_ended() or time.monotonic() > until:
+                raise
+            pause(_POLL_S)
 
 
 def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]) -> str:
     """Reports each change of a task's state until the run has ended; returns the run's state."""
     begun, seen = time.monotonic(), dict[str, str]()
     while True:
-        state = client.state(DAG_ID, run_id)
-        for task in client.tasks(DAG_ID, run_id):
+        state = _patiently(lambda: client.state(DAG_ID, run_id))
+        for task in _patiently(lambda: client.tasks(DAG_ID, run_id)):
             if task.state and seen.get(task.task_id) != task.state:
                 seen[task.task_id] = task.state
                 on_progress(Progress(task.task_id, task.state, time.monotonic() - begun))
@@ -87,14 +124,14 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
     Red with a verdict is the gate's doing, if it alone failed and the verdict is not green. Anything else that is
     red has no verdict to speak of, even where a file lies there.
     """
-    tasks = client.tasks(DAG_ID, run_id)
+    tasks = _patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]
     verdict = _verdict(run)
     if verdict is not None and state == "success" and verdict.green and not failed:
         return
     if verdict is not None and state == "failed" and not verdict.green and _names(failed) == ["conclude"]:
         return
-    told = [(task, client.log_tail(DAG_ID, run_id, task)) for task in failed if task.state == "failed"]
+    told = [(task, _patiently(partial(client.log_tail, DAG_ID, run_id, task))) for task in failed if task.state == "failed"]
     if not told:
         raise RunFailed(DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", [])
     # Of two that run side by side the second fails because the first did, and may well start or end before it.

@@ -73,7 +73,8 @@ class Crew:
             code = member.process.poll()
             if code not in (None, 0, 3) or (code == 0 and member.control[Word.STATE] != State.DONE):
                 error = (member.folder / "stderr").read_text(errors="replace").strip()[-500:]
-                raise ProducerDied(f"producer {member.name} ended with exit code {code}: {error or 'no message'}")
+                how = f"exit code {code}" if code >= 0 else f"exit code {code}: killed by {signal.Signals(-code).name}"
+                raise ProducerDied(f"producer {member.name} ended with {how}; it said last: {error or 'nothing'}")
         return True
 
     def kill(self) -> None:
