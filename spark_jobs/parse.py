@@ -20,8 +20,8 @@ NUMBERS = {"arm": "int", "producer": "int", "session": "int", "sequence": "bigin
            "partition_sequence": "bigint"}  # fmt: skip
 
 
-def parse(raw: DataFrame, scenario: Scenario, view: str = "raw") -> DataFrame:
-    """RAW -> LOG. Agrees with `delivery_verifier.record.parse` on every byte string.
+def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
+    """RAW -> LOG, of the given view (`raw` alone if none). Agrees with `delivery_verifier.record.parse` on every byte string.
 
     `foreign` marks a parsed record of another run, or of another arm than the one whose topic it stands in.
     """
@@ -32,7 +32,7 @@ def parse(raw: DataFrame, scenario: Scenario, view: str = "raw") -> DataFrame:
     names = {name: "header_arm" if name == "arm" else name for name in NUMBERS}
     named = sliced.withColumns(
         {
-            "view": F.lit(view),
+            "view": F.lit("raw") if view is None else view,
             "header_run": _field("run"),
             "crc_ok": F.col("parsed") & _crc_agrees(F.col("value")),
         }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyarrow import dataset
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from delivery_verifier.injection import Offsets, PartitionSnapshot
-from delivery_verifier.scenario import Scenario
-from spark_jobs.parse import is_marker, parse
+from delivery_verifier.injection import Offsets
+from delivery_verifier.record import MARKER_PRODUCER
 from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {
@@ -25,57 +26,65 @@ CONSUMER = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
 }
+SNAPSHOT, TAIL = "raw", "tail"
 
 
-def read_snapshot(spark: SparkSession, offsets: Offsets) -> DataFrame:
-    """RAW rows of every partition in [start, end). Never `latest`: a retried task must read the same records.
+def read_topics(spark: SparkSession, offsets: Offsets) -> DataFrame:
+    """RAW rows of every partition, from the snapshot's start to the partition's end now: one query for both views.
 
     Fails, rather than reads less, where the brokers no longer hold that range.
     """
-    at_start = {part: part.start for part in offsets.partitions}
-    return _read(spark, offsets, at_start, _json((part, part.end) for part in offsets.partitions))
+    arms = {part.topic: part.arm for part in offsets.partitions}
+    starts: dict[str, dict[str, int]] = defaultdict(dict)
+    for part in offsets.partitions:
+        starts[part.topic][str(part.partition)] = part.start
+    loaded = (
+        spark.read.format("kafka").options(**CONSUMER)
+        .option("kafka.bootstrap.servers", offsets.bootstrap_servers)
+        .option("subscribe", ",".join(arms))
+        .option("startingOffsets", json.dumps(starts))
+        .option("endingOffsets", "latest")
+        .load()
+    )  # fmt: skip
+    return promise(loaded.withColumn("arm", _literal(arms, "map<string,string>")[F.col("topic")]), RAW)
 
 
-def count_tail(spark: SparkSession, offsets: Offsets, scenario: Scenario) -> dict[tuple[str, int], int]:
-    """Records at or behind the snapshot's end that are not markers, per (arm, partition).
+def view(offsets: Offsets) -> Column:
+    """On a RAW row: `raw` in the snapshot's [start, end), `tail` behind it.
+
+    What the snapshot holds depends on its bounds alone: a retried read takes the same records, whatever came since.
+    """
+    ends: dict[str, list[int]] = defaultdict(list)
+    for part in sorted(offsets.partitions, key=lambda part: part.partition):
+        ends[part.arm].append(part.end)
+    end = _literal(ends, "map<string,array<bigint>>")[F.col("arm")][F.col("partition")]
+    return F.when(F.col("offset") < end, F.lit(SNAPSHOT)).otherwise(F.lit(TAIL))
+
+
+def count_tail(log: Path, offsets: Offsets) -> dict[tuple[str, int], int]:
+    """Records of view `tail` in log/ that are not markers, per (arm, partition).
 
     Raises RuntimeError unless at least the snapshot's own markers were read: a read of nothing shows nothing.
     """
-    at_end = {part: part.end for part in offsets.partitions}
-    behind = parse(_read(spark, offsets, at_end, "latest"), scenario)
-    counted = behind.groupBy("arm", "partition").agg(
-        F.count_if(is_marker()).alias("markers"), F.count_if(~is_marker()).alias("records")
+    behind = dataset.dataset(log).to_table(
+        columns=["arm", "partition", "producer", "crc_ok", "foreign"], filter=pc.field("view") == TAIL
     )
-    found = {(row["arm"], row["partition"]): row for row in counted.collect()}  # one row per partition
+    records: Counter[tuple[str, int]] = Counter()
+    markers: Counter[tuple[str, int]] = Counter()
+    groups = behind.group_by(["arm", "partition", "producer", "crc_ok", "foreign"]).aggregate([([], "count_all")])
+    for row in groups.to_pylist():
+        marker = row["crc_ok"] and not row["foreign"] and row["producer"] == MARKER_PRODUCER
+        (markers if marker else records)[row["arm"], row["partition"]] += row["count_all"]
     for part in offsets.partitions:
-        row = found.get((part.arm, part.partition))
-        if row is None or row["markers"] < part.live_end - part.end:
+        found, expected = markers[part.arm, part.partition], part.live_end - part.end
+        if found < expected:
             raise RuntimeError(
-                f"{part.topic}, partition {part.partition}: {row['markers'] if row else 0} of "
-                f"{part.live_end - part.end} markers were read behind the snapshot: the read is incomplete"
+                f"{part.topic}, partition {part.partition}: {found} of {expected} markers were read behind the "
+                "snapshot: the read is incomplete"
             )
-    return {place: row["records"] for place, row in found.items()}
+    return dict(records)
 
 
-def _read(spark: SparkSession, offsets: Offsets, start: dict[PartitionSnapshot, int], end: str) -> DataFrame:
-    arms = F.create_map(*[F.lit(part) for pair in _topics(offsets).items() for part in pair])
-    reader = spark.read.format("kafka").options(**CONSUMER)
-    loaded = (
-        reader.option("kafka.bootstrap.servers", offsets.bootstrap_servers)
-        .option("subscribe", ",".join(_topics(offsets)))
-        .option("startingOffsets", _json(start.items()))
-        .option("endingOffsets", end)
-        .load()
-    )
-    return promise(loaded.withColumn("arm", arms[F.col("topic")]), RAW)
-
-
-def _topics(offsets: Offsets) -> dict[str, str]:
-    return {part.topic: part.arm for part in offsets.partitions}
-
-
-def _json(bounds: Iterable[tuple[PartitionSnapshot, int]]) -> str:
-    topics: dict[str, dict[str, int]] = defaultdict(dict)
-    for part, offset in bounds:
-        topics[part.topic][str(part.partition)] = offset
-    return json.dumps(topics)
+def _literal(value: object, kind: str) -> Column:
+    """One literal, however many partitions: each part of a map made column by column would cost a call to the JVM."""
+    return F.from_json(F.lit(json.dumps(value)), kind)

@@ -31,9 +31,9 @@ from delivery_verifier.scenario import Scenario
 from spark_jobs import anomalies, attempts, books, census, laws, screen, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.parse import parse
-from spark_jobs.read_topic import count_tail, read_snapshot
+from spark_jobs.read_topic import SNAPSHOT, count_tail, read_topics, view
 from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow
-from spark_jobs.session import local_session
+from spark_jobs.session import end, local_session
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
 produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/
@@ -72,17 +72,17 @@ def reconcile(
 
 
 def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
-    """First half: reads every topic in the snapshot's bounds, once, into log/."""
+    """First half: reads every topic, once, into log/: the snapshot, and what stands behind it."""
     offsets = _offsets(run)
     with run.writing(READ) as output:
         seen = Observation("read")
-        counters = [F.count_if(F.col("arm") == arm).alias(arm) for arm in scenario.arm_names]
-        raw = read_snapshot(spark, offsets).observe(seen, *counters)
+        of = view(offsets)
+        counters = [F.count_if((F.col("arm") == arm) & (of == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
+        raw = read_topics(spark, offsets).observe(seen, *counters)
         with _timed(output, "read"):
             files = min(MAX_FILES, len(offsets.partitions))  # no shuffle: a task per Kafka partition else
-            parse(raw, scenario).coalesce(files).write.parquet(str(output.staging / "log"))
-        with _timed(output, "tail"):
-            tail = count_tail(spark, offsets, scenario)
+            parse(raw, scenario, of).coalesce(files).write.parquet(str(output.staging / "log"))
+        tail = count_tail(output.staging / "log", offsets)
         output.counts |= {f"read/{arm}": int(count) for arm, count in seen.get.items()}
         output.counts |= {
             f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0)
@@ -271,7 +271,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         reconcile(options.run_dir, options.from_log, spark, exhaustive=options.exhaustive)
     finally:
-        spark.stop()
+        end(spark)
     return 0
 
 

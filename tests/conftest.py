@@ -14,18 +14,13 @@ from pyspark.sql import SparkSession
 def spark() -> Iterator[SparkSession]:
     """One small local Spark session for all tests that need one."""
     from delivery_verifier.cluster.jars import cache_dir, spark_jars
-    from spark_jobs.session import JARS_VARIABLE, local_session
+    from spark_jobs.session import JARS_VARIABLE, end, local_session
 
     if (cache_dir() / "jars").is_dir():  # a JVM takes its jars when it starts; without them only Kafka is missing
         os.environ.setdefault(JARS_VARIABLE, ",".join(str(jar) for jar in spark_jars()))
-    session = local_session(records=0, master="local[2]")
-    gateway = session.sparkContext._gateway
+    session = local_session(master="local[2]")
     yield session
-    session.stop()
-    if gateway is not None:  # else the JVM outlives this process by seconds
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(timeout=30)
+    end(session)
 
 
 @pytest.fixture(scope="session")

@@ -59,16 +59,21 @@ def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) 
     # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
     with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
         os.environ.setdefault("JAVA_HOME", str(java_home()))
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
         from spark_jobs.reconcile import reconcile as reconcile_with
-        from spark_jobs.session import local_session
+        from spark_jobs.session import end, local_session
 
-        session = spark or local_session()
+        session = spark or local_session(_records(run_dir))
         try:
             reconcile_with(run_dir, from_log, session)
         finally:
             if spark is None:
-                session.stop()
+                end(session)
+
+
+def _records(run_dir: Path) -> int:
+    return sum(arm.records for arm in RunDirectory(run_dir).scenario.loaded)
 
 
 def _load_under_fault(run_dir: Path, watch: Watch) -> None:

@@ -27,12 +27,13 @@ def test_the_lease_is_renewed_while_spark_is_starting(
         renewals.append(operation == "renew")
         return call(socket, operation, **more)  # type: ignore[arg-type]
 
-    def slow_to_start() -> SimpleNamespace:
+    def slow_to_start(records: int) -> SimpleNamespace:
         wait_until(lambda: sum(renewals) >= 3 or kept.process.poll() is not None, "three renewals", 30)
         return SimpleNamespace(stop=lambda: None)
 
     monkeypatch.setattr(lease, "call", counted)
     monkeypatch.setattr(session, "local_session", slow_to_start)
+    monkeypatch.setattr(direct, "_records", lambda run_dir: 0)
     monkeypatch.setattr(job, "reconcile", lambda run_dir, from_log, spark: None)
     monkeypatch.setattr(direct.Cluster, "of", lambda run: SimpleNamespace(socket=kept.socket))
     direct.reconcile(tmp_path, from_log=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -133,10 +133,21 @@ def test_a_record_behind_the_snapshot_unbalances_log_moved_and_is_neither_lost_n
     assert _totals(run, "lost", "phantom") == [0, 0]
 
 
-def test_a_snapshot_that_the_brokers_no_longer_hold_fails_the_job(
+def test_a_snapshot_whose_end_the_brokers_no_longer_hold_fails_the_job(
     run: RunDirectory, brokers: str, kafka_spark: SparkSession
 ) -> None:
     _end_at(run, brokers, RECORDS + 1000)
+    with pytest.raises(RuntimeError, match="0 of 2 markers were read behind the snapshot"):
+        reconcile(run.path, False, kafka_spark)
+    assert not (run.path / "read_topic.json").exists() and not (run.path / "reconcile.json").exists()
+
+
+def test_a_snapshot_whose_start_the_brokers_no_longer_hold_fails_the_job(
+    run: RunDirectory, brokers: str, kafka_spark: SparkSession
+) -> None:
+    admin, gone = AdminClient({"bootstrap.servers": brokers}), RECORDS // 2
+    for done in admin.delete_records([TopicPartition(run.scenario.arm("one").topic_name, 0, gone)]).values():
+        assert done.result(30).low_watermark == gone
     with pytest.raises((PySparkException, Py4JJavaError), match=r"fetch|offset"):
         reconcile(run.path, False, kafka_spark)
     assert not (run.path / "read_topic.json").exists() and not (run.path / "reconcile.json").exists()

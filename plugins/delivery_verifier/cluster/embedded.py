@@ -10,8 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from delivery_verifier.cluster.class_archive import ClassArchive
 from delivery_verifier.cluster.jars import cache_dir, kafka_jars
-from delivery_verifier.cluster.java import java_home, version
+from delivery_verifier.cluster.java import java_home
 from delivery_verifier.scenario import ClusterSpec
 
 CONTROLLER = 100
@@ -89,42 +90,14 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
 
 def command(layout: Layout, node: int) -> list[str]:
     """The command line of one node. The last broker writes the class data archive at exit if there is none yet."""
-    archive = _archive(layout.spec.kafka_version)
-    if archive.exists():
-        sharing = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
-    elif node == max(layout.brokers):
-        sharing = [f"-XX:ArchiveClassesAtExit={layout.workspace}/classes.jsa"]
-    else:
-        sharing = []
+    classes = archive(layout)
+    sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []
     return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
 
 
-def keep_archive(layout: Layout) -> None:
-    """Moves a class data archive that a broker wrote at its exit into the cache, for faster boots from now on."""
-    written, archive = Path(layout.workspace) / "classes.jsa", _archive(layout.spec.kafka_version)
-    if written.exists() and not archive.exists():
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        partial = archive.with_suffix(f".{os.getpid()}")
-        shutil.copyfile(written, partial)
-        os.replace(partial, archive)
-
-
-def wants_archive(layout: Layout) -> bool:
-    """Whether the last broker should be stopped in an orderly way, so that it writes the archive."""
-    return not _archive(layout.spec.kafka_version).exists()
-
-
-def _archive(kafka_version: str) -> Path:
-    home = java_home()
-    return cache_dir() / "archives" / f"kafka-{kafka_version}-java-{version(home)}-{abs(hash_of(home)):x}.jsa"
-
-
-def hash_of(home: Path) -> int:
-    """A number that changes with the Java at `home`: an archive only fits the runtime that wrote it."""
-    import zlib
-
-    stat = (home / "bin/java").stat()
-    return zlib.crc32(f"{home}:{stat.st_mtime_ns}:{stat.st_size}".encode())
+def archive(layout: Layout) -> ClassArchive:
+    """The brokers' class data archive."""
+    return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 
 def _java(layout: Layout, *arguments: str) -> list[str]:

@@ -153,13 +153,13 @@ class Keeper:
         self.observer.stop()
         for guest in self.guests:
             guest.send(signal.SIGKILL)
-        last = self.nodes.get(max(self.layout.brokers))
-        if self.end == "finished" and last is not None and last.poll() is None and embedded.wants_archive(self.layout):
+        last, archive = self.nodes.get(max(self.layout.brokers)), embedded.archive(self.layout)
+        if self.end == "finished" and last is not None and last.poll() is None and not archive.file.exists():
             os.kill(last.pid, signal.SIGCONT)
             os.kill(last.pid, signal.SIGTERM)
             try:
                 last.wait(timeout=20)
-                embedded.keep_archive(self.layout)
+                archive.keep()
             except subprocess.TimeoutExpired:
                 print("keeper: no class data archive this time", flush=True)
         for process in self.nodes.values():

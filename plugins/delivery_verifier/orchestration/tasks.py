@@ -89,6 +89,7 @@ class SubmitReconcile(SparkSubmitOperator):
         """Submits and waits. Raises AirflowException if the job ends with anything but 0."""
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster
+        from spark_jobs.session import class_archive
 
         run = RunDirectory(_run_directory(context))
         master = spark_connection.require(self._conn_id)
@@ -99,6 +100,7 @@ class SubmitReconcile(SparkSubmitOperator):
         # The work is done in another process, so it is this one that says the run still needs its cluster.
         with lease.renewed(Cluster.of(run).socket):
             super().execute(context)
+        class_archive().keep()
 
 
 def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
