@@ -1,6 +1,7 @@
 """Validation: the committed suites, evaluated by Great Expectations over the books, and Data Docs of every run.
 
 The only module of the library that uses Great Expectations, and only inside its functions: the import costs seconds.
+(`data_docs` is imported by Great Expectations itself.)
 It decides nothing: Great Expectations fails open, so `judge` reads its results with suspicion.
 """
 
@@ -148,12 +149,29 @@ def _configuration(site: Path) -> Any:
                 "site_index_builder": {
                     "class_name": "DefaultSiteIndexBuilder",
                     "validation_results_limit": HISTORY,
+                    "renderer": _ours("Listed"),
+                    "view": _ours("Index"),
+                },
+                "site_section_builders": {
+                    "expectations": {"view": _ours("Page")},
+                    # A filter that leaves nothing out: the default one hides every run with `profiling` in its name.
+                    "validations": {
+                        "renderer": _ours("Results"),
+                        "view": _ours("Page"),
+                        "run_name_filter": {"matches_regex": "."},
+                    },
+                    "profiling": "none",
                 },
             }
         },
         progress_bars=ProgressBarsConfig(globally=False),
         analytics_enabled=False,
     )
+
+
+def _ours(name: str) -> dict[str, str]:
+    """A class of `data_docs.views`, whose pages need no network."""
+    return {"module_name": "delivery_verifier.data_docs.views", "class_name": name}
 
 
 def _files(folder: Path) -> dict[str, str]:

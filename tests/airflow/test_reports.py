@@ -114,7 +114,7 @@ def test_the_data_docs_tab_leads_to_the_runs_place_in_the_list(client: TestClien
     run = planned(runs, home.run_directory_name(RUN_ID)).path
     (run / "validate.json").write_text("{}")
     answer = client.get(page, follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (307, f"../../../../docs/index.html#{run.name}")
+    assert (answer.status_code, answer.headers["location"]) == (307, f"../../../../runs/data_docs/index.html#{run.name}")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

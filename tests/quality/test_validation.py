@@ -6,10 +6,12 @@ A session costs seconds, hence one evaluation per way, on the smallest run.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
@@ -55,14 +57,31 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     assert len(found.evaluated) == 2 * len(Anomaly) + len(LAWS)
     assert all(item.success and not item.exception for item in found.evaluated)
     assert all((tmp_path / item.url).is_file() for item in found.evaluated)
-    assert (tmp_path / "data_docs" / "index.html").is_file()
+    the_site_is_whole(tmp_path, found)
 
 
-@pytest.mark.parametrize("run_id", ["20261121T090610-2764", "20261121T090610-9999", "99999999"])
+def the_site_is_whole(folder: Path, found: Validation) -> None:
+    """Every validation has a page, the index lists it, and no page asks another host for anything."""
+    index = (folder / "data_docs" / "index.html").read_text()
+    for url in {item.url for item in found.evaluated}:
+        result = "✔ succeeded" if all(item.success for item in found.evaluated if item.url == url) else "✘ failed"
+        (row,) = (part for part in index.split("<tr>") if quote(url.removeprefix("data_docs/")) in part)
+        assert result in row
+    pages = list((folder / "data_docs").rglob("*.html"))
+    assert len(pages) == len({item.url for item in found.evaluated}) + len(("index", "guarantee", "evidence"))
+    for page in pages:
+        text = page.read_text()
+        assert "<title>" in text
+        assert not re.findall(r"""(?:src|href)=["']?(?:https?:)?//|@import|url\(|Data asset: None""", text), page
+
+
+@pytest.mark.parametrize("run_id", ["20261121T090610-2764", "20261121T090610-9999", "99999999", "profiling"])
 def test_a_run_id_that_looks_like_a_time_with_an_impossible_zone_is_only_a_name(run_id: str, tmp_path: Path) -> None:
+    """Nor is one hidden that has `profiling` in it, which Data Docs leave out unless told otherwise."""
     plain = evidence_of(RUN)
-    verdict, _ = validated(replace(plain, scenario=msgspec.structs.replace(plain.scenario, run_id=run_id)), tmp_path)
+    verdict, found = validated(replace(plain, scenario=msgspec.structs.replace(plain.scenario, run_id=run_id)), tmp_path)
     assert verdict.verdict == "HELD"
+    the_site_is_whole(tmp_path, found)
 
 
 def test_a_loss_fails_where_it_is_forbidden_and_passes_where_it_is_permitted(tmp_path: Path) -> None:
@@ -77,6 +96,7 @@ def test_a_loss_fails_where_it_is_forbidden_and_passes_where_it_is_permitted(tmp
         if not item.success
     ]
     assert failed == [(SUBJECT, "LOST", 1, 3)]
+    the_site_is_whole(tmp_path, found)
     assert verdict.verdict == "VIOLATED"
     assert arm(verdict, WEAK).verdict == "HELD"
 

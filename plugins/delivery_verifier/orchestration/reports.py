@@ -70,7 +70,7 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
     name = home.run_directory_name(run_id)
     if dag_id != DAG_ID or not (home.runs_dir() / name / "validate.json").is_file():
         return HTMLResponse(unreported.no_docs())
-    return RedirectResponse(f"../../../../docs/index.html#{quote(name)}", status_code=307)
+    return RedirectResponse(f"../../../../runs/{home.DATA_DOCS}/index.html#{quote(name)}", status_code=307)
 
 
 @app.get("/icon/{theme}.svg")

@@ -93,7 +93,7 @@ def rows(runs: Path) -> list[Row]:
     """All runs below `runs`, newest first; at most READ_AT_MOST are read. Empty if there is no such folder."""
     found = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
     newest = sorted(((_stamp(file)[0], file.parent) for file in found), reverse=True)[:READ_AT_MOST]
-    return sorted((_row(run) for _, run in newest), key=lambda row: (row.at, row.name), reverse=True)
+    return sorted((read(run) for _, run in newest), key=lambda row: (row.at, row.name), reverse=True)
 
 
 def profiles(listed: Iterable[Row]) -> list[str]:
@@ -110,8 +110,11 @@ def _is_run(run: Path) -> bool:
     return run.name != DATA_DOCS and not run.name.startswith(".")
 
 
-def _row(run: Path) -> Row:
-    """Files are decoded again only when one of them, or the set of finished steps, has changed."""
+def read(run: Path) -> Row:
+    """One run, whether its directory exists or not.
+
+    Files are decoded again only when one of them, or the set of finished steps, has changed.
+    """
     files = [_stamp(run / name) for name in ("scenario.json", "verdict.json", "conclude.json", "report.html")]
     return _decoded(run, tuple(files), _last_step(run) if files[2] == _ABSENT else "conclude")
 
@@ -136,6 +139,8 @@ def _decoded(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> 
     planned_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
         plan = msgspec.json.decode((run / "scenario.json").read_bytes(), type=_Scenario)
+    except FileNotFoundError:
+        return Row(name=run.name, at=planned_at, scenario="", fault="", profiles=(), why="it was never planned")
     except (OSError, msgspec.MsgspecError) as error:
         why = f"scenario.json cannot be read: {error}"
         return Row(name=run.name, at=planned_at, scenario="", fault="", profiles=(), why=why)
