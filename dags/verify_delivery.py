@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG, setup, task, teardown
 
-from delivery_verifier.orchestration import form
+from delivery_verifier.orchestration import form, notify
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.orchestration.tasks import TIMEOUTS, SubmitReconcile, conclude_run, plan_run, run_step
 
@@ -66,6 +66,7 @@ with DAG(
     doc_md=__doc__,
     default_args={"owner": "delivery-verifier", "retries": 0},
     params=form.params(),
+    on_failure_callback=notify.on_red(),
 ) as dag:
     plan = task(task_id="plan", execution_timeout=TIMEOUTS["plan"])(plan_run)()
     start_cluster = setup(task(task_id="start_cluster", execution_timeout=TIMEOUTS["start_cluster"])(run_step))(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from mail_sink import Sink, sink
 
 from delivery_verifier import processes
 from delivery_verifier.orchestration import local, settings
@@ -19,6 +20,8 @@ from delivery_verifier.orchestration.run import Progress, run_through_airflow
 
 class LocalAirflow:
     """A local Airflow in its own KDV_HOME, on its own port."""
+
+    mail: Sink
 
     def __init__(self, home: Path) -> None:
         self.home, self.port = home, free_port()
@@ -79,10 +82,14 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def local_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
-    """A local Airflow, up and ready. Costs about 20 s, once per session."""
+    """A local Airflow, up and ready, whose mails about red runs are kept. Costs about 20 s, once per session."""
     airflow = LocalAirflow(tmp_path_factory.mktemp("airflow") / "home")
-    try:
-        airflow.up()
-        yield airflow
-    finally:
-        airflow.down()
+    with sink() as airflow.mail, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", airflow.mail.connection)
+        patch.setenv("KDV_NOTIFY_EMAIL", "whoever@localhost")
+        try:
+            airflow.up()
+            patch.undo()
+            yield airflow
+        finally:
+            airflow.down()

@@ -74,6 +74,11 @@ def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[R
     assert {f"{step}.json" for step in STEPS if step != "stop_cluster"} <= through
 
 
+def test_a_green_run_is_mailed_to_nobody(both: tuple[RunDirectory, RunDirectory], local_airflow: LocalAirflow) -> None:
+    assert local_airflow.client().state(DAG_ID, "the-same") == "success"
+    assert local_airflow.mail.about("the-same") == []
+
+
 def _kind(run: RunDirectory, file: Path) -> str:
     """A file's name without what Spark makes up."""
     name = file.relative_to(run.path)

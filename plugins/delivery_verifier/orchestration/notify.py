@@ -1,0 +1,47 @@
+"""A mail when a run is red, by Airflow's own notifier: to whom KDV_NOTIFY_EMAIL says, over the connection smtp_default."""
+
+from __future__ import annotations
+
+import html
+import os
+from typing import Any
+
+from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+from airflow.sdk import Context
+from airflow.sdk.configuration import conf
+
+from delivery_verifier import home
+from delivery_verifier.orchestration.client import ui_url
+from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.overview.rows import read
+
+VARIABLE = "KDV_NOTIFY_EMAIL"
+"""Environment variable of all Airflow processes: one or more addresses, separated by commas. Unset: nobody is told."""
+
+
+class RedRunMail(SmtpNotifier):
+    """Tells that a run is red: verdict, its sentence, run id, and where the report is. Nothing else leaves the host."""
+
+    def notify(self, context: Context) -> None:
+        """Sends the mail. Raises what SMTP raises; Airflow logs it, and the run stays as it is.
+
+        Subject and text are set here, after Airflow has rendered its templates: what a run says is never a template.
+        """
+        self.subject, self.html_content = message(str(context["run_id"]))
+        super().notify(context)
+
+
+def on_red() -> list[Any]:
+    """The DAG's callbacks for a red run: none unless the variable names somebody."""
+    to = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
+    return [RedRunMail(to=to)] if to else []
+
+
+def message(run_id: str) -> tuple[str, str]:
+    """Subject and HTML text of the mail about a red run."""
+    row = read(home.run_directory(run_id))
+    told = row.sentence or f"The run failed before a verdict could be given; {row.why}."
+    url = ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), DAG_ID, run_id)
+    lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(told), f"Run {html.escape(run_id)}"]
+    link = f'<a href="{html.escape(url)}">{html.escape(url)}</a>'
+    return f"Delivery run is red: {row.verdict} ({run_id})", "".join(f"<p>{line}</p>" for line in [*lines, link])

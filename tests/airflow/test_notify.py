@@ -1,0 +1,54 @@
+"""The mail about a red run: who gets it, what it says, and what it never says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow_fixture import LocalAirflow
+from listed_runs import judged
+from mail_sink import sink
+
+from delivery_verifier import home
+from delivery_verifier.orchestration import notify
+from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.waiting import wait_until
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+RUN_ID = "manual__2026-01-01T00:00:00+00:00"
+
+
+def test_by_default_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(notify.VARIABLE, raising=False)
+    assert notify.on_red() == []
+    assert not DagBag(dag_folder=str(DAGS)).dags[DAG_ID].on_failure_callback
+
+
+def test_a_run_that_fails_is_told_to_whom_the_variable_names(local_airflow: LocalAirflow) -> None:
+    client, run_id = local_airflow.client(), "red+at:once"
+    client.trigger(DAG_ID, run_id, {"fail_step": "plan"})
+    wait_until(lambda: client.state(DAG_ID, run_id) == "failed", "the run to fail", 90)
+    wait_until(lambda: bool(local_airflow.mail.about(run_id)), "the mail", 60, detail=lambda: str(local_airflow.mail.mails))
+    (text,) = local_airflow.mail.about(run_id)
+    assert text.startswith("Delivery run is red: NO VERDICT (red+at:once)")
+    assert f"http://127.0.0.1:{local_airflow.port}/dags/{DAG_ID}/runs/" in text
+    assert "not-to-be-told" not in text
+
+
+def test_the_mail_is_sent_over_the_connection_and_takes_nothing_a_run_says_for_a_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    judged(tmp_path, home.run_directory_name(RUN_ID), "VIOLATED", lost=3, sentence="VIOLATED: {{ conn.smtp_default.password }} <b>3</b> lost.")
+    with sink() as server:
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", server.connection)
+        monkeypatch.setenv(notify.VARIABLE, "one@example.org, two@example.org")
+        (callback,) = notify.on_red()
+        callback({"run_id": RUN_ID})
+    (mail,) = server.mails
+    assert "one@example.org" in mail["To"]
+    assert "two@example.org" in mail["To"]
+    (text,) = server.about(RUN_ID)
+    assert "{{ conn.smtp_default.password }} &lt;b&gt;3&lt;/b&gt; lost." in text
+    assert "not-to-be-told" not in text

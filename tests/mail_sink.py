@@ -1,0 +1,66 @@
+"""A mail server on the loopback that keeps what it is sent."""
+
+from __future__ import annotations
+
+import email
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import Message
+
+
+class _Session(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        self.wfile.write(b"220 sink\r\n")
+        while line := self.rfile.readline():
+            match line[:4].upper():
+                case b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    text = b"".join(iter(self.rfile.readline, b".\r\n"))
+                    self.server.mails.append(email.message_from_bytes(text))  # type: ignore[attr-defined]
+                    self.wfile.write(b"250 taken\r\n")
+                case b"QUIT":
+                    self.wfile.write(b"221 bye\r\n")
+                    return
+                case _:
+                    self.wfile.write(b"250 well\r\n")
+
+
+class Sink(socketserver.ThreadingTCPServer):
+    """Listens on a free port; `mails` are those received, oldest first."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Session)
+        self.mails: list[Message] = []
+
+    @property
+    def connection(self) -> str:
+        """The Airflow connection that leads here."""
+        extra = {"disable_ssl": True, "disable_tls": True, "from_email": "kdv@localhost", "retry_limit": 1}
+        where = {"conn_type": "smtp", "host": "127.0.0.1", "port": self.server_address[1], "password": "not-to-be-told"}
+        return json.dumps({**where, "login": "", "extra": extra})
+
+    def about(self, run_id: str) -> list[str]:
+        """Subject and text of the mails about a run."""
+        return [text for text in map(_text, self.mails) if run_id in text]
+
+
+def _text(mail: Message) -> str:
+    parts = [part.get_payload(decode=True) for part in mail.walk() if not part.is_multipart()]
+    return "\n".join([str(mail["Subject"]), *(part.decode() for part in parts if isinstance(part, bytes))])
+
+
+@contextmanager
+def sink() -> Iterator[Sink]:
+    """A sink that serves as long as the block lasts."""
+    server = Sink()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
