@@ -5,6 +5,7 @@ Pure text. Nothing is decided here.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -19,6 +20,8 @@ ACTIONS = {
     "isolate": "cut off",
     "restart": "restarted",
 }
+WANTED_BOUND = 0.1
+"""A bound that is worth aiming at; the limits name the cycles it takes."""
 DONE = {
     "CORRUPTED": "corrupted",
     "PHANTOM": "never sent",
@@ -74,6 +77,7 @@ def limits(evidence: Evidence) -> list[str]:
         found.append(
             f"An anomaly that was not seen in {bit} of {bit} injections may still occur in up to {bound:.0%} of them "
             "(95 % confidence). The bound counts injections, not records: records of one injection are not independent."
+            + (_advised() if bound > WANTED_BOUND else "")
         )
     found.append(
         "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
@@ -82,15 +86,25 @@ def limits(evidence: Evidence) -> list[str]:
     return found
 
 
+def _advised() -> str:
+    """How many injections without a case bound an anomaly at WANTED_BOUND."""
+    needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
+    return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
+
+
 def _tried(evidence: Evidence, bit: int) -> str:
     if not bit:
         return "No fault was injected: this run says nothing of what a fault would do."
-    exposed = [
-        f"{arm.name} {sum(evidence.books.values('exposure', 'reported', arm=arm.name)):,}"
-        for arm in evidence.scenario.loaded
-    ]
+    sums = {
+        name: [
+            f"{arm.name} {sum(evidence.books.values('exposure', name, arm=arm.name)):,}"
+            for arm in evidence.scenario.loaded
+        ]
+        for name in ("reported", "outstanding")
+    }
     return (
-        f"{bit} injection{'s' * (bit != 1)} that bit; reported records exposed to them: {', '.join(exposed)}."
+        f"{bit} injection{'s' * (bit != 1)} that bit; reported records exposed to them: "
+        f"{', '.join(sums['reported'])}; attempts outstanding when they bit: {', '.join(sums['outstanding'])}."
     )
 
 
@@ -142,8 +156,15 @@ def _circumstances(evidence: Evidence, arm: Arm) -> str:
         f"{_target(evidence, action)} was {ACTIONS.get(action, f'hit by {action}')} {_times(count)}"
         for action, count in bit.items()
     )
+    return f"{done}, with {_exposed(evidence, arm)}"
+
+
+def _exposed(evidence: Evidence, arm: Arm) -> str:
+    """Both counts: exposed records include those that were sent after another broker had taken over."""
+    outstanding = sum(evidence.books.values("exposure", "outstanding", arm=arm.name))
     exposed = sum(evidence.books.values("exposure", "reported", arm=arm.name))
-    return f"{done} while {exposed:,} records were exposed"
+    bites = "the bite" if sum(injection.bit for injection in evidence.injections) == 1 else "the bites"
+    return f"{outstanding:,} attempts outstanding at {bites} and {exposed:,} records exposed until recovery"
 
 
 def _target(evidence: Evidence, action: str) -> str:

@@ -35,8 +35,8 @@ def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
     ]  # fmt: skip
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
     assert arm(verdict).sentence == (
-        "HELD: all 1,200 acknowledged records are in the log exactly once and in order; the leader was killed once "
-        "while 150 records were exposed."
+        "HELD: all 1,200 acknowledged records are in the log exactly once and in order; the leader was killed once, "
+        "with 20 attempts outstanding at the bite and 150 records exposed until recovery."
     )
     assert "The fault took none of 1,200 records from the control acks_0." in verdict.sentence
     assert any("95 %" in limit for limit in verdict.limits)

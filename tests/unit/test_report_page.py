@@ -8,6 +8,7 @@ import html
 import json
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ import report_fixture
 from report_tables import ANOMALIES, CASES, case
 
 from delivery_verifier.report import page
+from delivery_verifier.report.inventory import DATA_DOCS
 
 LIMIT_BYTES = 1_600_000
 POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}'\x1b[31m\u202e$$x$$"
@@ -55,16 +57,60 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     told = visible(page.render(*report_fixture.violated(tmp_path)))
     assert "Not as expected: acks_all" in told
     assert "Lost: record 4,000 of producer 0, partition 1, arm acks_all +" in told  # and not (permitted)
-    assert "+2.904 s The broker acknowledges it at offset 1,333" in told
+    assert "+2.904 s The producer hears that broker 2, the leader, has it at offset 1,333" in told
     assert "+3.000 s Fault #1 kill broker 2 bites; it led this partition." in told
     assert "+4.200 s Nobody leads partition 1 (epoch 0, in sync: 2)." in told
-    assert "+6.100 s Broker 3 leads partition 1 (epoch 1, in sync: 1, 3)." in told
-    assert "It stands nowhere in the log. The log of partition 1 ends at offset 13,740." in told
+    assert "+6.100 s Broker 3 now leads partition 1 (epoch 1, in sync: 1, 3)." in told
+    assert "The log of partition 1 ends at offset 13,740; broker 2 leads it (epoch 1)." in told
+    assert "It stands nowhere in the log: absent." in told
     assert "At offset 1,333 now stands another record: number 4,077 of producer 0, session 0." in told
     assert "Lost LOST in acks_all: 23 in all, the first 20 shown" in told
     assert "DUPLICATED in acks_all: 61 in all, the first 20 shown" in told
     assert "planted on purpose" in told
     assert "broker 2 1, 2, 3 #1 kill broker 2" in told
+
+
+def test_a_duplicate_gets_a_story_of_its_own_with_where_its_copies_stand(tmp_path: Path) -> None:
+    told = visible(page.render(*report_fixture.violated(tmp_path)))
+    assert told.count("One record's story.") == 2
+    story = told[told.index("Written more than once: record 7,000") :]
+    assert "It stands twice: at offset 2,400, 2,470." in story
+    assert "The application handed it over once. Without enable.idempotence a broker cannot recognise a retry" in story
+    assert "the log that was read holds no record" in story  # nothing stands there in this made-up log
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_a_loss_is_explained_only_where_the_settings_and_what_was_seen_explain_it(tmp_path: Path, acks: str) -> None:
+    path, verdict = report_fixture.violated(tmp_path)
+    scenario = json.loads((path / "scenario.json").read_bytes())
+    for arm in scenario["arms"]:
+        arm["profile"]["producer"]["acks"] = acks
+    (path / "scenario.json").write_text(json.dumps(scenario))
+    seal = json.loads((path / "plan.json").read_bytes())
+    for file in seal["files"]:
+        seal["files"][file] = hashlib.sha256((path / file).read_bytes()).hexdigest()
+    (path / "plan.json").write_text(json.dumps(seal))
+    told = visible(page.render(path, verdict))
+    assert ("With acks=1 the leader alone vouches for a record: broker 2 did. Broker 3 then led" in told) == (acks == "1")
+
+
+def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path: Path) -> None:
+    held = visible(page.render(*report_fixture.held(tmp_path)))
+    assert "What would have made this run VIOLATED: one single record that is damaged, in the log though" in held
+    assert "because it may happen with these settings: a record that is in the log once more because" in held
+    assert "Asked: does safe keep what its settings promise, under this fault: SIGKILL the broker" in held
+    violated = visible(page.render(*report_fixture.violated(tmp_path)))
+    assert "What makes this run VIOLATED:" in violated
+    assert "the claim “every reported record exactly once” ( exactly_once )" in violated
+
+
+def test_headings_are_in_order_and_every_table_names_its_columns(tmp_path: Path) -> None:
+    text = re.sub(r"<(script|style)\b.*?</\1>", "", page.render(*report_fixture.violated(tmp_path)), flags=re.S)
+    levels = [int(level) for level in re.findall(r"<h([1-6])[ >]", text)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(now <= before + 1 for before, now in pairwise(levels))
+    assert not re.search(r"<th(?! scope=)[ >]", text)
+    assert text.count("<table") == text.count('class="scroll"><table')  # none can push the page sideways
 
 
 def test_a_line_that_nobody_sent_is_told_without_inventing_a_sender(tmp_path: Path) -> None:
@@ -74,7 +120,7 @@ def test_a_line_that_nobody_sent_is_told_without_inventing_a_sender(tmp_path: Pa
     pq.write_table(pa.Table.from_pylist([line], ANOMALIES), path / "anomalies" / "part-0.parquet")
     told = visible(page.render(path, verdict))
     assert "Damaged: the line at offset 77, partition 1, arm acks_all" in told
-    assert "The producer sends it" not in told
+    assert "hands it to the producer" not in told
     assert "None" not in told
 
 
@@ -181,7 +227,7 @@ def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:
     assert text.count("alert(2)</script>") == 0
     assert "{{7*7}}" in text and "49" not in re.findall(r">(\d+)<", text)
     assert "\x1b" not in text and "\u202e" not in text
-    assert "$$" not in re.search(r'id="timeline-data">(.*?)</script>', text, re.S).group(1)  # type: ignore[union-attr]
+    assert "$$" not in re.search(r'id="plot-data">(.*?)</script>', text, re.S).group(1)  # type: ignore[union-attr]
     assert visible(text).count("<img src=x onerror=alert(1)>") > 30
     assert "the verdict is of" in visible(text)  # not this directory's run
 
@@ -191,7 +237,9 @@ def test_nothing_is_loaded_from_anywhere_and_nothing_else_may_run(tmp_path: Path
     shell = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
     assert not re.search(r"https?://|//[a-z]+\.", shell)
     assert not re.search(r"\b(src|srcset|action|formaction)=|@import|url\(", shell)
-    assert re.findall(r'href="([^"#][^"]*)"', shell) == ["data:,"]
+    links = re.findall(r'href="([^"#][^"]*)"', shell)
+    assert links[0] == "data:,"
+    assert all(link.startswith("./") or link in ("verdict.json", "report.html", DATA_DOCS) for link in links[1:])
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', shell)
     assert policy
     assert policy.group(1).startswith("default-src 'none'")
@@ -213,8 +261,8 @@ def test_the_page_is_one_file_of_bounded_size(tmp_path: Path, make: object) -> N
 def test_settings_that_differ_are_marked_and_the_run_can_be_repeated(tmp_path: Path) -> None:
     path, verdict = report_fixture.held(tmp_path)
     text = page.render(path, verdict)
-    assert re.search(r'<tr class="differs"><td><code>acks</code>.*?<td>all</td><td>0</td>', text)
-    assert "<tr><td><code>retries</code></td>" in text
+    assert re.search(r'<tr class="differs"><th scope="row"><code>acks</code>.*?<td>all</td><td>0</td>', text)
+    assert '<tr><th scope="row"><code>retries</code></th>' in text
     assert "kdv run --profile safe --fault kill_leader --records 40000 --seed 7" in text
     assert f"kdv reconcile runs/{verdict.run_id}" in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +16,12 @@ from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.injection import Injection, Observation
 from delivery_verifier.report import text
 from delivery_verifier.report.advice import ADVICE, BY_KIND, advice
+from delivery_verifier.report.events import events
 from delivery_verifier.report.history import Clock, Leadership, during
+from delivery_verifier.report.lanes import STRETCHES_DRAWN, lacking, segments
+from delivery_verifier.report.material import Material
 from delivery_verifier.report.series import POINTS, series
-from delivery_verifier.report.words import ANOMALIES, SHARE_OF, clean, share
+from delivery_verifier.report.words import ANOMALIES, BREAKS, SHARE_OF, clean, headline, share
 from delivery_verifier.verdict import RunVerdict
 
 S = 1_000_000
@@ -35,7 +39,7 @@ def load(arm: str, rows: list[tuple[int, int]], interval_us: int = 200_000) -> p
 
 
 def test_an_interval_without_a_row_is_zero_and_not_bridged() -> None:
-    one = series(load("a", [(0, 10), (1, 10), (3, 10)]), Clock(0, True))[0]
+    one = series(load("a", [(0, 10), (1, 10), (3, 10)]), Clock(0, True), ["a"])[0]
     assert one.reported.tolist() == [50, 50, 0, 50]
     assert one.errors.tolist() == [5, 5, 0, 5]
     assert pd.isna(one.p99).tolist() == [False, False, True, False]
@@ -43,7 +47,7 @@ def test_an_interval_without_a_row_is_zero_and_not_bridged() -> None:
 
 def test_a_long_run_is_thinned_without_losing_a_record_or_a_peak() -> None:
     rows = [(place, 900 if place == 4321 else 10) for place in range(10_000)]
-    one = series(load("a", rows), Clock(0, True))[0]
+    one = series(load("a", rows), Clock(0, True), ["a"])[0]
     assert len(one.x) <= POINTS
     assert float(one.reported.sum()) * one.interval_s == pytest.approx(10 * 10_000 + 890, rel=1e-4)
     assert float(one.p99.max()) == 900
@@ -90,7 +94,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
 
 
 def test_every_anomaly_has_a_plain_name_and_a_whole() -> None:
-    assert set(ANOMALIES) == set(Anomaly)
+    assert set(ANOMALIES) == set(BREAKS) == set(Anomaly)
     assert set(SHARE_OF) == {kind.value for kind in Anomaly}
 
 
@@ -106,6 +110,43 @@ def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:
 def test_control_and_direction_characters_are_made_visible() -> None:
     assert clean("a\x1b[31mb\u202ec\x00d\ud800") == "a�[31mb�c�d�"
     assert clean("tab\tline\nä ✔") == "tab\tline\nä ✔"
+
+
+def test_a_headline_is_the_first_clause_and_nothing_is_left_out() -> None:
+    assert headline("Of 3.4 records, 1 lost; the leader was killed. None of 5.") == (
+        "Of 3.4 records, 1 lost.", "The leader was killed. None of 5.",
+    )  # fmt: skip
+    assert headline("No verdict.") == ("No verdict.", "")
+
+
+def test_leaders_that_move_together_are_told_in_one_line() -> None:
+    moved = [Observation(at_us=S, kind="partition", topic="t", partition=p, leader=1, isr=[1]) for p in range(90)]
+    moved += [
+        Observation(at_us=3 * S + p, kind="partition", topic="t", partition=p, leader=2, leader_epoch=1, isr=[2])
+        for p in range(90)
+    ]
+    material = Material(Path(), None, observations=moved)
+    told = [event.what for event in events(material, Clock(0, True))]
+    assert told == ["partitions 0, 1, 2, 3, 4 and 85 more are now led by broker 2 (epoch 1)"]
+
+
+def test_a_lane_is_thinned_without_losing_the_time_without_a_leader() -> None:
+    rows = [(at, -1 if at == 5_001 else 1) for at in range(0, 10_001)]
+    flapping = [Observation(at_us=at * S, kind="partition", topic="t", partition=0, leader=leader, isr=[1] * (at % 2 + 1))
+                for at, leader in rows]  # fmt: skip
+    found = segments(Material(Path(), None, observations=flapping), Clock(0, True), 10_000.0)
+    assert len(found) <= STRETCHES_DRAWN + 1
+    assert [one for one in found if one.seen.leader < 0]
+    assert all(now.end == after.start for now, after in pairwise(found))
+
+
+def test_partitions_without_a_leader_or_a_full_isr_are_counted_over_time() -> None:
+    def seen(at: int, partition: int, leader: int, isr: list[int]) -> Observation:
+        return Observation(at_us=at * S, kind="partition", topic="t", partition=partition, leader=leader, isr=isr)
+
+    moves = [seen(0, 0, 1, [1, 2]), seen(0, 1, 2, [1, 2]), seen(5, 0, -1, [2]), seen(6, 1, 2, [2]), seen(7, 0, 2, [1, 2])]
+    found = lacking(Material(Path(), None, observations=moves), Clock(0, True))
+    assert [(one.at, one.leaderless, one.shrunk) for one in found] == [(0, 0, 0), (5, 1, 1), (6, 1, 2), (7, 0, 1)]
 
 
 def printed(verdict: RunVerdict) -> str:

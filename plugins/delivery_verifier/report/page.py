@@ -16,19 +16,30 @@ import bokeh
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from delivery_verifier.report import charts, words
+from delivery_verifier.report import bands, charts, words
 from delivery_verifier.report.advice import advice
 from delivery_verifier.report.cases import CASES_SHOWN, groups
-from delivery_verifier.report.history import Clock, clock, name_of, subject_topic
-from delivery_verifier.report.lanes import EVENTS_TOLD, LANES_SHOWN, events
+from delivery_verifier.report.events import EVENTS_TOLD, events
+from delivery_verifier.report.figures import arm_colour, broker_colour
+from delivery_verifier.report.history import Clock, Leadership, clock, name_of, subject_topic
+from delivery_verifier.report.inventory import DATA_DOCS, parts, steps
+from delivery_verifier.report.lanes import LANES_SHOWN
 from delivery_verifier.report.material import Material, read
-from delivery_verifier.report.story import story
-from delivery_verifier.report.tables import finding_rows, gap_rows, law_rows, proof_lines, setting_rows
-from delivery_verifier.runs import IncompleteRun, RunDirectory
-from delivery_verifier.scenario import STEPS
+from delivery_verifier.report.series import ARMS_DRAWN, arms_drawn
+from delivery_verifier.report.story import stories
+from delivery_verifier.report.tables import (
+    finding_rows,
+    gap_rows,
+    hit_lines,
+    law_rows,
+    proof_lines,
+    setting_rows,
+    thresholds,
+)
 from delivery_verifier.verdict import RunVerdict
 
 _TEMPLATES = Path(__file__).parent / "templates"
+FAULTS_SHOWN = 20
 
 
 def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
@@ -46,18 +57,18 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
     material = read(run_dir, verdict)
     zero = clock(material)
     found = groups(material, zero)
-    drawn = charts.timeline(material, zero, "timeline-plot")
-    scripts = [_asset("page.js")]
-    if drawn is not None:
-        scripts = [_bokeh(), *scripts]
+    plots = {"timeline-plot": charts.timeline(material, zero, "timeline-plot")}
+    drawn = {place: plot for place, plot in plots.items() if plot is not None}
+    scripts = [_bokeh(), _asset("page.js")] if drawn else [_asset("page.js")]
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
             **_sections(material, zero),
             groups=found,
-            story=story(material, zero, found),
-            plot=_json(drawn) if drawn is not None else None,
+            stories=stories(material, zero, found),
+            plots=list(drawn),
+            plot_data=_json(drawn),
             scripts=[Markup(script) for script in scripts],
             policy=" ".join(_hash(script) for script in scripts),
             style=Markup(_asset("page.css")),
@@ -84,19 +95,28 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "gaps": gap_rows(material, zero),
         "producer_settings": setting_rows(arm.profile.producer for arm in arms),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
-        "injections": [(one, name_of(one), proof_lines(one)) for one in material.injections],
+        "thresholds": thresholds(verdict),
+        "injections": [
+            (one, name_of(one), proof_lines(one), hit_lines(one)) for one in material.injections[:FAULTS_SHOWN]
+        ],
+        "injections_left": max(0, len(material.injections) - FAULTS_SHOWN),
         "injection_names": {one.id: name_of(one) for one in material.injections},
         "tell": zero.tell,
         "times_from_load": zero.of_load,
         "cases_known": "anomalies" in material.tables,
         "injections_known": all(one.name != "injections.json" for one in material.missing),
-        "steps": _steps(material),
-        "files": _files(material),
+        "steps": steps(material),
+        "files": parts(material),
+        "data_docs": DATA_DOCS,
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
         "cases_shown": CASES_SHOWN,
         "events_told": EVENTS_TOLD,
         "lanes_shown": LANES_SHOWN,
-        "bands_shown": charts.BANDS_DRAWN,
+        "bands_shown": bands.BANDS_DRAWN,
+        "arms_shown": ARMS_DRAWN,
+        "arms_seen": len([arm for arm in arms if arm.role != "canary"]),
+        "faults_seen": len(material.injections),
+        "partitions_seen": len(Leadership(material.observations).partitions(subject_topic(material))),
     }
 
 
@@ -122,52 +142,16 @@ def _doubts(verdict: RunVerdict | None) -> list[_Doubts]:
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
-    """Colours of arms (in the order of the timeline) and brokers."""
-    table = material.tables.get("timeline/load")
-    arms = list(dict.fromkeys(table.column("arm").to_pylist())) if table is not None else []
+    """Colours of arms (in the order of the plots) and brokers."""
     topic = subject_topic(material)
     drawn = [one for one in material.observations if one.kind == "partition" and one.topic == topic]
     brokers = sorted({broker for one in drawn for broker in (one.leader, *one.isr)})
     return {
-        "arms": [(arm, charts.arm_colour(place)) for place, arm in enumerate(arms)],
+        "arms": [(arm, arm_colour(place)) for place, arm in enumerate(arms_drawn(material))],
         "brokers": [
-            ("no leader" if broker < 0 else f"broker {broker}", charts.broker_colour(broker))
-            for broker in brokers
+            ("no leader" if broker < 0 else f"broker {broker}", broker_colour(broker)) for broker in brokers
         ],
     }
-
-
-def _steps(material: Material) -> list[tuple[str, str, float | None]]:
-    """Every step: whether it finished, and how long it took in s."""
-    found: list[tuple[str, str, float | None]] = []
-    for step in STEPS:
-        later = material.verdict is not None and step in ("conclude", "stop_cluster")
-        try:
-            manifest = RunDirectory(material.path).manifest(step)
-        except IncompleteRun:
-            found.append(
-                (step, "ends after this page was written" if later else "no record that it finished", None)
-            )
-        else:
-            found.append((step, "finished", (manifest.finished_at_us - manifest.started_at_us) / 1e6))
-    return found
-
-
-def _files(material: Material) -> list[tuple[str, str, str]]:
-    """The run directory's known parts: name, meaning, size or that it is missing."""
-    found = []
-    for name, meaning in words.FILES.items():
-        part = material.path / name
-        files = [part] if part.is_file() else [file for file in part.rglob("*") if file.is_file()]
-        size = sum(file.stat().st_size for file in files)
-        by_us = name == "report.html" or (name == "verdict.json" and material.verdict is not None)
-        told = _size(size) if files else "written with this page" if by_us else "missing"
-        found.append((name + ("/" if part.is_dir() else ""), meaning, told))
-    return found
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
 
 
 @cache
@@ -181,6 +165,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.filters.update(number=words.number, plain=words.plain, said=words.said, clean=words.clean)
+    environment.filters.update(headline=words.headline)
     environment.globals.update(words=words, advice=advice)
     return environment
 

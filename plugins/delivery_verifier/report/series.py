@@ -9,9 +9,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from delivery_verifier.report.history import Clock
+from delivery_verifier.report.material import Material
 
 POINTS = 1200
 """Points drawn per line at most; neighbouring intervals are joined beyond that."""
+
+ARMS_DRAWN = 8
+"""Arms drawn at most, subjects first."""
 
 _Floats = npt.NDArray[np.float32]
 
@@ -29,15 +33,24 @@ class Series:
     p99: _Floats
 
 
-def series(frame: pd.DataFrame, clock: Clock) -> list[Series]:
-    """One Series per arm, on one grid; intervals without a row count as zero."""
+def arms_drawn(material: Material) -> list[str]:
+    """The arms that the plots show, in the order of their colours: subjects, controls, then any other."""
+    table = material.tables.get("timeline/load")
+    there = sorted(set(table.column("arm").to_pylist())) if table is not None else []
+    planned = material.scenario.arms if material.scenario is not None else ()
+    known = [arm.name for role in ("subject", "control") for arm in planned if arm.role == role]
+    ranked = [arm for arm in known if arm in there] + [arm for arm in there if arm not in known]
+    return ranked[:ARMS_DRAWN]
+
+
+def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
+    """One Series per arm, in the order of `arms`, all on one grid; intervals without a row count as zero."""
     steps = np.diff(np.unique(frame["at_us"].to_numpy()))
     interval_us = int(steps.min()) if len(steps) else 200_000
     count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
     joined = -(-count // POINTS)
     return [
-        _one(str(arm), rows, clock, interval_us * joined, -(-count // joined))
-        for arm, rows in frame.groupby("arm", sort=False)
+        _one(arm, frame[frame["arm"] == arm], clock, interval_us * joined, -(-count // joined)) for arm in arms
     ]
 
 

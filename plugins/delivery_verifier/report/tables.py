@@ -12,15 +12,17 @@ import pyarrow as pa
 from delivery_verifier.anomalies import DEFINITIONS, Anomaly
 from delivery_verifier.evaluation import LAWS
 from delivery_verifier.injection import Injection
+from delivery_verifier.report.events import some
 from delivery_verifier.report.history import Clock, during, name_of
 from delivery_verifier.report.material import Material
 from delivery_verifier.report.words import SHARE_OF as _SHARE_OF
-from delivery_verifier.report.words import number, plain, share
+from delivery_verifier.report.words import breaks, listed, number, plain, share
 from delivery_verifier.scenario import Setting
-from delivery_verifier.verdict import ArmVerdict, Finding
+from delivery_verifier.verdict import ArmVerdict, Finding, RunVerdict
 
 UNBALANCED_SHOWN = 50
 GAPS_SHOWN = 24
+PROOF_SHOWN = 800
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,33 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
     whole = arm.books.get(column, 0)
     count = finding.count + finding.also
     return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What would have made a subject VIOLATED, and what its settings permit, each as `a record that is ...`."""
+
+    arm: str
+    convicts: str
+    permitted: str
+
+
+def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
+    """One per subject whose findings were judged."""
+    return [
+        Threshold(
+            arm.arm,
+            listed([_convicts(one) for one in arm.findings if one.tolerance is not None]),
+            listed([breaks(one.anomaly) for one in arm.findings if one.tolerance is None]),
+        )
+        for arm in (verdict.arms if verdict else [])
+        if arm.role == "subject" and arm.findings
+    ]
+
+
+def _convicts(finding: Finding) -> str:
+    beyond = f" (more than {number(finding.tolerance)})" if finding.tolerance else ""
+    return breaks(finding.anomaly) + beyond
 
 
 @dataclass(frozen=True)
@@ -168,8 +197,15 @@ def _value(value: Setting) -> str:
 
 
 def proof_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The proof that an injection bit, as (what, value)."""
-    return [
-        (str(name).replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str))
-        for name, value in injection.proof.items()
-    ]
+    """The proof that an injection bit, as (what, value); a long value is cut, and says so."""
+    found = []
+    for name, value in injection.proof.items():
+        told = value if isinstance(value, str) else json.dumps(value, default=str)
+        cut = f"{told[:PROOF_SHOWN]} ... (cut; all of it is in injections.json)"
+        found.append((str(name).replace("_", " "), told if len(told) <= PROOF_SHOWN else cut))
+    return found
+
+
+def hit_lines(injection: Injection) -> list[tuple[str, str]]:
+    """What an injection hit, as (topic, its partitions in words)."""
+    return [(topic, some(partitions)) for topic, partitions in injection.hit.items()]

@@ -35,6 +35,16 @@ ANOMALIES = {
     Anomaly.MISPLACED: "Not at the acknowledged offset",
     Anomaly.REORDERED: "Out of order",
 }
+BREAKS = {
+    Anomaly.CORRUPTED: "damaged",
+    Anomaly.PHANTOM: "in the log though nobody sent it",
+    Anomaly.LOST: "reported as delivered and missing from the log",
+    Anomaly.DUPLICATED: "written more than once",
+    Anomaly.RESENT: "in the log once more because the application sent it again",
+    Anomaly.MISPLACED: "not at the offset that was acknowledged",
+    Anomaly.REORDERED: "in the log behind a record that was sent after it",
+}
+"""What one case of an anomaly is, as the end of `a record that is ...`."""
 SHARE_OF = {"LOST": "reported", "MISPLACED": "acked", "REORDERED": "reported", "DUPLICATED": "attempted",
             "RESENT": "attempted", "CORRUPTED": "log_records", "PHANTOM": "log_records"}  # fmt: skip
 """The books column that an anomaly's count is a share of."""
@@ -49,7 +59,7 @@ FILES = {
     "log": "every record found in the topics",
     "anomalies": "one row per case, with its evidence",
     "books": "the counts, and the laws that bind them",
-    "timeline": "sent, reported, errors and latency over time",
+    "timeline": "sent, reported, errors and latency over time, and how latencies are distributed",
     "validation.json": "the expectations and how they were evaluated",
     "verdict.json": "the verdict, for machines",
     "report.html": "this page",
@@ -60,6 +70,16 @@ BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u
 def plain(kind: str) -> str:
     """The plain-language name of an anomaly; the kind itself if it is unknown."""
     return ANOMALIES[Anomaly(kind)] if kind in Anomaly.__members__ else kind
+
+
+def breaks(kind: str) -> str:
+    """What a case of an anomaly is, as the end of `a record that is ...`; the kind itself if it is unknown."""
+    return BREAKS[Anomaly(kind)] if kind in Anomaly.__members__ else kind
+
+
+def listed(parts: list[str], last: str = "or") -> str:
+    """`a, b or c`; empty for none."""
+    return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def clean(text: object) -> str:
@@ -95,3 +115,12 @@ def said(sentence: str, verdict: str) -> str:
     """A sentence without the verdict in front of it, where the verdict stands beside it as a badge."""
     told = sentence.removeprefix(f"{verdict}:").strip()
     return told[:1].upper() + told[1:] if told != sentence else sentence
+
+
+def headline(sentence: str) -> tuple[str, str]:
+    """A sentence's first clause as a sentence of its own, and the rest: where the first `; ` or `. ` stands."""
+    places = [place for place in (sentence.find("; "), sentence.find(". ")) if place >= 0]
+    if not places:
+        return sentence, ""
+    head, rest = sentence[: min(places)], sentence[min(places) + 2 :]
+    return f"{head}.", rest[:1].upper() + rest[1:]

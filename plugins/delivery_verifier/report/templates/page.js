@@ -33,15 +33,27 @@
   media.addEventListener("change", paint);
   paint();
 
-  const data = document.getElementById("timeline-data");
-  const place = document.getElementById("timeline-plot");
+  // What is folded on a screen must not be missing on paper.
+  let opened = [];
+  window.addEventListener("beforeprint", function () {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const one of opened) one.open = true;
+  });
+  window.addEventListener("afterprint", function () {
+    for (const one of opened) one.open = false;
+  });
+
+  const data = document.getElementById("plot-data");
   if (!data) return;
-  const failed = function (error) {
-    place.textContent = "The plot could not be drawn (" + error + "); the events stand below in words.";
-  };
-  try {
-    window.Bokeh.embed.embed_item(JSON.parse(data.textContent), "timeline-plot").then(paint, failed);
-  } catch (error) {
-    failed(error);
+  for (const [target, item] of Object.entries(JSON.parse(data.textContent))) {
+    const failed = function (error) {
+      document.getElementById(target).textContent =
+        "The plot could not be drawn (" + error + "); what it shows stands below in words.";
+    };
+    try {
+      window.Bokeh.embed.embed_item(item, target).then(paint, failed);
+    } catch (error) {
+      failed(error);
+    }
   }
 })();
