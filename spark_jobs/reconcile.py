@@ -218,9 +218,9 @@ def _write_load(
     _write_table(output, "books/exposure", hurt)
     _write_table(output, "books/gaps", timeline.every_partition(timeline.gaps(loaded).toArrow(), scenario))
     width_us = timeline.interval_us(*_span(ledger_census))
-    _write_table(
-        output, "timeline/load", timeline.filled(timeline.load(loaded, width_us).toArrow(), width_us)
-    )
+    load, latency = timeline.both(timeline.load(loaded, width_us), timeline.latency(loaded, injections))
+    _write_table(output, "timeline/load", timeline.filled(load, width_us))
+    _write_table(output, "timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
 
 
 def _write_table(output: StepOutput, name: str, table: pa.Table) -> None:

@@ -159,6 +159,9 @@ LOAD = _table(
     {"arm": _S, "at_us": _L, "sent": _L, "reported": _L, "indeterminate": _L, "failed": _L},
     {"latency_ms_p50": DoubleType(), "latency_ms_p99": DoubleType()},
 )
+LATENCY = _table({"arm": _S, "inside": _B, "latency_ms_from": DoubleType(), "latency_ms_until": DoubleType(), "records": _L})
+"""Reported records by their latency, in log-spaced buckets [from, until) that hold any. inside: under way between the
+bite of an injection and its recovery."""
 ANOMALIES = _table(
     {"arm": _S, "kind": _S, "also": ArrayType(_S)},
     {

@@ -1,24 +1,31 @@
-"""The timeline: the load of each arm over time, and the longest silence of each partition."""
+"""The timeline: the load of each arm over time, its latencies, and the longest silence of each partition."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from delivery_verifier.anomalies import Outcome
+from delivery_verifier.injection import Injection
 from delivery_verifier.scenario import Scenario
 from spark_jobs.attempts import reported
-from spark_jobs.schemas import GAPS, LEDGER, LOAD, arrow, promise
+from spark_jobs.schemas import GAPS, LATENCY, LEDGER, LOAD, arrow, promise
 
 FINE_US, COARSE_US = 200_000, 1_000_000
 LONG_RUN_US = 300_000_000
 """Runs longer than this have a coarse timeline."""
 _LATENCY_ACCURACY = 200
 """percentile_approx: the rank is off by at most 1/200 of the interval's records."""
+BUCKETS_PER_DECADE = 20
+"""Buckets of latency, each 12 % wider than the one before."""
+_FOREVER_US = 2**62
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
 
 
@@ -49,6 +56,42 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
         f"latency_ms_p{share}": F.get("quantiles", F.lit(at)) / 1000 for at, share in enumerate((50, 99))
     }
     return promise(both.withColumns(in_ms), LOAD)
+
+
+def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
+    """LEDGER -> LATENCY: how many reported records took how long, apart for those that were under way during a fault."""
+    answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
+    sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
+    touched = [(sent <= until) & (settled >= since) for since, until in windows(injections)]
+    bucket = F.floor(F.log10(F.greatest(settled - sent, F.lit(1))) * BUCKETS_PER_DECADE + 1e-9)
+    counted = answered.groupBy(
+        "arm", reduce(or_, touched, F.lit(False)).alias("inside"), bucket.alias("bucket")
+    ).agg(F.count(F.lit(1)).alias("records"))
+    edges = {
+        f"latency_ms_{name}": F.pow(F.lit(10.0), (F.col("bucket") + step) / BUCKETS_PER_DECADE - 3)
+        for step, name in enumerate(("from", "until"))
+    }
+    return promise(counted.withColumns(edges), LATENCY)
+
+
+def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
+    """From bite to recovery in µs, those that meet joined; a fault without a recovery lasts for ever."""
+    found: list[tuple[int, int]] = []
+    for one in sorted(injections, key=lambda one: one.bite_at_us):
+        until = _FOREVER_US if one.recovered_at_us is None else one.recovered_at_us
+        if found and one.bite_at_us <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], until))
+        else:
+            found.append((one.bite_at_us, until))
+    return found
+
+
+def both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.Table]:
+    """LOAD and LATENCY, by one query."""
+    rows = loads.unionByName(latencies, allowMissingColumns=True).toArrow()
+    of_load = pc.is_valid(rows["at_us"])
+    found = [rows.filter(of_load).select(LOAD.names), rows.filter(pc.invert(of_load)).select(LATENCY.names)]
+    return found[0].cast(arrow(LOAD)), found[1].cast(arrow(LATENCY))
 
 
 def filled(table: pa.Table, width_us: int) -> pa.Table:

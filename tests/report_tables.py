@@ -78,6 +78,7 @@ def write_tables(
     """Writes reconcile's outputs below `to`. `counted` overrides counts of cases; `law` does not balance."""
     tables = {
         "timeline/load": pa.Table.from_pylist(_load(plan)),
+        "timeline/latency": pa.Table.from_pylist(_latency(plan)),
         "books/laws": pa.Table.from_pylist(_laws(plan, law)),
         "books/cases": pa.Table.from_pylist(_counts(cases, counted), CASES),
         "books/gaps": pa.Table.from_pylist(_gaps(plan)),
@@ -148,3 +149,16 @@ def _load(plan: Scenario) -> list[Row]:
                  "latency_ms_p99": None if silent else slow * noise.uniform(0.8, 1.4)}
             )  # fmt: skip
     return rows
+
+
+def _latency(plan: Scenario) -> list[Row]:
+    """Around 2 ms outside the fault; inside it, a second hill around 3 s."""
+    hills = {False: [(2.0, 30_000)], True: [(2.0, 8_000), (3_000.0, 3_210)]}
+    return [
+        {"arm": arm.name, "inside": inside, "latency_ms_from": middle * 10 ** (step / 20),
+         "latency_ms_until": middle * 10 ** ((step + 1) / 20), "records": int(records / 2 ** (abs(step) + 1))}
+        for arm in plan.loaded
+        for inside, some in hills.items()
+        for middle, records in some
+        for step in range(-4, 5)
+    ]  # fmt: skip

@@ -17,7 +17,8 @@ from delivery_verifier.record import parse
 from delivery_verifier.runs import RunDirectory
 from spark_jobs import laws
 from spark_jobs.reconcile import reconcile, write_books
-from spark_jobs.schemas import LEDGER, arrow
+from spark_jobs.schemas import LATENCY, LEDGER, arrow
+from spark_jobs.timeline import windows
 
 S = 1_000_000
 
@@ -97,6 +98,23 @@ def test_the_timeline_has_every_interval_and_counts_each_attempt_once(handmade: 
         100.0,
     )
     assert rows[1]["latency_ms_p50"] is None
+
+
+def test_latencies_are_counted_apart_for_what_was_under_way_during_a_fault(handmade: RunDirectory) -> None:
+    rows = table(handmade, "timeline/latency.parquet")
+    assert list(pq.read_schema(handmade.path / "timeline/latency.parquet").names) == LATENCY.names
+    found = {(row["arm"], row["inside"], round(row["latency_ms_from"], 3)): row["records"] for row in rows}
+    assert found == {  # injection 1 never recovered: inside is everything from 14 s on
+        ("one", False, 100.0): 1, ("one", False, 1000.0): 1,
+        ("one", True, 100.0): 1, ("one", True, 199.526): 2, ("one", True, 1000.0): 2, ("one", True, 2238.721): 1,
+    }  # fmt: skip
+    assert all(row["latency_ms_until"] / row["latency_ms_from"] == pytest.approx(10 ** (1 / 20)) for row in rows)
+
+
+def test_windows_that_meet_are_one_and_a_fault_without_recovery_never_ends() -> None:
+    made = [_injection(0, 10, 15, []), _injection(1, 15, 20, []), _injection(2, 30, 31, []), _injection(3, 40, None, [])]
+    found = [((since - START_US) / S, until) for since, until in windows(made)]
+    assert found == [(10, START_US + 20 * S), (30, START_US + 31 * S), (40, 2**62)]
 
 
 def test_what_reconcile_writes_is_what_the_books_promise(handmade: RunDirectory) -> None:

@@ -35,6 +35,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "latency_ms_p50",
         "latency_ms_p99",
     ),
+    "timeline/latency": ("arm", "inside", "latency_ms_from", "latency_ms_until", "records"),
     "books/laws": ("law", "arm", "partition", "left_name", "left", "right_name", "right"),
     "books/cases": ("arm", "kind", "cases", "written", "cut"),
     "books/gaps": ("arm", "partition", "longest_gap_s", "gap_start_us"),

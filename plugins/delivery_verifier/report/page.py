@@ -16,7 +16,7 @@ import bokeh
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from delivery_verifier.report import bands, charts, words
+from delivery_verifier.report import bands, charts, latency, words
 from delivery_verifier.report.advice import advice
 from delivery_verifier.report.cases import CASES_SHOWN, groups
 from delivery_verifier.report.events import EVENTS_TOLD, events
@@ -24,6 +24,7 @@ from delivery_verifier.report.figures import arm_colour, broker_colour
 from delivery_verifier.report.history import Clock, Leadership, clock, name_of, subject_topic
 from delivery_verifier.report.inventory import DATA_DOCS, parts, steps
 from delivery_verifier.report.lanes import LANES_SHOWN
+from delivery_verifier.report.latency_charts import distribution
 from delivery_verifier.report.material import Material, read
 from delivery_verifier.report.series import ARMS_DRAWN, arms_drawn
 from delivery_verifier.report.story import stories
@@ -57,7 +58,11 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
     material = read(run_dir, verdict)
     zero = clock(material)
     found = groups(material, zero)
-    plots = {"timeline-plot": charts.timeline(material, zero, "timeline-plot")}
+    spread = latency.spreads(material)
+    plots = {
+        "timeline-plot": charts.timeline(material, zero, "timeline-plot"),
+        "latency-plot": distribution(spread, "latency-plot"),
+    }
     drawn = {place: plot for place, plot in plots.items() if plot is not None}
     scripts = [_bokeh(), _asset("page.js")] if drawn else [_asset("page.js")]
     return (
@@ -66,6 +71,8 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
         .render(
             **_sections(material, zero),
             groups=found,
+            spreads=spread,
+            latency_known="timeline/latency" in material.tables,
             stories=stories(material, zero, found),
             plots=list(drawn),
             plot_data=_json(drawn),
@@ -165,7 +172,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     environment.filters.update(number=words.number, plain=words.plain, said=words.said, clean=words.clean)
-    environment.filters.update(headline=words.headline)
+    environment.filters.update(headline=words.headline, latency=latency.told)
     environment.globals.update(words=words, advice=advice)
     return environment
 
