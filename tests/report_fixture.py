@@ -31,7 +31,7 @@ def held(runs: Path, run_id: str = "2026-11-21-held") -> Made:
     arms = [_arm(plan, "safe", "HELD", {}), _arm(plan, "control-acks_0", "HELD", {"LOST": 1204})]
     sentence = (
         "HELD: all 41,210 acknowledged records are in the log exactly once and in order; the leader was "
-        "killed once while 6,120 records were exposed. The fault took 1,204 of 41,210 records from acks_0."
+        "killed once, with 48 attempts outstanding at the bite and 6,120 records exposed until recovery. The fault took 1,204 of 41,210 records from acks_0."
     )
     return _write(runs, plan, cases, arms, "HELD", sentence, counted={("control-acks_0", "LOST"): 1204})
 
@@ -46,7 +46,7 @@ def violated(runs: Path, run_id: str = "2026-11-21-violated") -> Made:
     arms = [subject, _arm(plan, "control-acks_0", "HELD", {"LOST": 37})]
     sentence = (
         "VIOLATED: of 41,210 acknowledged records, 23 lost, 61 duplicated, which the claim forbids; the "
-        "leader was killed once while 6,120 records were exposed."
+        "leader was killed once, with 48 attempts outstanding at the bite and 6,120 records exposed until recovery."
     )
     return _write(runs, plan, cases, arms, "VIOLATED", sentence)
 

@@ -94,7 +94,8 @@ def _exposed(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
         if (row.get("reported") or 0) < needed:
             told = (
                 f"{arm.name}: {row.get('reported')} reported records were exposed to injection "
-                f"{row.get('injection')}, at least {needed} are needed"
+                f"{row.get('injection')}, at least {needed} are needed ({row.get('outstanding')} attempts were "
+                "outstanding when it bit)"
             )
             yield "too_little_exposed", told
 

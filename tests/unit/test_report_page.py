@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import report_fixture
+import report_huge
 from report_tables import ANOMALIES, CASES, case
 
 from delivery_verifier.report import page
@@ -219,6 +220,39 @@ def test_ten_thousand_cases_are_bounded_and_the_cut_is_said(tmp_path: Path) -> N
     assert "cut at its bound" in told
     assert "record 0 of producer 0" in told  # the lowest sequence, though it was written last
     assert len(text.encode()) < LIMIT_BYTES
+
+
+def test_hours_of_load_on_a_thousand_partitions_stay_small_and_say_what_is_not_drawn(tmp_path: Path) -> None:
+    text = page.render(*report_huge.huge(tmp_path))
+    told = visible(text)
+    assert len(text.encode()) - len(page.bokeh_script().encode()) < 1_000_000
+    assert "16 of 1,000 partitions, those the faults hit first. Of 12 arms 8 are drawn." in told
+    assert "partitions without a leader, of all 1,000" in told
+    assert "partitions 0, 3, 6, 9, 12 and 329 more" in told
+    assert "all of it is in injections.json" in told
+    assert "And 4 more, in injections.json" in told
+    assert "LOST in acks_all: 10,000,000 in all, the first 20 shown" in told
+
+
+def test_a_run_without_a_single_record_gets_a_page_without_plots(tmp_path: Path) -> None:
+    path, verdict = report_fixture.quiet(tmp_path)
+    for name in ("load", "latency"):
+        file = path / "timeline" / f"{name}.parquet"
+        pq.write_table(pq.read_table(file).slice(0, 0), file)
+    told = visible(page.render(path, verdict))
+    assert "There is no timeline to draw" in told
+    assert "No record was reported, so there are no latencies." in told
+
+
+def test_latencies_are_told_apart_and_a_missing_table_is_no_empty_one(tmp_path: Path) -> None:
+    path, verdict = report_fixture.held(tmp_path)
+    told = visible(page.render(path, verdict))
+    assert re.search(r"safe otherwise [\d,]+ 2.24 ms 3.56 ms 3.56 ms 3.56 ms", told)
+    assert re.search(r"safe during a fault [\d,]+ 2.52 ms 4.75 s 5.33 s 5.33 s", told)
+    (path / "timeline" / "latency.parquet").unlink()
+    told = visible(page.render(path, verdict))
+    assert "The distribution of latencies could not be read." in told
+    assert "timeline/latency" in told
 
 
 def test_hostile_text_stays_text_wherever_it_stands(tmp_path: Path) -> None:

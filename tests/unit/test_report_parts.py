@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pandas as pd
 import pytest
 import report_fixture
@@ -158,19 +160,39 @@ def printed(verdict: RunVerdict) -> str:
 def test_the_terminal_shows_verdict_figures_and_doubts(tmp_path: Path) -> None:
     told = printed(report_fixture.inconclusive(tmp_path)[1])
     assert told.startswith("INCONCLUSIVE (NOT as expected)\n")
-    assert "checker doubt, safe: books_unbalanced:reported_sum" in told
-    assert told.count("What to do:") == 3
+    assert "checker doubt, safe, control-acks_0: books_unbalanced:reported_sum" in told
+    assert told.count("What to do:") == 2
     row = next(line for line in told.splitlines() if line.startswith("| safe "))
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
-        "safe", "subject", "41,300", "41,210", "0", "0", "0", "6,120", "3.4 s", "INCONCLUSIVE",
+        "safe", "subject", "41,300", "41,210", "0", "0", "0", "48", "6,120", "3.4 s", "INCONCLUSIVE",
         "HELD (not met)",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+def test_a_terminal_of_any_width_is_never_written_beyond(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    to = Terminal()
+    verdict = report_fixture.violated(tmp_path)[1]
+    arms = [*verdict.arms, *(msgspec.structs.replace(verdict.arms[0], arm=f"arm-{number}") for number in range(9))]
+    text.write(msgspec.structs.replace(verdict, arms=arms), to)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", to.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "outstanding" in to.getvalue()
+    assert all(f"arm-{number}" in to.getvalue() for number in range(9))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def test_a_figure_that_the_verdict_lacks_is_a_dash_and_no_zero(tmp_path: Path) -> None:
     told = printed(report_fixture.held(tmp_path)[1])
     row = next(line for line in told.splitlines() if line.startswith("| canary "))
-    assert [cell.strip() for cell in row.strip("|").split("|")][6:9] == ["-", "-", "-"]
+    assert [cell.strip() for cell in row.strip("|").split("|")][6:10] == ["-", "-", "-", "-"]
 
 
 def test_a_pipe_gets_no_colours_and_hostile_text_steers_no_terminal(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ ADVICE = {
     "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "
     "another client), stop it and run again.",
     "ledger_incomplete": f"What was sent is not completely on record (full disk, killed task?). {_RUN_AGAIN}",
-    "books_unbalanced": "Two counts that were made independently disagree; both stand under the laws of the "
-    f"books below. {_JUDGE_AGAIN}",
+    "books_unbalanced": "Two counts that were made independently disagree; both stand in the report "
+    f"under the laws of the books. {_JUDGE_AGAIN}",
     "law_missing": f"A law was not checked. {_JUDGE_AGAIN}",
     "table_missing": f"A table of the books is missing. {_JUDGE_AGAIN}",
     "partition_missing": f"A part of the topics stands nowhere in the books. {_JUDGE_AGAIN}",
@@ -27,7 +27,7 @@ ADVICE = {
     "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",
     "fault_did_not_bite": "The fault took no effect, so it proved nothing. Compare the plan's target "
     "and trigger "
-    "with the faults and their proof below, then run again.",
+    "with the faults and their proof in the report, then run again.",
     "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, run kdv doctor "
     "--heal, "
     "give the plan more time, and run again.",

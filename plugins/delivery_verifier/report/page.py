@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import shlex
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -19,6 +18,7 @@ from markupsafe import Markup
 from delivery_verifier.report import bands, charts, latency, words
 from delivery_verifier.report.advice import advice
 from delivery_verifier.report.cases import CASES_SHOWN, groups
+from delivery_verifier.report.doubts import doubt_groups
 from delivery_verifier.report.events import EVENTS_TOLD, events
 from delivery_verifier.report.figures import arm_colour, broker_colour
 from delivery_verifier.report.history import Clock, Leadership, clock, name_of, subject_topic
@@ -26,7 +26,7 @@ from delivery_verifier.report.inventory import DATA_DOCS, parts, steps
 from delivery_verifier.report.lanes import LANES_SHOWN
 from delivery_verifier.report.latency_charts import distribution
 from delivery_verifier.report.material import Material, read
-from delivery_verifier.report.series import ARMS_DRAWN, arms_drawn
+from delivery_verifier.report.series import ARMS_DRAWN, arms_drawn, arms_loaded
 from delivery_verifier.report.story import stories
 from delivery_verifier.report.tables import (
     finding_rows,
@@ -64,7 +64,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
         "latency-plot": distribution(spread, "latency-plot"),
     }
     drawn = {place: plot for place, plot in plots.items() if plot is not None}
-    scripts = [_bokeh(), _asset("page.js")] if drawn else [_asset("page.js")]
+    scripts = [bokeh_script(), _asset("page.js")] if drawn else [_asset("page.js")]
     return (
         _environment()
         .get_template("page.html.j2")
@@ -95,7 +95,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "scenario": scenario,
         "subject_topic": subject_topic(material),
         "arms": [(arm, finding_rows(arm)) for arm in verdict.arms] if verdict else [],
-        "doubts": _doubts(verdict),
+        "doubts": doubt_groups(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
         "laws": law_rows(material.tables.get("books/laws")),
@@ -121,31 +121,10 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "lanes_shown": LANES_SHOWN,
         "bands_shown": bands.BANDS_DRAWN,
         "arms_shown": ARMS_DRAWN,
-        "arms_seen": len([arm for arm in arms if arm.role != "canary"]),
+        "arms_seen": len(arms_loaded(material)),
         "faults_seen": len(material.injections),
         "partitions_seen": len(Leadership(material.observations).partitions(subject_topic(material))),
     }
-
-
-@dataclass(frozen=True)
-class _Doubts:
-    """All doubts of one name: which arms they touch, and each different detail once."""
-
-    kind: str
-    name: str
-    arms: list[str]
-    details: list[str]
-
-
-def _doubts(verdict: RunVerdict | None) -> list[_Doubts]:
-    """Doubts by name, checker doubts first."""
-    found: dict[tuple[str, str], _Doubts] = {}
-    for arm in verdict.arms if verdict else []:
-        for doubt in arm.doubts:
-            same = found.setdefault((doubt.kind, doubt.name), _Doubts(doubt.kind, doubt.name, [], []))
-            same.arms.extend([arm.arm] if arm.arm not in same.arms else [])
-            same.details.extend([doubt.detail] if doubt.detail not in same.details else [])
-    return sorted(found.values(), key=lambda one: one.kind != "checker")
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
@@ -190,7 +169,7 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _bokeh() -> str:
+def bokeh_script() -> str:
     """BokehJS's core, which is all that the charts need."""
     file = resources.files(bokeh) / "server" / "static" / "js" / "bokeh.min.js"
     return file.read_text(encoding="utf-8").replace("\r\n", "\n").replace("</script", "<\\/script")
