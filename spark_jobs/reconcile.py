@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 
 from delivery_verifier import ledger as ledger_file
 from delivery_verifier.injection import Offsets, read_injections, read_offsets
-from delivery_verifier.runs import RunDirectory, StepOutput
-from delivery_verifier.scenario import Scenario
+from delivery_verifier.runs import IncompleteRun, RunDirectory, StepOutput
+from delivery_verifier.scenario import BadInput, Scenario
 from spark_jobs import anomalies, attempts, books, census, laws, screen, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.parse import parse
@@ -62,13 +62,37 @@ def reconcile(
     if scenario.fail_step == RECONCILE:
         raise RuntimeError("scenario.fail_step is reconcile: failing as asked")
     run.require("produce", "inject_fault", "settle")
-    for file in sorted((run.path / "ledger").glob("*.parquet")):
+    for file in _files(run, "ledger"):
         ledger_file.check_schema(file)
     if not from_log:
         write_log(run, scenario, spark)
     run.require(READ)
+    for file in _files(run, "log"):
+        check_log(file)
     with run.writing(RECONCILE) as output:
         write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
+
+
+def check_log(file: Path) -> None:
+    """Raises BadInput where `file` differs from the log's columns: Spark would read what is missing as null."""
+    found, wanted = ledger_file.read_schema(file), arrow(LOG)
+    # Spark writes its timestamps in a form of its own, which Arrow reads in another unit.
+    kinds = {name: found.field(name).type for name in found.names}
+    wrong = [
+        f"{field.name}: {kinds.get(field.name, 'missing')}, expected {field.type}"
+        for field in wanted
+        if kinds.get(field.name) != field.type
+        and not (pa.types.is_timestamp(field.type) and field.name in kinds and pa.types.is_timestamp(kinds[field.name]))
+    ] + [f"{name}: unknown column" for name in kinds if name not in wanted.names]
+    if wrong:
+        raise BadInput(f"{file} is no log: " + "; ".join(wrong))
+
+
+def _files(run: RunDirectory, folder: str) -> list[Path]:
+    files = sorted((run.path / folder).glob("*.parquet"))
+    if not files:
+        raise IncompleteRun(f"{run.path / folder} holds no Parquet file")
+    return files
 
 
 def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:

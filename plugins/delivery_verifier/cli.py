@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from delivery_verifier import __version__
+from delivery_verifier import __version__, variables
 from delivery_verifier.cluster import lease
 from delivery_verifier.commands import host, running, stored
 from delivery_verifier.commands.parsers import BAD_INPUT, Parser
@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        for warning in variables.check():
+            print(f"kdv: {warning}", file=sys.stderr)
         return int(arguments.command(arguments) or 0)
     except KeyboardInterrupt:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))

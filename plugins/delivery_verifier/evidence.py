@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.books import Books
@@ -54,11 +55,12 @@ class Evidence:
             injections = read_injections(_text(run.path / "injections.json"))
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
-        except msgspec.MsgspecError as error:
+            books = Books.read(run.path)
+        except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
-        return cls(run.scenario, injections, observations, offsets, Books.read(run.path), EXPECTED, ended_early)
+        return cls(run.scenario, injections, observations, offsets, books, EXPECTED, ended_early)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
 from delivery_verifier import variables
+from delivery_verifier.fields import refusal
 from delivery_verifier.scenario import BadInput
 
 DATA_DOCS = "data_docs"
@@ -14,6 +16,8 @@ DATA_DOCS = "data_docs"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _MAX_NAME = 120
+_RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.~:+-]{{0,{_MAX_NAME - 1}}}")
+"""A subset of what Airflow allows in a run id (core.allowed_run_id_pattern)."""
 
 
 def project_root() -> Path:
@@ -37,6 +41,14 @@ def state_dir() -> Path:
     return home() / ".kdv"
 
 
+def require_writable() -> None:
+    """Raises BadInput unless the home and the runs folder are there, or can be made, and can be written."""
+    for name, folder in (("KDV_HOME", home()), ("KDV_RUNS", runs_dir())):
+        there = next(one for one in (folder, *folder.parents) if one.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise refusal(name, str(folder), "a folder that can be written", f"{there} cannot: name another in {name}")
+
+
 def run_directory_name(run_id: str) -> str:
     """The name of a run's directory: `run_id` itself where it is safe, else its safe form with a hash of the original.
 
@@ -52,6 +64,15 @@ def run_directory_name(run_id: str) -> str:
     if safe == run_id and len(safe) <= _MAX_NAME and safe != DATA_DOCS:
         return safe
     return f"{safe[: _MAX_NAME - 9]}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+
+
+def check_run_id(run_id: str) -> str:
+    """A run id that a user chose, as it is. Raises BadInput unless Airflow and the file system take it too."""
+    if not _RUN_ID.fullmatch(run_id):
+        proposal = _UNSAFE.sub("-", run_id).strip("-._")[:_MAX_NAME] or "my-run"
+        allowed = f"1 to {_MAX_NAME} of A-Z a-z 0-9 _ . ~ : + -, the first a letter or digit"
+        raise refusal("run_id", run_id, allowed, f"e.g. --run-id {proposal}")
+    return run_id
 
 
 def run_directory(run_id: str) -> Path:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from delivery_verifier.scenario import BadInput
+
 SCHEMA = pa.schema(
     [
         pa.field("arm", pa.string(), nullable=False),
@@ -48,8 +50,8 @@ def writer(file: Path) -> pq.ParquetWriter:
 
 
 def check_schema(file: Path) -> None:
-    """Raises ValueError naming the columns in which `file` differs from the ledger's schema."""
-    found = pq.read_schema(file)
+    """Raises BadInput naming the columns in which `file` differs from the ledger's schema."""
+    found = read_schema(file)
     wrong = [
         f"{field.name}: {found.field(field.name).type if field.name in found.names else 'missing'}, expected {field.type}"
         for field in SCHEMA
@@ -57,4 +59,13 @@ def check_schema(file: Path) -> None:
     ]
     wrong += [f"{name}: unknown column" for name in found.names if name not in SCHEMA.names]
     if wrong:
-        raise ValueError(f"{file} is no ledger: " + "; ".join(wrong))
+        raise BadInput(f"{file} is no ledger: " + "; ".join(wrong))
+
+
+def read_schema(file: Path) -> pa.Schema:
+    """The columns of a Parquet file. Raises BadInput if it is none, or was cut."""
+    try:
+        return pq.read_schema(file)
+    except (OSError, pa.ArrowException) as error:
+        why = str(error).rstrip(". ")
+        raise BadInput(f"{file} cannot be read as Parquet: {why}; copy it again from where it is whole") from None

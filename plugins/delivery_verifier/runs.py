@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from delivery_verifier.scenario import Scenario, dumps, loads
+from delivery_verifier.scenario import STEPS, Scenario, dumps, loads
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,9 +54,19 @@ class RunDirectory:
         if not file.is_file():
             raise IncompleteRun(f"step {step} did not finish: {file} is missing")
         try:
-            return msgspec.json.decode(file.read_bytes(), type=Manifest)
-        except msgspec.MsgspecError as error:
+            manifest = msgspec.json.decode(file.read_bytes(), type=Manifest)
+        except (OSError, msgspec.MsgspecError) as error:
             raise IncompleteRun(f"{file} is damaged: {error}") from None
+        if strangers := [name for name in manifest.files if Path(name).is_absolute() or ".." in Path(name).parts]:
+            raise IncompleteRun(f"{file} is damaged: {strangers[0]!r} is outside the run directory")
+        return manifest
+
+    def sealed(self, step: str, name: str) -> bytes:
+        """The bytes of a file that `step` sealed. Raises IncompleteRun, also if it was never sealed."""
+        self.require(step)
+        if name not in self.manifest(step).files:
+            raise IncompleteRun(f"{name} is not among the files that step {step} wrote")
+        return (self.path / name).read_bytes()
 
     def require(self, *steps: str) -> None:
         """Raises IncompleteRun unless every step finished and each of its files is as it was written."""
@@ -67,6 +77,17 @@ class RunDirectory:
                     raise IncompleteRun(f"{name}, written by step {step}, is missing")
                 if _digest(file) != digest:
                     raise IncompleteRun(f"{name} is not as step {step} wrote it: its SHA-256 differs")
+        self._require_no_stranger(*steps)
+
+    def _require_no_stranger(self, *steps: str) -> None:
+        """Raises IncompleteRun if a folder that one of the steps wrote into holds a file that no step wrote."""
+        finished = [self.manifest(file.stem) for file in self.path.glob("*.json") if file.stem in WRITERS]
+        known = {name for manifest in finished for name in manifest.files}
+        written = {Path(name).parts[0] for step in steps for name in self.manifest(step).files if "/" in name}
+        for folder in sorted(written):
+            for file in _data_files(self.path / folder):
+                if (name := str(file.relative_to(self.path))) not in known:
+                    raise IncompleteRun(f"{name} was written by no step of this run: remove it")
 
     @contextmanager
     def writing(self, step: str) -> Iterator[StepOutput]:
@@ -115,6 +136,9 @@ class StepOutput:
         partial.write_bytes(dumps(manifest))
         os.replace(partial, self.run.path / f"{self.step}.json")
 
+
+WRITERS = {*STEPS, "read_topic"}
+"""Whose manifests a run directory may hold."""
 
 REPEATABLE = {"read_topic", "reconcile", "validate", "conclude"}
 """Steps that are pure functions of the run directory, and may be repeated."""

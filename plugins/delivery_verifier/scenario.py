@@ -186,36 +186,42 @@ def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
 
 
 def loads(text: bytes) -> Scenario:
-    """Reads scenario.json strictly. Raises ValueError that names the field and what it allows."""
+    """Reads scenario.json strictly. Raises BadInput that names the field and what it allows."""
     try:
         scenario = msgspec.json.decode(text, type=Scenario)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"scenario.json: {error}") from None
+        raise BadInput(f"scenario.json is not as `plan` wrote it: {error}; take the original, or run it again") from None
     check(scenario)
     return scenario
 
 
 def check(scenario: Scenario) -> None:
-    """Raises ValueError where single fields are well but do not fit together."""
+    """Raises BadInput where single fields are well but do not fit together."""
     names = scenario.arm_names
     if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
-        raise ValueError(f"arms: names and ordinals must be unique, got {names}")
+        raise BadInput(f"arms: names and ordinals must be unique, got {names}")
     if sum(arm.role == "canary" for arm in scenario.arms) != 1:
-        raise ValueError("arms: exactly one must have the role canary")
+        raise BadInput("arms: exactly one must have the role canary")
     if not scenario.subjects:
-        raise ValueError("arms: at least one must have the role subject")
+        raise BadInput("arms: at least one must have the role subject")
     if scenario.load.replication_factor > scenario.cluster.brokers:
-        raise ValueError(
+        raise BadInput(
             f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
             f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
         )
     for arm in scenario.arms:
-        isr = int(arm.profile.topic.get("min.insync.replicas", 1))
-        if isr > scenario.load.replication_factor:
-            raise ValueError(
-                f"arms.{arm.name}: min.insync.replicas is {isr}, but load.replication_factor is "
-                f"{scenario.load.replication_factor}: no acks=all record could ever be written"
-            )
+        _check_isr(arm, scenario.load.replication_factor)
         for bound in arm.expectation.bounds:
             if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
-                raise ValueError(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
+                raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
+
+
+def _check_isr(arm: Arm, replicas: int) -> None:
+    """With fewer replicas than min.insync.replicas no acks=all record could ever be written."""
+    given = str(arm.profile.topic.get("min.insync.replicas", 1))
+    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= replicas):
+        lower = "--min-insync-replicas" if arm.role == "subject" else "nothing: the arm is a control, and has it fixed"
+        raise BadInput(
+            f"min.insync.replicas of arm {arm.name} is {given}; allowed: a whole number from 1 to the replication factor, "
+            f"{replicas}; raise --replication-factor, or lower {lower}"
+        )

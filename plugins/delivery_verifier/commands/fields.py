@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import Any, get_args
 
 import msgspec
@@ -14,26 +14,31 @@ from delivery_verifier.own_settings.translation import Client
 from delivery_verifier.scenario import STEPS, BadInput, Claim, Pacing, Profile
 from delivery_verifier.steps.plan import check_settings
 
+
+def _shown(choices: Iterable[str]) -> str:
+    return "{" + ",".join(choices) + "}"
+
+
 RUN_FIELDS: dict[str, dict[str, Any]] = {
     "profile": {"metavar": "NAME", "help": "delivery settings to be verified (default safe); `kdv list profiles`"},
-    "fault": {"choices": list(catalogue.FAULTS), "help": "what is done to the brokers (default kill_leader)"},
-    "claim": {"choices": get_args(Claim), "help": "what must hold: the settings' contract (default), or more"},
-    "records": {"type": int, "help": "at least so many records from the subject (default 20000)"},
-    "rate": {"type": int, "help": "records per second and arm; without it the load is paced"},
-    "pacing": {"choices": get_args(Pacing), "help": "spread over the planned duration (default), or flat_out"},
-    "producers": {"type": int, "help": "producer processes of the subject (default 1)"},
-    "partitions": {"type": int, "help": "partitions per topic (default 3)"},
-    "replication_factor": {"type": int, "help": "replicas per partition (default 3)"},
-    "min_insync_replicas": {"type": int, "help": "min.insync.replicas of the subject's topic (default: the profile's)"},
-    "payload_bytes": {"type": int, "help": "bytes per record, at least 70 (default 100)"},
-    "cycles": {"type": int, "help": "how often the fault is repeated in one load (default 1)"},
-    "seed": {"type": int, "help": "which broker leads which partition (default 0)"},
+    "fault": {"metavar": _shown(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
+    "claim": {"metavar": _shown(get_args(Claim)), "help": "what must hold: the settings' contract (default), or more"},
+    "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
+    "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},
+    "pacing": {"metavar": _shown(get_args(Pacing)), "help": "spread over the planned duration (default), or flat_out"},
+    "producers": {"metavar": "N", "help": "producer processes of the subject (default 1)"},
+    "partitions": {"metavar": "N", "help": "partitions per topic (default 3)"},
+    "replication_factor": {"metavar": "N", "help": "replicas per partition (default 3)"},
+    "min_insync_replicas": {"metavar": "N", "help": "min.insync.replicas of the subject's topic (default: the profile's)"},
+    "payload_bytes": {"metavar": "N", "help": "bytes per record, at least 70 (default 100)"},
+    "cycles": {"metavar": "N", "help": "how often the fault is repeated in one load (default 1)"},
+    "seed": {"metavar": "N", "help": "which broker leads which partition (default 0)"},
     "kafka_version": {"help": "version of the brokers (default 4.3.1)"},
-    "min_exposed": {"type": int, "help": "fewer exposed records than this forbid HELD (default 100, or 1%% of records)"},
-    "duration_s": {"type": float, "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
-    "fail_step": {"choices": STEPS, "help": "make one step fail at its entry, to see the alarm work"},
+    "min_exposed": {"metavar": "N", "help": "fewer exposed records than this forbid HELD (default 100, or 1%% of records)"},
+    "duration_s": {"metavar": "S", "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
+    "fail_step": {"metavar": _shown(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
 }
-"""Options of `run` and `plan`, which are the fields of the Airflow form as well."""
+"""Options of `run` and `plan`, which are the fields of the Airflow form as well; `params` checks them."""
 
 
 FILES: dict[str, dict[str, Any]] = {

@@ -7,14 +7,17 @@ import json
 
 import msgspec
 
-from delivery_verifier import doctor
+from delivery_verifier import doctor, home
+from delivery_verifier.commands import parsers
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.commands.stored import password_file
 
 
 def register(add: Add) -> None:
     """The commands of this module."""
-    add("up", up, "Bring up the local Airflow, for the UI and the nightly runs.").add_argument("--port", type=int)
+    add("up", up, "Bring up the local Airflow, for the UI and the nightly runs.").add_argument(
+        "--port", metavar="N", help="its port (default 8080, or KDV_PORT)"
+    )
     add("down", down, "Stop the local Airflow and everything it started.")
     check = add("doctor", doctor_, "Check this host, with a remedy for whatever is missing.")
     check.add_argument("--heal", action="store_true", help="end what a broken run left behind")
@@ -25,7 +28,8 @@ def up(arguments: argparse.Namespace) -> int:
     """`kdv up`."""
     from delivery_verifier.orchestration import local
 
-    print(f"Airflow: {local.up(arguments.port).url}  (user admin, password in {password_file()})")
+    home.require_writable()
+    print(f"Airflow: {local.up(parsers.port(arguments)).url}  (user admin, password in {password_file()})")
     return 0
 
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
+from delivery_verifier.fields import whole
+
 BAD_INPUT = 64
 
 
@@ -16,6 +18,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(BAD_INPUT, f"kdv: {message}\n")
+
+
+def port(arguments: argparse.Namespace) -> int | None:
+    """The port that was asked for, None if none was. Raises BadInput."""
+    return None if arguments.port is None else whole("--port", arguments.port, 1, 65535, example=8080)
 
 
 class Add(Protocol):

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from delivery_verifier import home, processes
-from delivery_verifier.commands import fields
+from delivery_verifier.commands import fields, parsers
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.commands.stored import read_verdict, show
 from delivery_verifier.progress import Follower
@@ -29,7 +29,7 @@ def register(add: Add) -> None:
     fields.add(one)
     one.add_argument("--run-id", help="name of the run (default: the time)")
     one.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
-    one.add_argument("--port", type=int, help="port of the local Airflow (default 8080, or KDV_PORT)")
+    one.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
     one.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
     dry = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
     fields.add(dry)
@@ -42,7 +42,8 @@ def register(add: Add) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`kdv run`."""
     given = fields.given(arguments)
-    run_id = arguments.run_id or f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
+    run_id = home.check_run_id(_new_run_id() if arguments.run_id is None else arguments.run_id)
+    home.require_writable()
     name = home.run_directory_name(run_id)
     follower = Follower(home.runs_dir() / name, quiet=arguments.json)
     _tell_promises(given, follower)
@@ -54,9 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
             verdict = direct.run({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
             url = None
         else:
-            verdict, url = _run_through_airflow(given, run_id, follower, arguments.port)
+            verdict, url = _run_through_airflow(given, run_id, follower, parsers.port(arguments))
     show(verdict, home.runs_dir() / name, url, as_json=arguments.json)
     return verdict.exit_code
+
+
+def _new_run_id() -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def _tell_promises(given: dict[str, Any], follower: Follower) -> None:

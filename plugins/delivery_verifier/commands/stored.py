@@ -10,9 +10,10 @@ import msgspec
 
 from delivery_verifier import catalogue, home
 from delivery_verifier.commands.parsers import Add
+from delivery_verifier.fields import nearest, refusal
 from delivery_verifier.own_settings import profiles
 from delivery_verifier.runs import IncompleteRun, RunDirectory
-from delivery_verifier.scenario import BadInput
+from delivery_verifier.scenario import Scenario
 from delivery_verifier.verdict import RunVerdict
 
 
@@ -34,6 +35,7 @@ def register(add: Add) -> None:
 def report(arguments: argparse.Namespace) -> int:
     """`kdv report`."""
     run_dir = run_dir_of(arguments.run)
+    read_scenario(run_dir)
     verdict = read_verdict(run_dir)
     show(verdict, run_dir, None, as_json=arguments.json)
     return verdict.exit_code
@@ -46,6 +48,7 @@ def reconcile(arguments: argparse.Namespace) -> int:
     from delivery_verifier.steps.validate import validate
 
     run_dir = run_dir_of(arguments.run)
+    read_scenario(run_dir)
     RunDirectory(run_dir).require("plan", "produce", "inject_fault", "settle", "read_topic")
     direct.reconcile(run_dir, from_log=True)
     validate(run_dir)
@@ -81,11 +84,20 @@ def _verdict_word(run_dir: Path) -> str:
     return f"{verdict.verdict}{'' if verdict.green else ' (not as expected)'}  {verdict.scenario}"
 
 
+def read_scenario(run_dir: Path) -> Scenario:
+    """The scenario of a run, as `plan` sealed it. Raises BadInput, IncompleteRun."""
+    run = RunDirectory(run_dir)
+    scenario = run.scenario
+    run.require("plan")
+    return scenario
+
+
 def read_verdict(run_dir: Path) -> RunVerdict:
     """The verdict of a finished run. Raises IncompleteRun if it has none."""
-    run = RunDirectory(run_dir)
-    run.require("conclude")
-    return msgspec.json.decode((run.path / "verdict.json").read_bytes(), type=RunVerdict)
+    try:
+        return msgspec.json.decode(RunDirectory(run_dir).sealed("conclude", "verdict.json"), type=RunVerdict)
+    except msgspec.MsgspecError as error:
+        raise IncompleteRun(f"{run_dir / 'verdict.json'} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
 
 def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
@@ -110,8 +122,18 @@ def password_file() -> Path:
 
 
 def run_dir_of(given: str) -> Path:
-    """The run directory that `given` is or names. Raises BadInput."""
-    path = Path(given) if Path(given).is_dir() else home.runs_dir() / given
-    if not (path / "scenario.json").is_file():
-        raise BadInput(f"{given!r} is no run directory, nor the name of a run in {home.runs_dir()}")
-    return path
+    """The run directory that `given` is, or the name of one in the runs folder. Raises BadInput."""
+    allowed = f"a run directory, or the name of a run in {home.runs_dir()}"
+    try:
+        path = Path(given) if Path(given).is_dir() else home.runs_dir() / Path(given).name
+        found = bool(given) and (path / "scenario.json").is_file()
+        runs = [one.parent.name for one in home.runs_dir().glob("*/scenario.json")]
+    except OSError as error:
+        raise refusal("run", given, allowed, f"it cannot be read: {error.strerror}") from None
+    named = (path.is_dir() and path == Path(given)) or Path(given).name == given
+    if found and named:
+        return path
+    if Path(given).name in ("scenario.json", "verdict.json", "report.html") and Path(given).is_file():
+        raise refusal("run", given, allowed, f"give its folder: {Path(given).parent}")
+    near = nearest(Path(given).name, runs)
+    raise refusal("run", given, allowed, f"did you mean {near}?" if near else "`kdv list runs` names them")

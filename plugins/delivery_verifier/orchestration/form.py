@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.jars import kafka_versions
+from delivery_verifier.fields import limits
 from delivery_verifier.own_settings import profiles
 from delivery_verifier.scenario import (
     STEPS,
@@ -159,11 +160,8 @@ def _number(title: str, owner: type[Struct], field: str, default: int | None, de
 
 def _limits(owner: type[Struct], field: str) -> dict[str, Any]:
     """`minimum` and `maximum` of an integer field, as the scenario declares them."""
-    declared = next(f for f in msgspec.inspect.type_info(owner).fields if f.name == field).type  # type: ignore[attr-defined]
-    if isinstance(declared, msgspec.inspect.UnionType):
-        declared = next(one for one in declared.types if isinstance(one, msgspec.inspect.IntType))
-    maximum = declared.lt - 1 if declared.lt is not None else declared.le
-    return {name: value for name, value in (("minimum", declared.ge), ("maximum", maximum)) if value is not None}
+    minimum, maximum = limits(owner, field)
+    return {"minimum": minimum} | ({"maximum": maximum} if maximum is not None else {})
 
 
 def _default(owner: type[Struct], field: str) -> Any:

@@ -33,10 +33,10 @@ def passwords_file() -> Path:
     return airflow_home() / "passwords.json"
 
 
-def port(chosen: int | str | None = None) -> int:
+def port(chosen: int | None = None) -> int:
     """The port: as chosen, else KDV_PORT, else 8080. Raises BadInput."""
     if chosen is not None:
-        return whole("port", chosen, 1, 65535, example=DEFAULT_PORT)
+        return whole("--port", chosen, 1, 65535, example=DEFAULT_PORT)
     return variables.number("KDV_PORT", DEFAULT_PORT, 1, 65535)
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 DEFAULT_ID = "spark_default"
+_MASTER = re.compile(
+    r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
+)
+"""What Spark takes for a master; anything else would fail only after the whole load was sent."""
 
 
 class NoSparkConnection(ValueError):
@@ -29,6 +35,10 @@ def require(conn_id: str = DEFAULT_ID) -> str:
     master = str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
     if master == "yarn" and "yarn" not in (connection.host, connection.conn_type):
         raise _refusal(conn_id, "Airflow would submit to yarn, which it does not name")
+    if not _MASTER.fullmatch(master):
+        raise _refusal(conn_id, f"its master is {master!r}; allowed: local[N], spark://host:port, k8s://..., yarn")
+    if master.startswith("local") and connection.extra_dejson.get("deploy-mode", "client") != "client":
+        raise _refusal(conn_id, "its deploy-mode must be client where the master is local")
     return master
 
 

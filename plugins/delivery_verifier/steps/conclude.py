@@ -42,9 +42,10 @@ def _clear_workspace(run: RunDirectory, keep: bool) -> None:
     """The brokers' data and logs go once a run is judged, unless it found a violation or KDV_KEEP is set."""
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
-    except IncompleteRun:
+    except (IncompleteRun, KeyError):
         return  # a run directory from elsewhere
-    if not (workspace / "keeper.json").is_file():
+    ours = workspace == workspaces.folder() / run.scenario.run_token  # what a file says is no leave to remove a folder
+    if not ours or not (workspace / "keeper.json").is_file():
         return
     if keep or variables.flag("KDV_KEEP"):
         workspaces.keep(workspace)

@@ -12,10 +12,11 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from delivery_verifier import catalogue, home
+from delivery_verifier import catalogue, home, variables
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.own_settings import profiles, refusal, translation
+from delivery_verifier.params import LONGEST_S, checked
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check
 from delivery_verifier.settings import Settings
@@ -31,6 +32,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
     Raises BadInput, also if the run exists already, and lease.HostBusy if another run holds the host.
     """
+    variables.check()
     if params.get("fail_step") == "plan":
         raise RuntimeError("scenario.fail_step is plan: failing as asked")
     scenario = scenario_from_params(params, name)
@@ -38,7 +40,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
         raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
     run = RunDirectory(home.runs_dir() / name)
     if (run.path / "scenario.json").exists():
-        raise BadInput(f"{run.path} already holds a run: choose another run id")
+        raise BadInput(f"run_id is {name!r}; allowed: one that no run has yet; {run.path} holds a run already")
     run.path.mkdir(parents=True, exist_ok=True)
     with run.writing("plan") as output:
         output.write_json("scenario.json", scenario)
@@ -49,6 +51,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     """The scenario for form or command line fields; missing ones take the form's defaults. Raises BadInput."""
+    params = checked(params)
     chosen = _profile(params)
     profile = _with_min_isr(chosen, params)
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
@@ -129,7 +132,7 @@ def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
         if params.get(key) is not None
     }
     duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
-    deadline = float(params.get("deadline_s") or 180 + 5 * duration)
+    deadline = float(params.get("deadline_s") or min(LONGEST_S, 180 + 5 * duration))
     try:
         return msgspec.convert({**given, "duration_s": duration, "deadline_s": deadline}, Load)
     except msgspec.ValidationError as error:
