@@ -20,6 +20,7 @@ from delivery_verifier import variables
 
 LOCK_FILE = Path(__file__).with_name("jars.lock.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+DEFAULT_KAFKA = "4.3.1"
 
 
 class JarError(RuntimeError):
@@ -60,13 +61,20 @@ def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> lis
         missing = [entry for entry in entries if not _is_whole(folder / entry["path"], entry)]
         if missing:
             size = sum(int(entry["bytes"]) for entry in missing) / 1e6
-            progress(f"fetching {len(missing)} jars ({size:.0f} MB) from {_mirror()}")
+            progress(f"fetching {len(missing)} jars ({size:.0f} MB) from {mirror()}")
             with httpx.Client(follow_redirects=True, timeout=60) as client, ThreadPoolExecutor(8) as pool:
                 list(pool.map(lambda entry: _download(client, folder / entry["path"], entry), missing))
     return [folder / entry["path"] for entry in entries]
 
 
-def _mirror() -> str:
+def missing_bytes(version: str = DEFAULT_KAFKA) -> int:
+    """Bytes that are yet to be fetched for a run with this Kafka version; nothing is fetched."""
+    entries = [*_lock().get(f"kafka-{version}", []), *_lock()["spark-kafka"]]
+    return sum(int(entry["bytes"]) for entry in entries if not _is_whole(cache_dir() / "jars" / entry["path"], entry))
+
+
+def mirror() -> str:
+    """Where jars come from, without a slash at its end. Raises BadInput."""
     return variables.url("KDV_MAVEN_MIRROR", MAVEN_CENTRAL)
 
 
@@ -83,7 +91,7 @@ def _is_whole(file: Path, entry: dict[str, str]) -> bool:
 def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".part")
-    url = f"{_mirror()}/{entry['path']}"
+    url = f"{mirror()}/{entry['path']}"
     for last_try in (False, False, True):
         try:
             _resume(client, url, partial)

@@ -6,10 +6,11 @@ import argparse
 import secrets
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from delivery_verifier import home, processes
-from delivery_verifier.commands import fields, parsers
+from delivery_verifier import home, preflight, processes
+from delivery_verifier.commands import fields, outputs, parsers
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.commands.stored import read_verdict, show
 from delivery_verifier.progress import Follower
@@ -31,6 +32,7 @@ def register(add: Add) -> None:
     one.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
     one.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
     one.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+    outputs.add_junit(one)
     dry = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
     fields.add(dry)
     dry.add_argument("--json", action="store_true", help="print scenario.json")
@@ -41,8 +43,16 @@ def register(add: Add) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """`kdv run`."""
+    run_id = _new_run_id() if arguments.run_id is None else arguments.run_id
+    with outputs.junit(arguments.junit, run_id) as tell:
+        verdict, run_dir, url = _run(arguments, home.check_run_id(run_id))
+        tell(run_dir, verdict)
+    show(verdict, run_dir, url, as_json=arguments.json)
+    return verdict.exit_code
+
+
+def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, str | None]:
     given = fields.given(arguments)
-    run_id = home.check_run_id(_new_run_id() if arguments.run_id is None else arguments.run_id)
     home.require_writable()
     name = home.run_directory_name(run_id)
     follower = Follower(home.runs_dir() / name, quiet=arguments.json)
@@ -53,11 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
 
             me = processes.myself()
             verdict = direct.run({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
-            url = None
-        else:
-            verdict, url = _run_through_airflow(given, run_id, follower, parsers.port(arguments))
-    show(verdict, home.runs_dir() / name, url, as_json=arguments.json)
-    return verdict.exit_code
+            return verdict, home.runs_dir() / name, None
+        verdict, url = _run_through_airflow(given, run_id, follower, parsers.port(arguments))
+        return verdict, home.runs_dir() / name, url
 
 
 def _new_run_id() -> str:
@@ -82,7 +90,9 @@ def _run_through_airflow(
     from delivery_verifier.orchestration.client import ui_url
     from delivery_verifier.orchestration.run import run_through_airflow
     from delivery_verifier.orchestration.settings import DAG_ID
+    from delivery_verifier.steps.plan import scenario_from_params
 
+    preflight.require(scenario_from_params(given, home.run_directory_name(run_id)))  # told here, not in a task's log
     follower.say("bringing up Airflow on this host (first time about half a minute)")
     status = local.up(port)
     url = ui_url(status.url or "", DAG_ID, run_id)

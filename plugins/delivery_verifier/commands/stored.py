@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from delivery_verifier import catalogue, home
+from delivery_verifier.commands import outputs
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.fields import nearest, refusal
 from delivery_verifier.own_settings import profiles
@@ -27,6 +28,9 @@ def register(add: Add) -> None:
         sub.set_defaults(of_a_stored_run=True)
         sub.add_argument("run", metavar="RUN_DIR", help="a run directory, or the name of a run")
         sub.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+        outputs.add_junit(sub)
+        if command is report:
+            outputs.add_bundle(sub)
     add("list", list_, "List profiles, faults and runs.").add_argument(
         "what", nargs="?", default="all", choices=("all", "profiles", "faults", "runs")
     )
@@ -34,9 +38,12 @@ def register(add: Add) -> None:
 
 def report(arguments: argparse.Namespace) -> int:
     """`kdv report`."""
-    run_dir = run_dir_of(arguments.run)
-    read_scenario(run_dir)
-    verdict = read_verdict(run_dir)
+    with outputs.junit(arguments.junit, Path(arguments.run).name) as tell:
+        run_dir = run_dir_of(arguments.run)
+        outputs.bundle(arguments, run_dir)  # first: a run without a verdict is what tickets are about
+        read_scenario(run_dir)
+        verdict = read_verdict(run_dir)
+        tell(run_dir, verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
     return verdict.exit_code
 
@@ -47,12 +54,14 @@ def reconcile(arguments: argparse.Namespace) -> int:
     from delivery_verifier.steps.conclude import judge_and_report
     from delivery_verifier.steps.validate import validate
 
-    run_dir = run_dir_of(arguments.run)
-    read_scenario(run_dir)
-    RunDirectory(run_dir).require("plan", "produce", "inject_fault", "settle", "read_topic")
-    direct.reconcile(run_dir, from_log=True)
-    validate(run_dir)
-    verdict = judge_and_report(run_dir)
+    with outputs.junit(arguments.junit, Path(arguments.run).name) as tell:
+        run_dir = run_dir_of(arguments.run)
+        read_scenario(run_dir)
+        RunDirectory(run_dir).require("plan", "produce", "inject_fault", "settle", "read_topic")
+        direct.reconcile(run_dir, from_log=True)
+        validate(run_dir)
+        verdict = judge_and_report(run_dir)
+        tell(run_dir, verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
     return verdict.exit_code
 

@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from delivery_verifier import catalogue, home, variables
+from delivery_verifier import catalogue, home, preflight, variables
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.own_settings import profiles, refusal, translation
@@ -38,6 +38,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     scenario = scenario_from_params(params, name)
     if (holder := lease.holder()) is not None:
         raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
+    preflight.require(scenario)
     run = RunDirectory(home.runs_dir() / name)
     if (run.path / "scenario.json").exists():
         raise BadInput(f"run_id is {name!r}; allowed: one that no run has yet; {run.path} holds a run already")
