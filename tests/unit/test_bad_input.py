@@ -87,7 +87,7 @@ OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
     (["--duration-s", "86401"], ("duration_s is '86401'", "86400")),
     (["--profile", "acks_al"], ("profile is 'acks_al'", "acks_0, acks_1", "did you mean acks_all?")),
     (["--profile", "acks-1"], ("profile is 'acks-1'", "did you mean acks_1?")),
-    (["--profile", "zzz"], ("profile is 'zzz'", "`kdv list` describes them")),
+    (["--profile", "zzz"], ("profile is 'zzz'", "`kdv list")),
     (["--profile", ""], ("profile is ''", "acks_0")),
     (["--fault", "kill_leder"], ("fault is 'kill_leder'", "did you mean kill_leader?")),
     (["--fault", "meteor"], ("fault is 'meteor'", "kill_leader")),
