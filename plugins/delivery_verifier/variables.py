@@ -76,6 +76,7 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_KEPT": lambda name: number(name, KEPT_WORKSPACES, 0, 1000),
     "KDV_PORT": lambda name: number(name, 8080, 1, 65535),
     "KDV_MAVEN_MIRROR": lambda name: url(name, "https://repo1.maven.org/maven2"),
+    "KDV_NOTIFY_EMAIL": str,
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
