@@ -39,6 +39,8 @@ def parse(text: str, field: str) -> dict[str, str]:
         found = javaproperties.loads(text)
     except ValueError:  # the message holds the line, and the line may hold a password
         raise BadInput(f"{field} has a broken \\u escape: write \\u and four hexadecimal digits") from None
+    if any(not name.strip() for name in found):
+        raise BadInput(f"{field} has a line without a name; allowed: name=value; put # before what is a comment")
     return {name.strip(): "" if is_withheld(name.strip()) else value.strip() for name, value in found.items()}
 
 
