@@ -21,6 +21,8 @@ CONSUMER = {
     "failOnDataLoss": "true",
     # how long a read waits for a record that should be there; Spark's own default is two minutes
     "kafkaConsumer.pollTimeoutMs": "30000",
+    # how long it asks brokers for offsets before it tries again, three times; Kafka's own default is a minute
+    "kafka.default.api.timeout.ms": "30000",
     # Spark asks the broker for the bounds of the log at every poll: few, large polls
     "kafka.max.poll.records": "50000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),

@@ -16,6 +16,10 @@ from delivery_verifier.waiting import wait_until
 UP_DEADLINE_S = 90.0
 
 
+class ControllerDied(RuntimeError):
+    """The controller ended: nobody elects leaders any more, so that nothing that is waited for will come."""
+
+
 class Cluster:
     """The cluster of one run, reached through its keeper. Any process of the run may hold one."""
 
@@ -43,8 +47,12 @@ class Cluster:
         return self.layout.brokers
 
     def states(self) -> dict[int, str]:
-        """running, frozen or exited, per broker."""
+        """running, frozen or exited, per broker. Raises ControllerDied."""
         nodes = lease.call(self.socket, "status")["nodes"]
+        controller = nodes.get(str(embedded.CONTROLLER))
+        if controller and controller["state"] == "exited":
+            last = self.last_log(embedded.CONTROLLER)
+            raise ControllerDied(f"the controller ended with exit code {controller['exit_code']}, by no plan: {last}")
         return {broker: nodes[str(broker)]["state"] for broker in self.brokers}
 
     def send(self, broker: int, signal_name: str) -> int:
@@ -107,6 +115,16 @@ class Cluster:
             if any(state.leader < 0 or set(state.isr) != set(state.replicas) for state in seen.values()):
                 return False
         return True
+
+    def out_of_sync(self, topics: list[str]) -> str:
+        """What `isr_full` misses, for messages: brokers that do not run, and partitions whose ISR is not full."""
+        found = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
+        found += [
+            f"{topic}/{partition}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}"
+            for (topic, partition), state in self.partitions(topics).items()
+            if state.leader < 0 or set(state.isr) != set(state.replicas)
+        ]
+        return f"({'; '.join(found[:6]) or 'the brokers do not agree yet'})"
 
     def last_log(self, node: int) -> str:
         """The last error lines of a node's log, for messages."""

@@ -8,7 +8,7 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -103,8 +103,12 @@ def call(socket_path: Path, operation: str, timeout_s: float = 15.0, **arguments
 
 
 @contextmanager
-def renewed(socket_path: Path) -> Iterator[threading.Event]:
-    """Renews the lease while the block runs. The event is set when the keeper is gone: look at it while waiting."""
+def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
+    """Renews the lease while the block runs. The event is set when the keeper is gone: look at it while waiting.
+
+    A block that cannot look gives `when_gone`, which makes it fail; it is called in another thread. Whatever the block
+    fails with once the keeper is gone, ClusterGone is raised: that is the cause.
+    """
     done, gone = threading.Event(), threading.Event()
 
     def renew() -> None:
@@ -113,6 +117,8 @@ def renewed(socket_path: Path) -> Iterator[threading.Event]:
                 call(socket_path, "renew")
             except (RuntimeError, ValueError):  # gone, or no keeper that one could rely on
                 gone.set()
+                if when_gone is not None:
+                    when_gone()
                 return
             done.wait(RENEW_EVERY_S)
 
@@ -121,6 +127,11 @@ def renewed(socket_path: Path) -> Iterator[threading.Event]:
     thread.start()
     try:
         yield gone
+    except Exception as error:
+        if gone.is_set() and not isinstance(error, ClusterGone):
+            what = f"({type(error).__name__}: {error})"
+            raise ClusterGone(f"the keeper of this run's cluster is gone, and its brokers with it {what}") from error
+        raise
     finally:
         done.set()
         with suppress(RuntimeError):

@@ -106,10 +106,14 @@ class FaultRunner:
         }  # fmt: skip
 
     def _recover(self, injection: dict[str, Any]) -> None:
-        """Recovery: every replica of every partition is in sync again, in every broker's eyes."""
+        """Recovery: every replica of every partition is in sync again, in every broker's eyes.
+
+        Also a broker that died by nobody's plan is started again: the observer has it on record.
+        """
+        heal(self.cluster)
         wait_until(
-            lambda: self.cluster.isr_full(self.topics),
-            "all replicas to be in sync again after the fault", RECOVERY_DEADLINE_S,
+            lambda: self.cluster.isr_full(self.topics), "all replicas to be in sync again after the fault",
+            RECOVERY_DEADLINE_S, detail=lambda: self.cluster.out_of_sync(self.topics),
         )  # fmt: skip
         injection["recovered_at_us"] = now_us()
 

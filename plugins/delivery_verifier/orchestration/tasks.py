@@ -98,9 +98,14 @@ class SubmitReconcile(SparkSubmitOperator):
         # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
         # The work is done in another process, so it is this one that says the run still needs its cluster.
-        with lease.renewed(Cluster.of(run).socket):
+        with lease.renewed(Cluster.of(run).socket, lambda: self._give_up_reading(run)):
             super().execute(context)
         class_archive().keep()
+
+    def _give_up_reading(self, run: RunDirectory) -> None:
+        """Spark would ask brokers that are gone for minutes. Once the log is read, it needs them no more."""
+        if not (run.path / "read_topic.json").exists():
+            self.on_kill()
 
 
 def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:

@@ -20,6 +20,9 @@ def create_topics(run_dir: Path) -> None:
     names = [arm.topic_name for arm in scenario.arms]
     with run.writing("create_topics") as output, lease.renewed(cluster.socket):
         topics.create(scenario, cluster.bootstrap_servers)
-        wait_until(lambda: cluster.isr_full(names), "all replicas of the new topics to be in sync", 60)
+        wait_until(
+            lambda: cluster.isr_full(names), "all replicas of the new topics to be in sync", 60,
+            detail=lambda: cluster.out_of_sync(names),
+        )  # fmt: skip
         cluster.watch(names)
         output.counts["topics"] = len(names)

@@ -80,7 +80,7 @@ def _await_replicated(scenario: Scenario, cluster: Cluster, crew: Crew) -> None:
 
     wait_until(
         replicated, "the warm-up records to be in the logs of all replicas", 60, every_s=0.1,
-        detail=lambda: str(missing(sent, marks)),
+        detail=lambda: f"missing: {missing(sent, marks)} {cluster.out_of_sync(names)}",
     )  # fmt: skip
 
 

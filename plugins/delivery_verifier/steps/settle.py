@@ -38,7 +38,10 @@ def settle(run_dir: Path) -> None:
     names = [arm.topic_name for arm in scenario.arms]
     with run.writing("settle") as output, lease.renewed(cluster.socket):
         heal(cluster)
-        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync before the snapshot", DEADLINE_S)
+        wait_until(
+            lambda: cluster.isr_full(names), "all replicas to be in sync before the snapshot", DEADLINE_S,
+            detail=lambda: cluster.out_of_sync(names),
+        )  # fmt: skip
         topics.check_whole_log(cluster.bootstrap_servers, names)
         writer = _Writer(cluster.bootstrap_servers)
         _plant_canary(scenario, writer, output)

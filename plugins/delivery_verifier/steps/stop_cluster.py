@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from delivery_verifier.cluster import lease
@@ -16,15 +18,12 @@ def stop_cluster(run_dir: Path) -> None:
     fail_if_asked(run.scenario, "stop_cluster")
     try:
         cluster = Cluster.of(run)
-        run.manifest("reconcile")
-        keep = True
-    except IncompleteRun:
-        keep = False
-    except lease.ClusterGone:
-        return
-    try:
-        Cluster.of(run).finish(keep_workspace=keep)
     except (lease.ClusterGone, IncompleteRun):
-        return  # it has ended by itself, which is what is wanted
+        return  # it was never there, or has ended by itself, which is what is wanted
+    keep = (run.path / "reconcile.json").is_file()
+    with suppress(lease.ClusterGone):  # a keeper that was killed took its brokers along, and left the workspace
+        cluster.finish(keep_workspace=keep)
     if keep:
         cluster.socket.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(cluster.workspace, ignore_errors=True)

@@ -1,0 +1,71 @@
+"""A cluster that is gone, or lost its controller: the cause is named, nobody waits for it, and no workspace is left."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hand_made import a_scenario
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.embedded import CONTROLLER, Layout
+from delivery_verifier.cluster.handle import Cluster, ControllerDied
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import ClusterSpec
+from delivery_verifier.steps.stop_cluster import stop_cluster
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """What a keeper that was killed leaves: its specification, a socket that nobody listens at, logs."""
+    layout = Layout(
+        workspace=str(tmp_path / "ws"), spec=ClusterSpec(brokers=1), controller_port=1, client_ports={1: 2}, replication_ports={1: 3}
+    )
+    (tmp_path / "ws/logs").mkdir(parents=True)
+    (tmp_path / "ws/keeper.json").write_bytes(msgspec.json.encode({"layout": msgspec.to_builtins(layout, str_keys=True)}))
+    (tmp_path / "ws/keeper.sock").touch()
+    (tmp_path / f"ws/logs/{CONTROLLER}.log").write_text("ERROR no space left\n")
+    return tmp_path / "ws"
+
+
+@pytest.mark.parametrize("reconciled", [True, False])
+def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(workspace: Path, reconciled: bool) -> None:
+    run = RunDirectory(workspace.parent / "run")
+    run.path.mkdir()
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", a_scenario())
+    with run.writing("start_cluster") as output:
+        output.notes["workspace"] = str(workspace)
+    if reconciled:
+        with run.writing("reconcile"):
+            pass
+    stop_cluster(run.path)
+    assert workspace.exists() == reconciled
+    assert not (workspace / "keeper.sock").exists()  # so that conclude knows that nobody serves it
+
+
+def test_a_controller_that_died_is_named_with_its_last_words_by_whoever_looks(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = {"1": {"state": "running"}, str(CONTROLLER): {"state": "exited", "exit_code": -9}}
+    monkeypatch.setattr(lease, "call", lambda *_, **__: {"nodes": dead})
+    with pytest.raises(ControllerDied, match="controller ended with exit code -9, by no plan: ERROR no space left"):
+        Cluster(workspace).isr_full(["t"])
+
+
+def test_what_fails_once_the_keeper_is_gone_failed_because_of_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    renewals, told = [0], threading.Event()
+
+    def call(*_: Any) -> dict[str, Any]:
+        renewals[0] += 1
+        if renewals[0] > 1:
+            raise lease.ClusterGone("nobody there")
+        return {}
+
+    monkeypatch.setattr(lease, "call", call)
+    with pytest.raises(lease.ClusterGone, match="is gone, and its brokers with it"), lease.renewed(Path("s"), told.set) as gone:
+        assert told.wait(10) and gone.is_set()
+        raise TimeoutError("Spark asked in vain")
