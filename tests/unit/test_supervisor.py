@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from delivery_verifier import processes
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import local, settings, supervisor, tree
 from delivery_verifier.waiting import wait_until
 
@@ -47,6 +48,8 @@ def _supervise(
     (tmp_path / "bin" / "airflow").write_text(program)
     (tmp_path / "bin" / "airflow").chmod(0o755)
     patch.setenv("KDV_HOME", str(tmp_path))
+    patch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    patch.setenv("KDV_WORKSPACES", str(tmp_path / "ws"))
     settings.airflow_home().mkdir(parents=True)
     patch.setenv(settings.MARK, str(settings.airflow_home()))
     patch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
@@ -85,9 +88,10 @@ def test_asked_to_stop_it_ends_everything_and_says_so_with_0(started: subprocess
 @pytest.mark.parametrize("name", list(supervisor.COMMANDS))
 def test_if_one_dies_all_end(started: subprocess.Popen[bytes], name: str) -> None:
     wait_until(lambda: len(_all_of_it()) == 9, "all run", 10)
+    (workspaces.folder() / "of a keeper that had to be killed").mkdir(parents=True)
     _state().children[name].send(signal.SIGKILL)
     assert started.wait(20) == 1
-    assert _all_of_it() == []
+    assert _all_of_it() == [] and workspaces.every() == []
     assert f"its {name} died (killed by signal 9)" in (supervisor.why_it_ended() or "")
 
 

@@ -51,6 +51,13 @@ def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_
     assert workspaces.every() == [] and lease.holder() is None
 
 
+def test_a_sweep_by_the_way_leaves_everything_while_a_run_holds_the_host() -> None:
+    (workspaces.folder() / "of a run that begins").mkdir(parents=True)
+    with lease.acquire_host("a run that begins"):
+        assert workspaces.sweep_unless_busy() == [] and workspaces.every()
+    assert workspaces.sweep_unless_busy() and not workspaces.every()
+
+
 def test_a_sweep_takes_a_workspace_that_nobody_serves() -> None:
     (workspaces.folder() / "left").mkdir(parents=True)
     with lease.acquire_host("next"):

@@ -38,6 +38,15 @@ def sweep() -> list[Path]:
     return [*swept, *trim()]
 
 
+def sweep_unless_busy() -> list[Path]:
+    """Sweeps if no run holds the host: for whoever has just ended a run by force, which gives its keeper no time."""
+    try:
+        with lease.acquire_host("a sweep"):
+            return sweep()
+    except lease.HostBusy:
+        return []
+
+
 def keep(workspace: Path) -> None:
     """Keeps a workspace whose run is over, among the newest that are kept."""
     (workspace / KEPT).touch()

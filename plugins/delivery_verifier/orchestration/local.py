@@ -18,6 +18,7 @@ import psutil
 from msgspec import Struct
 
 from delivery_verifier import home
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import settings, supervisor, tree
 from delivery_verifier.orchestration.client import AirflowError, Client
 from delivery_verifier.processes import ProcessId
@@ -217,6 +218,8 @@ def _sweep() -> bool:
     left = tree.end_all(lambda: tree.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if found else []
     if left:
         raise AirflowError(f"processes of the local Airflow are left and do not end: {left}")
+    if found:
+        workspaces.sweep_unless_busy()
     supervisor.state_file().unlink(missing_ok=True)
     return bool(found)
 

@@ -95,6 +95,8 @@ def _airflow(port: int) -> dict[str, str]:
             "task_instance_heartbeat_timeout": 120,
             "enable_health_check": False,
         },
+        # A task gives up when its API has not answered five times; on a busy host that takes longer than 5 s each.
+        "workers": {"execution_api_timeout": 60},
         # An edited DAG is seen within 15 s; new files as soon.
         "dag_processor": {"refresh_interval": 15, "min_file_process_interval": 15, "parsing_processes": 1},
         "logging": {"base_log_folder": airflow_home() / "logs"},

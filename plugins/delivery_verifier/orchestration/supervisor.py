@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier import home, processes
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import settings, tree
 from delivery_verifier.processes import ProcessId
 from delivery_verifier.waiting import pause
@@ -144,6 +145,7 @@ class Supervisor:
         begun = time.monotonic()
         _log.info("stopping %d processes", len(tree.descendants()))
         left = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
+        workspaces.sweep_unless_busy()  # of a keeper that had to be killed
         state_file().unlink(missing_ok=True)
         _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, left or "none")
         return bool(left)
