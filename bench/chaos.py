@@ -1,6 +1,6 @@
 """Chaos: runs of which one process is killed at a random moment. Nothing false may be said, and nothing be left behind.
 
-`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--again 7,9]`. Every trial starts a small run, sends
+`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run, sends
 SIGKILL to one process of a kind, at a moment drawn uniformly from the time that such a process lives in an undisturbed
 run, and judges what comes of it: a verdict must agree with an independent recount of ledger and log, and 60 s later no
 process, workspace, lock or rule is left. An interrupted campaign is taken up where it was. Rows go to
@@ -41,21 +41,21 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", help="only trials of these kinds", default=",".join(chaos_host.KINDS))
-    parser.add_argument("--again", help="perform these numbers again", default="")
+    parser.add_argument("--only", help="only these numbers, again if need be", default="")
     parser.add_argument("--port", type=int, help="of Airflow; default KDV_PORT, else any that is free")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: what was started is ended on the way out
     file = BENCH / "results" / f"chaos-{arguments.seed}.json"
     state = _load(file)
-    again = {int(number) for number in arguments.again.split(",") if number}
-    done = {row["number"] for row in state["rows"]} - again
+    only = {int(number) for number in arguments.only.split(",") if number}
+    done = {row["number"] for row in state["rows"]}
     with chaos_host.own_host(arguments.port or int(os.environ.get("KDV_PORT") or _free_port())) as folder:
         for mode in ("direct", "airflow"):
             if mode not in state["undisturbed_s"]:
                 state["undisturbed_s"][mode] = _undisturbed(mode, folder)
                 _save(file, state)
         for trial in deck(arguments.trials, arguments.seed, state["undisturbed_s"]):
-            if trial.kind in arguments.kinds.split(",") and trial.number not in done:
+            if trial.number in only or not only and trial.number not in done and trial.kind in arguments.kinds.split(","):
                 row = _performed(trial, folder)
                 state["rows"].append(row)
                 print(" | ".join(_cells(row)), *row["false"], *row["findings"], sep="\n    ", flush=True)
