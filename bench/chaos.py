@@ -32,7 +32,7 @@ from delivery_verifier.steps.plan import versions_of
 
 BENCH = Path(__file__).parent
 _COLUMNS = ("trial", "seed", "mode", "profile", "kind", "planned moment", "killed at", "exit", "verdict",
-            "acked / lost / extra copies", "left behind", "s")  # fmt: skip
+            "acked / lost / extra copies", "left behind", "s", "code", "found")  # fmt: skip
 
 
 def main() -> int:
@@ -48,17 +48,17 @@ def main() -> int:
     file = BENCH / "results" / f"chaos-{arguments.seed}.json"
     state = _load(file)
     only = {int(number) for number in arguments.only.split(",") if number}
-    done = {row["number"] for row in state["rows"]}
+    done, kinds = {row["number"] for row in state["rows"]}, arguments.kinds.split(",")
     with chaos_host.own_host(arguments.port or int(os.environ.get("KDV_PORT") or _free_port())) as folder:
         for mode in ("direct", "airflow"):
             if mode not in state["undisturbed_s"]:
                 state["undisturbed_s"][mode] = _undisturbed(mode, folder)
                 _save(file, state)
         for trial in deck(arguments.trials, arguments.seed, state["undisturbed_s"]):
-            if trial.number in only or not only and trial.number not in done and trial.kind in arguments.kinds.split(","):
+            if trial.number in only or (not only and trial.number not in done and trial.kind in kinds):
                 row = _performed(trial, folder)
                 state["rows"].append(row)
-                print(" | ".join(_cells(row)), *row["false"], *row["findings"], sep="\n    ", flush=True)
+                print(" | ".join(_cells(row)), flush=True)
                 _save(file, state)
     _write_table(state)
     return 1 if any(_is_bad(row) for row in _latest(state["rows"])) else 0
@@ -144,8 +144,10 @@ def _write_table(state: dict[str, Any]) -> None:
         + ", ".join(f"{name} {version}" for name, version in state["versions"].items()) + ".", "",
         f"{len(latest)} trials: {sum(bool(row['false']) for row in latest)} false verdicts, "
         f"{sum(bool(row['left']) for row in latest)} with something left behind after 60 s, "
+        f"{sum(bool(row['findings']) for row in latest)} with another finding, "
         f"{sum(row['killed'] is None for row in latest)} that ended before the kill. "
         f"Verdicts: {sum(row['verdict'] is not None for row in latest)}, none: {sum(row['verdict'] is None for row in latest)}.",
+        "", "A trial that was performed again, after what it had found was mended, counts as it ended last; all are listed.",
         "", "| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS),
         *("| " + " | ".join(_cells(row)) + " |" for row in rows),
     ]  # fmt: skip
@@ -161,7 +163,8 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         str(row["number"]), row["seed"], row["mode"], row["scenario"], row["kind"], f"{row['step']} + {row['into_s']} s",
         f"{killed['at_s']} s, {killed['step'] or 'end'}" if killed else "ended before", str(row["exit_code"]),
         row["verdict"] or "none", "{acked} / {lost} / {extra_copies}".format(**truth) if truth else "-",
-        "; ".join(row["left"]) or "nothing", f"{row['seconds']:.0f}",
+        "; ".join(row["left"]) or "nothing", f"{row['seconds']:.0f}", row["commit"],
+        "; ".join(map(chaos_host.short, [*row["false"], *row["findings"]])) or "nothing",
     )  # fmt: skip
 
 

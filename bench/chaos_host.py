@@ -109,7 +109,7 @@ def left_behind() -> list[str]:
     An Airflow whose supervisor lives may stay, but no task of it; without its supervisor nothing may.
     """
     alive = processes() if supervisor.read_state() is None else processes(_OF_A_RUN.pattern)
-    found = [f"process {pid}: {_short(line)}" for pid, line in alive.items()]
+    found = [f"process {pid}: {short(line)}" for pid, line in alive.items()]
     found += [f"workspace {folder.name}" for folder in workspaces.every() if not (folder / workspaces.KEPT).exists()]
     found += [f"lock held by {holder}" for holder in [lease.holder()] if holder]
     return found + [f"rule {rule}" for rule in _rules()]
@@ -130,6 +130,6 @@ def _rules() -> list[str]:
     return [line for line in saved.splitlines() if "kdv" in line]
 
 
-def _short(line: str) -> str:
+def short(line: str) -> str:
     """A command line without the folders of this machine."""
     return re.sub(r"(?:/[^\s:/]+)+/", "", line)[-120:]
