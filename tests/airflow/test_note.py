@@ -13,7 +13,7 @@ from delivery_verifier.orchestration.client import AirflowError, Client
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    verdict = {"run_id": "r", "scenario": "s", "verdict": "VIOLATED", "green": False, "sentence": "3 records lost."}
+    verdict = {"run_id": "r", "scenario": "s", "verdict": "VIOLATED", "green": False, "sentence": "VIOLATED: 3 records lost."}
     (tmp_path / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv(settings.MARK, "here")

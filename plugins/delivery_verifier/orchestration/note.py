@@ -10,6 +10,7 @@ import msgspec
 
 from delivery_verifier.orchestration import settings
 from delivery_verifier.orchestration.client import AirflowError, Client
+from delivery_verifier.report.words import said
 from delivery_verifier.verdict import RunVerdict
 
 _log = logging.getLogger(__name__)
@@ -26,6 +27,6 @@ def attach_verdict(run: Path, run_id: str) -> None:
     try:
         verdict = msgspec.json.decode(file.read_bytes(), type=RunVerdict)
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
-        client.note(settings.DAG_ID, run_id, f"**{verdict.verdict}**: {verdict.sentence}")
+        client.note(settings.DAG_ID, run_id, f"**{verdict.verdict}**: {said(verdict.sentence, verdict.verdict)}")
     except (AirflowError, OSError, msgspec.MsgspecError) as error:
         _log.warning("the run's note could not be written: %s", error)

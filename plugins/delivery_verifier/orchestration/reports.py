@@ -76,7 +76,7 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
 @app.get("/icon/{theme}.svg")
 def icon(theme: Literal["light", "dark"]) -> Response:
     """The sign of the page in the navigation: a record that arrived."""
-    ink = "#8296ba" if theme == "light" else "#d4d4d8"
+    ink = "#5f78a3" if theme == "light" else "#d4d4d8"
     drawing = "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5"
     style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
