@@ -67,6 +67,11 @@ def is_frozen(pid: int) -> bool:
     return states == {"T"}
 
 
+def how_it_ended(code: int) -> str:
+    """An exit code in words; below zero it is the signal that killed the process."""
+    return f"exit code {code}" if code >= 0 else f"exit code {code} (killed by {signal.Signals(-code).name})"
+
+
 def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
     """For `preexec_fn`: the kernel sends the child `number` when the thread that started it ends.
 

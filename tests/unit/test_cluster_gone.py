@@ -47,12 +47,16 @@ def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(
     assert not (workspace / "keeper.sock").exists()  # so that conclude knows that nobody serves it
 
 
-def test_a_controller_that_died_is_named_with_its_last_words_by_whoever_looks(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(1, "exit code 1, by no plan: ERROR no space left$"), (-9, r"exit code -9 \(killed by SIGKILL\), by no plan$")],
+)
+def test_a_controller_that_died_is_named_by_whoever_looks(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, code: int, told: str
 ) -> None:
-    dead = {"1": {"state": "running"}, str(CONTROLLER): {"state": "exited", "exit_code": -9}}
+    dead = {"1": {"state": "running"}, str(CONTROLLER): {"state": "exited", "exit_code": code}}
     monkeypatch.setattr(lease, "call", lambda *_, **__: {"nodes": dead})
-    with pytest.raises(ControllerDied, match="controller ended with exit code -9, by no plan: ERROR no space left"):
+    with pytest.raises(ControllerDied, match=f"the controller ended with {told}"):
         Cluster(workspace).isr_full(["t"])
 
 

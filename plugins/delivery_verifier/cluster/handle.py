@@ -9,7 +9,7 @@ import msgspec
 
 from delivery_verifier.cluster import embedded, lease, wire
 from delivery_verifier.cluster.wire import PartitionState
-from delivery_verifier.processes import identify
+from delivery_verifier.processes import how_it_ended, identify
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.waiting import wait_until
 
@@ -51,8 +51,9 @@ class Cluster:
         nodes = lease.call(self.socket, "status")["nodes"]
         controller = nodes.get(str(embedded.CONTROLLER))
         if controller and controller["state"] == "exited":
-            last = self.last_log(embedded.CONTROLLER)
-            raise ControllerDied(f"the controller ended with exit code {controller['exit_code']}, by no plan: {last}")
+            code = int(controller["exit_code"])
+            last = f": {self.last_log(embedded.CONTROLLER)}" if code >= 0 else ""
+            raise ControllerDied(f"the controller ended with {how_it_ended(code)}, by no plan{last}")
         return {broker: nodes[str(broker)]["state"] for broker in self.brokers}
 
     def send(self, broker: int, signal_name: str) -> int:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from delivery_verifier.processes import dies_with_parent
+from delivery_verifier.processes import dies_with_parent, how_it_ended
 from delivery_verifier.scenario import Arm, Load, Scenario, dumps
 from delivery_verifier.waiting import wait_until
 from delivery_verifier.workload import layout
@@ -73,8 +73,7 @@ class Crew:
             code = member.process.poll()
             if code not in (None, 0, 3) or (code == 0 and member.control[Word.STATE] != State.DONE):
                 error = (member.folder / "stderr").read_text(errors="replace").strip()[-500:]
-                how = f"exit code {code}" if code >= 0 else f"exit code {code}: killed by {signal.Signals(-code).name}"
-                raise ProducerDied(f"producer {member.name} ended with {how}; it said last: {error or 'nothing'}")
+                raise ProducerDied(f"producer {member.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}")
         return True
 
     def kill(self) -> None:
