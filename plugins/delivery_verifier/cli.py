@@ -15,13 +15,13 @@ from typing import Any
 
 from delivery_verifier import __version__, variables
 from delivery_verifier.cluster import lease
-from delivery_verifier.commands import host, pruning, running, stored
+from delivery_verifier.commands import comparing, host, pruning, running, stored
 from delivery_verifier.commands.parsers import BAD_INPUT, Parser
 from delivery_verifier.runs import IncompleteRun
 from delivery_verifier.scenario import BadInput
 
 FAILED, BUSY = 70, 75
-GROUPS = (running, stored, host, pruning)
+GROUPS = (running, stored, comparing, host, pruning)
 """Modules that add their commands, in the order in which the help shows them."""
 
 

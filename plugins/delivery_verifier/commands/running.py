@@ -53,18 +53,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, str | None]:
     given = fields.given(arguments)
+    return carry_out(given, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=arguments.json)
+
+
+def carry_out(
+    given: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
+) -> tuple[RunVerdict, Path, str | None]:
+    """Says what the settings promise, runs the scenario, and returns its verdict, its directory and where Airflow shows it.
+
+    Raises BadInput before anything is started, and whatever the run itself failed with: then there is no verdict.
+    """
     home.require_writable()
     name = home.run_directory_name(run_id)
-    follower = Follower(home.runs_dir() / name, quiet=arguments.json)
+    follower = Follower(home.runs_dir() / name, quiet=quiet)
     _tell_promises(given, follower)
     with follower:
-        if arguments.direct:
-            from delivery_verifier import direct
+        if direct:
+            from delivery_verifier.direct import run as run_directly
 
             me = processes.myself()
-            verdict = direct.run({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
+            verdict = run_directly({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
             return verdict, home.runs_dir() / name, None
-        verdict, url = _run_through_airflow(given, run_id, follower, parsers.port(arguments))
+        verdict, url = _run_through_airflow(given, run_id, follower, port)
         return verdict, home.runs_dir() / name, url
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import shlex
 from functools import cache
@@ -12,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import bokeh
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from delivery_verifier.report import bands, charts, latency, words
-from delivery_verifier.report.advice import advice
 from delivery_verifier.report.cases import CASES_SHOWN, groups
 from delivery_verifier.report.doubts import doubt_groups
 from delivery_verifier.report.events import EVENTS_TOLD, events
 from delivery_verifier.report.figures import arm_colour, broker_colour
 from delivery_verifier.report.history import Clock, Leadership, clock, name_of, subject_topic
+from delivery_verifier.report.html import asset, environment, source_of
 from delivery_verifier.report.inventory import DATA_DOCS, parts, steps
 from delivery_verifier.report.lanes import LANES_SHOWN
 from delivery_verifier.report.latency_charts import distribution
@@ -39,7 +36,6 @@ from delivery_verifier.report.tables import (
 )
 from delivery_verifier.verdict import RunVerdict
 
-_TEMPLATES = Path(__file__).parent / "templates"
 FAULTS_SHOWN = 20
 
 
@@ -64,9 +60,9 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
         "latency-plot": distribution(spread, "latency-plot"),
     }
     drawn = {place: plot for place, plot in plots.items() if plot is not None}
-    scripts = [bokeh_script(), _asset("page.js")] if drawn else [_asset("page.js")]
+    scripts = [bokeh_script(), asset("page.js")] if drawn else [asset("page.js")]
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             **_sections(material, zero),
@@ -77,8 +73,8 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
             plots=list(drawn),
             plot_data=_json(drawn),
             scripts=[Markup(script) for script in scripts],
-            policy=" ".join(_hash(script) for script in scripts),
-            style=Markup(_asset("page.css")),
+            policy=" ".join(source_of(script) for script in scripts),
+            style=Markup(asset("page.css")),
             missing=material.missing,
         )
     )
@@ -141,43 +137,10 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
-    environment.filters.update(number=words.number, plain=words.plain, said=words.said, clean=words.clean)
-    environment.filters.update(headline=words.headline, latency=latency.told)
-    environment.globals.update(words=words, advice=advice)
-    return environment
-
-
-def _finalize(value: object) -> object:
-    """What an expression of the template prints: no control characters, and a dash for nothing."""
-    if value is None:
-        return "–"
-    return value if isinstance(value, (Markup, int, float)) else words.clean(value)
-
-
-@cache
-def _asset(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-@cache
 def bokeh_script() -> str:
     """BokehJS's core, which is all that the charts need."""
     file = resources.files(bokeh) / "server" / "static" / "js" / "bokeh.min.js"
     return file.read_text(encoding="utf-8").replace("\r\n", "\n").replace("</script", "<\\/script")
-
-
-def _hash(script: str) -> str:
-    """The script's source expression for the page's own content security policy: nothing else may run."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _json(item: dict[str, Any]) -> Markup:
