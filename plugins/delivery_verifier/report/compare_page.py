@@ -22,7 +22,7 @@ NOT_THE_SAME = (
     "differences named here, and not from the versions alone."
 )
 SINGLE_RUNS = (
-    "Each side is one run ({left} and {right} injections): a figure that differs between two single runs is no proof "
+    "Each side is one run (injections: {left} and {right}): a figure that differs between two single runs is no proof "
     "of a difference between their versions or settings. Repeat with --cycles."
 )
 

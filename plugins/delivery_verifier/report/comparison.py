@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delivery_verifier.report.latency import spreads, told
 from delivery_verifier.report.material import Material, read
 from delivery_verifier.report.words import number
 from delivery_verifier.runs import RunDirectory
@@ -163,23 +164,24 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
         "outstanding at the bite": number(sum(one.outstanding for one in arm.exposure)) if arm.exposure else None,
         "longest silence": gap,
     }
-    return counts | _flow(side.material.tables.get("timeline/load"), arm.arm)
+    return counts | _throughput(side.material.tables.get("timeline/load"), arm.arm) | _latency(side.material, arm.arm)
 
 
-def _flow(table: pa.Table | None, arm: str) -> dict[str, object]:
-    """Throughput and latency of an arm. Quantiles of intervals do not add up: said is which of them are shown."""
+def _throughput(table: pa.Table | None, arm: str) -> dict[str, object]:
     rows = None if table is None else table.filter(pc.equal(table["arm"], arm))
     if rows is None or rows.num_rows < 2:
         return {}
-    times, reported = rows["at_us"], rows["reported"]
+    times = rows["at_us"]
     interval_us = int(np.diff(np.unique(times.to_numpy())).min(initial=200_000))
     span_s = (pc.max(times).as_py() - pc.min(times).as_py() + interval_us) / 1e6
-    return {
-        "reported per second": number(round(pc.sum(reported).as_py() / span_s)),
-        "latency, median of the intervals' p50": _ms(pc.quantile(rows["latency_ms_p50"], q=0.5)[0].as_py()),
-        "latency, highest p99 of an interval": _ms(pc.max(rows["latency_ms_p99"]).as_py()),
-    }
+    return {"reported per second": number(round(pc.sum(rows["reported"]).as_py() / span_s))}
 
 
-def _ms(value: float | None) -> str | None:
-    return None if value is None else f"{value:,.1f} ms"
+def _latency(material: Material, arm: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for spread in spreads(material):
+        if spread.arm == arm:
+            half, most = spread.within[:2]
+            where = "during faults" if spread.inside else "outside faults"
+            found |= {f"latency {where}, half within": told(half), f"latency {where}, 99 % within": told(most)}
+    return found

@@ -12,7 +12,7 @@ from typing import Any
 import bokeh
 from markupsafe import Markup
 
-from delivery_verifier.report import bands, charts, latency, words
+from delivery_verifier.report import bands, charts, latency
 from delivery_verifier.report.cases import CASES_SHOWN, groups
 from delivery_verifier.report.doubts import doubt_groups
 from delivery_verifier.report.events import EVENTS_TOLD, events
