@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from delivery_verifier import home
-from delivery_verifier.commands import fields
+from delivery_verifier.commands import fields, parsers
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.commands.running import carry_out
 from delivery_verifier.commands.stored import run_dir_of
@@ -63,5 +63,5 @@ def _run_both(arguments: argparse.Namespace) -> list[Path]:
     for run_id, params in wanted.items():
         scenario_from_params(params, run_id)  # both are refused before the first one runs
     for run_id, params in wanted.items():
-        carry_out(params, run_id, direct=arguments.direct, port=arguments.port, quiet=False)
+        carry_out(params, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=False)
     return [home.run_directory(run_id) for run_id in wanted]
