@@ -29,6 +29,12 @@ def checked(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: FIELDS[name](name, value) for name, value in params.items() if value is not None}
 
 
+def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The same fields as Airflow's form wants them: numbers as numbers, whatever text they were given as. Raises BadInput."""
+    numbers = {name: value for name, value in checked(params).items() if isinstance(value, int | float)}
+    return {**params, **numbers}
+
+
 def _one_of(known: Iterable[str], remedy: str = "") -> Check:
     return lambda field, value: choice(field, value, known, remedy)
 

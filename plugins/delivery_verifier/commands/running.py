@@ -100,6 +100,7 @@ def _run_through_airflow(
     from delivery_verifier.orchestration.client import ui_url
     from delivery_verifier.orchestration.run import run_through_airflow
     from delivery_verifier.orchestration.settings import DAG_ID
+    from delivery_verifier.params import as_conf
     from delivery_verifier.steps.plan import scenario_from_params
 
     preflight.require(scenario_from_params(given, home.run_directory_name(run_id)))  # told here, not in a task's log
@@ -108,7 +109,7 @@ def _run_through_airflow(
     url = ui_url(status.url or "", DAG_ID, run_id)
     follower.say(f"Airflow is up; this run: {url}")
     run_dir = run_through_airflow(
-        given, run_id, lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s), port=port
+        as_conf(given), run_id, lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s), port=port
     )
     return read_verdict(run_dir), url
 
