@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shlex
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -36,7 +38,7 @@ def settings(records: int = 0) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2" if records < SMALL_RECORDS else str(max(4, os.cpu_count() or 1)),
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "kdv-spark-warehouse"),
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.driver.extraJavaOptions": " ".join(java_options(records)),
+        "spark.driver.extraJavaOptions": shlex.join(java_options(records)),
     }
     jars = os.environ.get(JARS_VARIABLE, "")
     return conf | ({"spark.jars": jars} if jars else {})
@@ -76,7 +78,7 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 def end(spark: SparkSession) -> None:
     """Stops the session and, unless `spark-submit` owns it, its JVM, which would outlive this process by seconds.
 
-    Raises subprocess.TimeoutExpired if the JVM does not end.
+    Raises subprocess.TimeoutExpired if the JVM does not end by itself; then it is killed.
     """
     gateway = SparkContext._gateway
     spark.stop()
@@ -85,6 +87,11 @@ def end(spark: SparkSession) -> None:
         return
     gateway.shutdown()
     process.stdin.close()
-    process.wait(END_S)
+    try:
+        code = process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     SparkContext._gateway = SparkContext._jvm = None  # the next session of this process gets a JVM of its own
-    class_archive().keep()
+    if code == 0:
+        class_archive().keep()

@@ -124,6 +124,33 @@ _RETRIES: tuple[Rule, ...] = (
     ),
 )
 
+def _resent_uncounted(it: Settings) -> bool:
+    return it.acks != "0" and not it.enable_idempotence and it.retries == 0
+
+
+_REQUEUED = "librdkafka: rd_kafka_handle_Produce_error (a refused request is sent again without being counted as a retry)"
+_WITHOUT_RETRIES: tuple[Rule, ...] = (
+    Rule(
+        id="duplicated.requeued",
+        anomaly=Anomaly.DUPLICATED,
+        condition="acks=1 or all, enable.idempotence=false, retries=0",
+        applies=_resent_uncounted,
+        kinds=ELECTIONS,
+        sentence="retries=0 does not keep librdkafka from sending again what a broker refused because it no longer leads; "
+        "that broker may have written it before.",
+        source=_REQUEUED,
+    ),
+    Rule(
+        id="reordered.requeued",
+        anomaly=Anomaly.REORDERED,
+        condition="acks=1 or all, enable.idempotence=false, retries=0",
+        applies=_resent_uncounted,
+        kinds=ELECTIONS,
+        sentence="What is sent again to a new leader can be overtaken by what was sent to it first.",
+        source=_REQUEUED,
+    ),
+)
+
 _APPLICATION = Rule(
     id="resent.application",
     anomaly=Anomaly.RESENT,
@@ -134,7 +161,7 @@ _APPLICATION = Rule(
     source="KIP-98: the idempotent producer's guarantee covers one session and no resends by the application",
 )
 
-RULES: tuple[Rule, ...] = (*_LOSSES, *(_misplaced(loss) for loss in _LOSSES), *_RETRIES, _APPLICATION)
+RULES: tuple[Rule, ...] = (*_LOSSES, *(_misplaced(loss) for loss in _LOSSES), *_RETRIES, *_WITHOUT_RETRIES, _APPLICATION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,13 @@ from delivery_verifier.steps.stop_cluster import stop_cluster
 def workspace(tmp_path: Path) -> Path:
     """What a keeper that was killed leaves: its specification, a socket that nobody listens at, logs."""
     layout = Layout(
-        workspace=str(tmp_path / "ws"), spec=ClusterSpec(brokers=1), controller_port=1, client_ports={1: 2}, replication_ports={1: 3}
+        workspace=str(tmp_path / "a1b2c3d4"), spec=ClusterSpec(brokers=1), controller_port=1, client_ports={1: 2}, replication_ports={1: 3}
     )
-    (tmp_path / "ws/logs").mkdir(parents=True)
-    (tmp_path / "ws/keeper.json").write_bytes(msgspec.json.encode({"layout": msgspec.to_builtins(layout, str_keys=True)}))
-    (tmp_path / "ws/keeper.sock").touch()
-    (tmp_path / f"ws/logs/{CONTROLLER}.log").write_text("ERROR no space left\n")
-    return tmp_path / "ws"
+    (tmp_path / "a1b2c3d4/logs").mkdir(parents=True)
+    (tmp_path / "a1b2c3d4/keeper.json").write_bytes(msgspec.json.encode({"layout": msgspec.to_builtins(layout, str_keys=True)}))
+    (tmp_path / "a1b2c3d4/keeper.sock").touch()
+    (tmp_path / f"a1b2c3d4/logs/{CONTROLLER}.log").write_text("ERROR no space left\n")
+    return tmp_path / "a1b2c3d4"
 
 
 @pytest.mark.parametrize("reconciled", [True, False])

@@ -88,7 +88,7 @@ def test_asked_to_stop_it_ends_everything_and_says_so_with_0(started: subprocess
 @pytest.mark.parametrize("name", list(supervisor.COMMANDS))
 def test_if_one_dies_all_end(started: subprocess.Popen[bytes], name: str) -> None:
     wait_until(lambda: len(_all_of_it()) == 9, "all run", 10)
-    (workspaces.folder() / "of a keeper that had to be killed").mkdir(parents=True)
+    (workspaces.folder() / "killed00").mkdir(parents=True)
     _state().children[name].send(signal.SIGKILL)
     assert started.wait(20) == 1
     assert _all_of_it() == [] and workspaces.every() == []

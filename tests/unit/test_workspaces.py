@@ -52,17 +52,27 @@ def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_
 
 
 def test_a_sweep_by_the_way_leaves_everything_while_a_run_holds_the_host() -> None:
-    (workspaces.folder() / "of a run that begins").mkdir(parents=True)
+    (workspaces.folder() / "begins00").mkdir(parents=True)
     with lease.acquire_host("a run that begins"):
         assert workspaces.sweep_unless_busy() == [] and workspaces.every()
     assert workspaces.sweep_unless_busy() and not workspaces.every()
 
 
 def test_a_sweep_takes_a_workspace_that_nobody_serves() -> None:
-    (workspaces.folder() / "left").mkdir(parents=True)
+    (workspaces.folder() / "left0000").mkdir(parents=True)
     with lease.acquire_host("next"):
-        assert workspaces.sweep() == [workspaces.folder() / "left"]
+        assert workspaces.sweep() == [workspaces.folder() / "left0000"]
     assert workspaces.every() == []
+
+
+def test_a_folder_that_is_no_workspace_is_never_removed() -> None:
+    (workspaces.folder() / "holidays").mkdir(parents=True)
+    (workspaces.folder() / "holidays/photo.jpg").touch()
+    (workspaces.folder() / "My mail").mkdir()
+    with lease.acquire_host("next"):
+        assert workspaces.sweep() == []
+    workspaces.remove(workspaces.folder() / "holidays")
+    assert len(list(workspaces.folder().iterdir())) == 2
 
 
 def test_the_hosts_lock_is_handed_over_to_a_child_without_a_gap() -> None:
@@ -84,12 +94,13 @@ def test_who_asks_for_the_holder_does_not_stand_in_the_way_of_a_start() -> None:
 def test_only_the_newest_workspaces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KDV_KEPT", "2")
     for number in range(4):
-        workspace = workspaces.folder() / f"w{number}"
+        workspace = workspaces.folder() / f"w000000{number}"
         workspace.mkdir(parents=True)
+        (workspace / workspaces.ORDERS).touch()
         workspaces.keep(workspace)
         os.utime(workspace / workspaces.KEPT, (number, number))
     workspaces.trim()
-    assert [one.name for one in workspaces.every()] == ["w2", "w3"]
+    assert [one.name for one in workspaces.every()] == ["w0000002", "w0000003"]
 
 
 def test_a_link_among_the_workspaces_is_nobodys_to_remove(host: Path) -> None:

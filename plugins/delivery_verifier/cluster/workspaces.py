@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from delivery_verifier import variables
 from delivery_verifier.cluster import lease
 from delivery_verifier.processes import identify
 
+ORDERS = "keeper.json"
+"""What `start_cluster` writes into a workspace before anything else."""
 KEPT = "KEPT"
 """Marks a workspace that is kept though its run is over."""
 
@@ -22,8 +25,21 @@ def folder() -> Path:
 
 
 def every() -> list[Path]:
-    """All workspaces that are there."""
-    return sorted(one for one in folder().iterdir() if one.is_dir() and not one.is_symlink()) if folder().is_dir() else []
+    """All workspaces that are there. Whatever else stands in the folder is not ours, and is never touched."""
+    return sorted(filter(is_one, folder().iterdir())) if folder().is_dir() else []
+
+
+def is_one(place: Path) -> bool:
+    """Whether this is a workspace: named by a run's token, and holding its keeper's orders (or nothing at all yet)."""
+    if place.is_symlink() or not place.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", place.name):
+        return False
+    return (place / ORDERS).is_file() or next(place.iterdir(), None) is None
+
+
+def remove(place: Path) -> None:
+    """Removes a workspace, and nothing that is none: what a file names as one is no leave to remove a folder."""
+    if is_one(place):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def sweep() -> list[Path]:

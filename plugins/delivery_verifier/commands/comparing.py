@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-from delivery_verifier import home
 from delivery_verifier.commands import fields, parsers
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.commands.running import carry_out
@@ -34,13 +33,14 @@ def register(add: Add) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """`kdv compare`. 0 also where the runs differ: it shows, and each run's own verdict judges."""
+    """`kdv compare`. 0 also where two stored runs differ: it shows. Runs that it started itself answer for their verdicts."""
     from delivery_verifier.report import compare_page, comparison
 
     if bool(arguments.kafka_versions) == bool(arguments.runs) or len(arguments.runs) not in (0, 2):
         raise BadInput(f"runs is {' '.join(arguments.runs)!r}; allowed: two runs, or none with --kafka-versions A B")
     arguments.of_a_stored_run = not arguments.kafka_versions  # what a run of today leaves undone is no bad input
-    runs = _run_both(arguments) if arguments.kafka_versions else [run_dir_of(name) for name in arguments.runs]
+    started = _run_both(arguments) if arguments.kafka_versions else []
+    runs = [run_dir for run_dir, _ in started] or [run_dir_of(name) for name in arguments.runs]
     found = comparison.compare(*runs)
     into = Path(arguments.out) if arguments.out else Path(f"{runs[0].name}-beside-{runs[1].name}.html")
     try:
@@ -50,11 +50,11 @@ def compare(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{why}; name a file in a folder that exists") from None
     compare_page.text(found, sys.stdout)
     print(f"page       {into.absolute()}")
-    return 0
+    return max((code for _, code in started), default=0)
 
 
-def _run_both(arguments: argparse.Namespace) -> list[Path]:
-    """Runs the scenario once per version; its seed, load and settings are the same."""
+def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
+    """Runs the scenario once per version, with one seed, load and settings. Each run's directory and exit code."""
     from delivery_verifier.steps.plan import scenario_from_params
 
     given, at = fields.given(arguments), time.strftime("%Y%m%dT%H%M%S")
@@ -62,6 +62,8 @@ def _run_both(arguments: argparse.Namespace) -> list[Path]:
               for place, version in enumerate(arguments.kafka_versions, 1)}  # fmt: skip
     for run_id, params in wanted.items():
         scenario_from_params(params, run_id)  # both are refused before the first one runs
-    for run_id, params in wanted.items():
+    done = [
         carry_out(params, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=False)
-    return [home.run_directory(run_id) for run_id in wanted]
+        for run_id, params in wanted.items()
+    ]
+    return [(run_dir, verdict.exit_code) for verdict, run_dir, _ in done]

@@ -48,6 +48,7 @@ def junit(given: str | None, run_id: str) -> Iterator[Tell]:
         yield lambda run_dir, verdict: None
         return
     file = destination("--junit", given)
+    file.unlink(missing_ok=True)  # a run that is killed must not leave the last one's file behind
     from delivery_verifier.report import junit as xml
 
     def tell(run_dir: Path, verdict: RunVerdict) -> None:

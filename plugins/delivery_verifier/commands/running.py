@@ -74,8 +74,7 @@ def carry_out(
             me = processes.myself()
             verdict = run_directly({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
             return verdict, home.runs_dir() / name, None
-        verdict, url = _run_through_airflow(given, run_id, follower, port)
-        return verdict, home.runs_dir() / name, url
+        return _run_through_airflow(given, run_id, follower, port)
 
 
 def _new_run_id() -> str:
@@ -95,7 +94,7 @@ def _tell_promises(given: dict[str, Any], follower: Follower) -> None:
 
 def _run_through_airflow(
     given: dict[str, Any], run_id: str, follower: Follower, port: int | None
-) -> tuple[RunVerdict, str]:
+) -> tuple[RunVerdict, Path, str]:
     from delivery_verifier.orchestration import local
     from delivery_verifier.orchestration.client import ui_url
     from delivery_verifier.orchestration.run import run_through_airflow
@@ -111,7 +110,7 @@ def _run_through_airflow(
     run_dir = run_through_airflow(
         as_conf(given), run_id, lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s), port=port
     )
-    return read_verdict(run_dir), url
+    return read_verdict(run_dir), run_dir, url
 
 
 def plan(arguments: argparse.Namespace) -> int:

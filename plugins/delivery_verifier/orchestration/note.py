@@ -11,6 +11,7 @@ import msgspec
 from delivery_verifier.orchestration import settings
 from delivery_verifier.orchestration.client import AirflowError, Client
 from delivery_verifier.report.words import said
+from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.verdict import RunVerdict
 
 _log = logging.getLogger(__name__)
@@ -21,12 +22,11 @@ def attach_verdict(run: Path, run_id: str) -> None:
 
     A comfort only: if it fails that is logged, and the task ends as it would have.
     """
-    file = run / "verdict.json"
-    if settings.MARK not in os.environ or not file.is_file():
-        return
+    if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
+        return  # a verdict that conclude did not seal is none: it may be one of an earlier try
     try:
-        verdict = msgspec.json.decode(file.read_bytes(), type=RunVerdict)
+        verdict = msgspec.json.decode(RunDirectory(run).sealed("conclude", "verdict.json"), type=RunVerdict)
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
         client.note(settings.DAG_ID, run_id, f"**{verdict.verdict}**: {said(verdict.sentence, verdict.verdict)}")
-    except (AirflowError, OSError, msgspec.MsgspecError) as error:
+    except (AirflowError, IncompleteRun, OSError, msgspec.MsgspecError) as error:
         _log.warning("the run's note could not be written: %s", error)

@@ -59,7 +59,8 @@ def of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     if dag_id != DAG_ID:
         return HTMLResponse(unreported.of_another_dag())
     name = home.run_directory_name(run_id)
-    if (home.runs_dir() / name / "report.html").is_file():
+    run = home.runs_dir() / name
+    if (run / "conclude.json").is_file() and (run / "report.html").is_file():  # else it is one of an earlier judgement
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
     return HTMLResponse(unreported.of_run(run_id, known))
 

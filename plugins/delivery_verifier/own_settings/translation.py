@@ -103,15 +103,17 @@ def _implied_by_java(given: Mapping[str, Setting], defaults: Mapping[str, Settin
     """What Java derives from what was given (measured with its ProducerConfig 4.0.2 and 4.4.0)."""
     both = {**defaults, **given}
     idempotent = both["acks"] == "all" and both["retries"] != 0
-    request, linger = int(both["request.timeout.ms"]), int(both["linger.ms"])
-    if int(both["delivery.timeout.ms"]) < request + linger and "delivery.timeout.ms" in given:
+    request, linger, delivery = (
+        _number(name, str(both[name])) for name in ("request.timeout.ms", "linger.ms", "delivery.timeout.ms")
+    )
+    if delivery < request + linger and "delivery.timeout.ms" in given:
         raise BadInput(
             f"delivery.timeout.ms is {both['delivery.timeout.ms']}: the Java client asks for at least linger.ms + "
             f"request.timeout.ms, which is {request + linger}"
         )
     return {
         "enable.idempotence": idempotent,
-        "delivery.timeout.ms": max(int(both["delivery.timeout.ms"]), request + linger),
+        "delivery.timeout.ms": max(delivery, request + linger),
         # Java's request timeout is the client's own; librdkafka calls that socket.timeout.ms.
         "socket.timeout.ms": min(request, _SOCKET_TIMEOUT_MAX_MS),
     }

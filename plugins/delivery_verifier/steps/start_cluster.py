@@ -29,8 +29,9 @@ def start_cluster(run_dir: Path) -> None:
     with run.writing("start_cluster") as output, lease.acquire_host(scenario.run_id) as host:
         workspaces.sweep()
         workspace = workspaces.folder() / scenario.run_token
-        shutil.rmtree(workspace, ignore_errors=True)
+        workspaces.remove(workspace)
         workspace.mkdir(parents=True, mode=0o700)
+        (workspace / workspaces.ORDERS).touch()  # from here on a sweep knows it for what it is
         try:
             cluster = _start(scenario, workspace, owner, host.fileno())
         except BaseException:
@@ -50,11 +51,11 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
         "layout": msgspec.to_builtins(layout, str_keys=True), "lock_descriptor": lock,
         "owner": {"pid": int(pid), "started": int(started)} if owner else None,
     }  # fmt: skip
-    (workspace / "keeper.json").write_bytes(dumps(spec))
+    (workspace / workspaces.ORDERS).write_bytes(dumps(spec))
     log = workspace / "keeper.log"
     with log.open("wb") as out:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "delivery_verifier.cluster.keeper", str(workspace / "keeper.json")],
+            [sys.executable, "-m", "delivery_verifier.cluster.keeper", str(workspace / workspaces.ORDERS)],
             stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, pass_fds=(lock,),
         )  # fmt: skip
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.steps.failing import fail_if_asked
@@ -26,4 +25,4 @@ def stop_cluster(run_dir: Path) -> None:
     if keep:
         cluster.socket.unlink(missing_ok=True)
     else:
-        shutil.rmtree(cluster.workspace, ignore_errors=True)
+        workspaces.remove(cluster.workspace)

@@ -71,7 +71,7 @@ class SequencedProducer:
         self.sequence = 0
         self.limit = max(4 * spec.block, min(QUEUE_RECORDS, QUEUE_BYTES // spec.payload_bytes))
         if (own := room(spec.settings, spec.payload_bytes)) is not None:
-            self.limit = min(self.limit, own - 2 * spec.block)
+            self.limit = max(0, min(self.limit, own - 2 * spec.block))  # below 0 no queue is ever short enough
         self.fatal: str | None = None
         self.client = Producer(
             {
