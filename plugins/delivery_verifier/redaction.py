@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from delivery_verifier import home
@@ -16,7 +17,7 @@ SHORTEST = 6
 _WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|fernet[._-]?key|credentials?|jaas\.config"
 _SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
 _NAMED = re.compile(
-    rf"((?:{_WORDS}|(?<!run_)token)\\?[\"']?\s*[=:]\s*)"
+    rf"((?:{_WORDS}|(?<!run_)token|user\.info|keystore\.key)[\w.-]*\\?[\"']?\s*[=:]\s*|--(?:{_WORDS})\s+)"
     r"""(\\"[^"\n]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?!null\b|true\b|false\b|\[redacted\])[^\s,;&})\]"']+)""", re.IGNORECASE
 )
 """A name that says secret, and its value, as in properties, JSON, JSON in a log, or a command line. (`run_token` is none.)"""
@@ -30,7 +31,7 @@ _LOOKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (_NAMED, lambda found: found[1] + _quotes(found[2]) + REDACTED + _quotes(found[2])),
     (re.compile(r"(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}"), lambda found: found[1] + REDACTED),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), lambda found: REDACTED),
-    (re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"), lambda found: found[1] + REDACTED),
+    (re.compile(r"(://[^\s/:@]*:)[^\s/]+(?=@)"), lambda found: found[1] + REDACTED),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), lambda found: REDACTED),
 )  # fmt: skip
 
@@ -67,7 +68,7 @@ def _of_environment() -> Iterator[str]:
     for name, value in os.environ.items():
         if name.startswith("AIRFLOW_CONN_"):
             yield from _of_connection(value)
-        elif _SECRET_VARIABLE.search(name) and "/" not in value[:1]:
+        elif _SECRET_VARIABLE.search(name) and not Path(value).exists():
             yield value
 
 

@@ -157,6 +157,8 @@ def test_a_secret_that_this_host_knows_is_nowhere_in_it(host: Path, monkeypatch:
         "sasl.password={}", '"sasl.password": "{}"', "ssl.key.password : {}", '{{"extra": "{{\\"password\\": \\"{}\\"}}"}}',
         "Authorization: Bearer {}abcdefgh", "kafka://user:{}@host:9092/x", "--api-key={}", "API_TOKEN='{}'",
         'sasl.jaas.config=org.apache.kafka.PlainLoginModule required username="u" password="{}";',
+        "AWS_SECRET_ACCESS_KEY={}", "spark.hadoop.fs.s3a.secret.key={}", "client_secret_value={}", "basic.auth.user.info=u:{}",
+        "ssl.keystore.key={}", "kdv --password {}", "http://u:p@{}@host",
         "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n{}",
     ],
 )  # fmt: skip

@@ -48,7 +48,8 @@ def of_files(tmp_path: Path, producer: str | None = None, topic: str | None = No
     for name, text in (("producer", producer), ("topic", topic), ("consumer", consumer)):
         files.append(None if text is None else str(tmp_path / f"{name}.properties"))
         if text is not None:
-            (tmp_path / f"{name}.properties").write_text(text)
+            mark = "key.serializer=org.example.Serializer\n" if name == "producer" else ""  # a Java file, unless text has names of librdkafka
+            (tmp_path / f"{name}.properties").write_text(mark + text)
     return profiles.from_files(base, *files, client)  # type: ignore[call-arg]
 
 
@@ -285,6 +286,14 @@ def test_the_explanation_says_what_holds_under_the_fault_and_what_always(capsys:
 @pytest.mark.parametrize(("settings", "found"), [({}, None), ({"queue.buffering.max.messages": 0}, None), ({"queue.buffering.max.messages": 7}, 7), ({"queue.buffering.max.kbytes": 100}, 1024), ({"queue.buffering.max.kbytes": 100, "queue.buffering.max.messages": 9}, 9)])
 def test_the_load_never_asks_for_more_room_than_the_settings_give(settings: dict[str, int], found: int | None) -> None:
     assert room(settings, 100) == found
+
+
+@pytest.mark.parametrize("names", [[], ["acks"], ["acks", "bootstrap.servers", "linger.ms"]])
+def test_a_file_that_could_be_either_clients_is_not_judged_under_a_guess(names: list[str]) -> None:
+    with pytest.raises(BadInput, match="say --client java or --client librdkafka"):
+        translation.client_of(names)
+    assert translation.client_of([*names, "enable.idempotence"]) == "java"  # nothing that depends on it is left open
+    assert translation.client_of([*names, "ssl.ca.pem"]) == "librdkafka"
 
 
 def test_translation_tells_whose_names_they_are() -> None:

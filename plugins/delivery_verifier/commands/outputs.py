@@ -24,7 +24,7 @@ def add_junit(parser: argparse.ArgumentParser) -> None:
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:
     """The options --bundle and --bundle-full."""
-    parser.add_argument("--bundle", metavar="FILE.zip", help="zip the evidence for a ticket, without secrets")
+    parser.add_argument("--bundle", metavar="FILE.zip", help="zip the evidence for a ticket; secrets are taken out")
     parser.add_argument("--bundle-full", action="store_true", help="with the raw ledger and log in the bundle")
 
 

@@ -45,10 +45,23 @@ LIBRDKAFKA_ONLY = frozenset(
     socket.nagle.disable socket.send.buffer.bytes socket.receive.buffer.bytes topic.metadata.refresh.interval.ms
     topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse topic.metadata.propagation.max.ms
     metadata.broker.list sasl.mechanisms sasl.username sasl.password ssl.ca.location ssl.key.location
-    ssl.certificate.location statistics.interval.ms log_level debug partitioner
+    ssl.certificate.location ssl.ca.pem ssl.key.pem ssl.certificate.pem enable.ssl.certificate.verification
+    enable.sasl.oauthbearer.unsecure.jwt broker.address.ttl broker.address.family broker.version.fallback
+    api.version.request api.version.fallback.ms log.queue log.connection.close log.thread.name
+    statistics.interval.ms log_level debug partitioner
     """.split()
 )
 """Names that no Java client has: a file with one of them was written for librdkafka."""
+
+JAVA_ONLY = frozenset(
+    """
+    key.serializer value.serializer buffer.memory max.block.ms max.request.size metadata.max.age.ms metadata.max.idle.ms
+    partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
+    interceptor.classes metric.reporters send.buffer.bytes receive.buffer.bytes sasl.jaas.config
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type ssl.keystore.type
+    """.split()
+)
+"""Names that librdkafka does not have: a file with one of them was written for the Java client."""
 
 _NOT_DELIVERY = "no part in delivery"
 _OWN_PARTITIONS = "the verifier chooses every record's partition itself"

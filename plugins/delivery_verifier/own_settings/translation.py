@@ -48,8 +48,20 @@ class Translated:
 
 
 def client_of(given: Iterable[str]) -> Client:
-    """For which client the names were written: librdkafka if one of them is its own alone, else Java."""
-    return "librdkafka" if names.LIBRDKAFKA_ONLY & set(given) else "java"
+    """For which client the names were written: the one that has a name which the other lacks.
+
+    Raises BadInput where the names tell nothing and the clients' defaults would give another guarantee: Java's is
+    idempotent unless told otherwise, librdkafka is not.
+    """
+    found = set(given)
+    if names.LIBRDKAFKA_ONLY & found:
+        return "librdkafka"
+    if names.JAVA_ONLY & found or "enable.idempotence" in found:
+        return "java"
+    raise BadInput(
+        "client: nothing in the file tells which client it was written for, and enable.idempotence, which it does not "
+        "set, is on by default in the Java client and off in librdkafka; say --client java or --client librdkafka"
+    )
 
 
 def producer(given: Mapping[str, str], client: Client) -> Translated:

@@ -19,7 +19,7 @@ from delivery_verifier.own_settings import profiles, refusal, translation
 from delivery_verifier.params import LONGEST_S, checked
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check
-from delivery_verifier.settings import Settings
+from delivery_verifier.settings import ContradictorySettings, Settings
 from delivery_verifier.workload.layout import require_room
 
 PACKAGES = ("apache-airflow", "apache-airflow-providers-apache-spark", "confluent-kafka", "great-expectations", "pyspark")
@@ -110,8 +110,11 @@ def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
 def _own_profile(given: object) -> Profile | None:
     """The settings that kdv read from files or from a saved profile, and sends whole. Raises BadInput."""
     try:
-        return msgspec.convert(given, Profile) if given else None
-    except msgspec.ValidationError as error:
+        profile = msgspec.convert(given, Profile) if given else None
+        if profile is not None:
+            Settings.of(profile)
+        return profile
+    except (msgspec.ValidationError, ContradictorySettings) as error:
         raise BadInput(f"own_profile: {error}") from None
 
 
