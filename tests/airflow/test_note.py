@@ -9,12 +9,14 @@ import pytest
 
 from delivery_verifier.orchestration import note, settings
 from delivery_verifier.orchestration.client import AirflowError, Client
+from delivery_verifier.runs import RunDirectory
 
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     verdict = {"run_id": "r", "scenario": "s", "verdict": "VIOLATED", "green": False, "sentence": "VIOLATED: 3 records lost."}
-    (tmp_path / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
+    with RunDirectory(tmp_path).writing("conclude") as output:
+        (output.staging / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
     monkeypatch.setenv("KDV_HOME", str(tmp_path))
     monkeypatch.setenv(settings.MARK, "here")
     monkeypatch.setenv("AIRFLOW__API__PORT", "8080")
@@ -28,8 +30,9 @@ def test_the_verdict_is_noted_with_its_sentence(noted: list[tuple[str, str]], tm
     assert noted == [("manual__1", "**VIOLATED**: 3 records lost.")]
 
 
-def test_without_a_verdict_there_is_no_note(noted: list[tuple[str, str]], tmp_path: Path) -> None:
-    (tmp_path / "verdict.json").unlink()
+@pytest.mark.parametrize("gone", ["verdict.json", "conclude.json"])
+def test_without_a_sealed_verdict_there_is_no_note(noted: list[tuple[str, str]], tmp_path: Path, gone: str) -> None:
+    (tmp_path / gone).unlink()
     note.attach_verdict(tmp_path, "manual__1")
     assert noted == []
 
