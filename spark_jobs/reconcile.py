@@ -27,12 +27,12 @@ from pyspark.sql import functions as F
 from delivery_verifier import ledger as ledger_file
 from delivery_verifier.injection import Offsets, read_injections, read_offsets
 from delivery_verifier.runs import IncompleteRun, RunDirectory, StepOutput
-from delivery_verifier.scenario import BadInput, Scenario
+from delivery_verifier.scenario import Scenario
 from spark_jobs import anomalies, attempts, books, census, laws, screen, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, count_tail, read_topics, view
-from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow
+from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow, check_log
 from spark_jobs.session import end, local_session
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
@@ -71,21 +71,6 @@ def reconcile(
         check_log(file)
     with run.writing(RECONCILE) as output:
         write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
-
-
-def check_log(file: Path) -> None:
-    """Raises BadInput where `file` differs from the log's columns: Spark would read what is missing as null."""
-    found, wanted = ledger_file.read_schema(file), arrow(LOG)
-    # Spark writes its timestamps in a form of its own, which Arrow reads in another unit.
-    kinds = {name: found.field(name).type for name in found.names}
-    wrong = [
-        f"{field.name}: {kinds.get(field.name, 'missing')}, expected {field.type}"
-        for field in wanted
-        if kinds.get(field.name) != field.type
-        and not (pa.types.is_timestamp(field.type) and field.name in kinds and pa.types.is_timestamp(kinds[field.name]))
-    ] + [f"{name}: unknown column" for name in kinds if name not in wanted.names]
-    if wrong:
-        raise BadInput(f"{file} is no log: " + "; ".join(wrong))
 
 
 def _files(run: RunDirectory, folder: str) -> list[Path]:

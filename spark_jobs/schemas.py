@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -24,6 +25,8 @@ from pyspark.sql.types import (
 )
 
 from delivery_verifier.books import COUNTS
+from delivery_verifier.ledger import read_schema
+from delivery_verifier.scenario import BadInput
 
 _S, _I, _L, _B, _T = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
 
@@ -182,3 +185,18 @@ def promise(frame: DataFrame, schema: StructType) -> DataFrame:
 def arrow(schema: StructType) -> pa.Schema:
     """The same schema for tables that are small enough to be written without Spark."""
     return to_arrow_schema(schema, timezone="UTC")
+
+
+def check_log(file: Path) -> None:
+    """Raises BadInput where `file` differs from the log's columns: Spark would read what is missing as null."""
+    found, wanted = read_schema(file), arrow(LOG)
+    # Spark writes its timestamps in a form of its own, which Arrow reads in another unit.
+    kinds = {name: found.field(name).type for name in found.names}
+    wrong = [
+        f"{field.name}: {kinds.get(field.name, 'missing')}, expected {field.type}"
+        for field in wanted
+        if kinds.get(field.name) != field.type
+        and not (pa.types.is_timestamp(field.type) and field.name in kinds and pa.types.is_timestamp(kinds[field.name]))
+    ] + [f"{name}: unknown column" for name in kinds if name not in wanted.names]
+    if wrong:
+        raise BadInput(f"{file} is no log: " + "; ".join(wrong))

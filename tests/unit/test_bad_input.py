@@ -20,8 +20,7 @@ from delivery_verifier.commands.parsers import BAD_INPUT
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.scenario import BadInput, dumps, loads
 from delivery_verifier.steps.plan import scenario_from_params
-from spark_jobs.reconcile import check_log
-from spark_jobs.schemas import LOG, arrow
+from spark_jobs.schemas import LOG, arrow, check_log
 
 MOST = "100000000000"
 

@@ -28,7 +28,7 @@ def register(add: Add) -> None:
     sub.add_argument("--kafka-versions", nargs=2, metavar="VERSION", help="run the scenario on both versions first")
     sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: in the current folder)")
     sub.add_argument("--direct", action="store_true", help="without Airflow")
-    sub.add_argument("--port", type=int, help="port of the local Airflow")
+    sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
     fields.add(sub, only=frozenset(fields.RUN_FIELDS) - {"kafka_version", "fail_step"})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from delivery_verifier import variables
@@ -45,9 +44,9 @@ def _clear_workspace(run: RunDirectory, keep: bool) -> None:
     except (IncompleteRun, KeyError):
         return  # a run directory from elsewhere
     ours = workspace == workspaces.folder() / run.scenario.run_token  # what a file says is no leave to remove a folder
-    if not ours or not (workspace / "keeper.json").is_file():
+    if not ours or not workspaces.is_one(workspace):
         return
     if keep or variables.flag("KDV_KEEP"):
         workspaces.keep(workspace)
     elif not (workspace / "keeper.sock").exists():
-        shutil.rmtree(workspace, ignore_errors=True)
+        workspaces.remove(workspace)
