@@ -13,9 +13,6 @@ from delivery_verifier.injection import Injection
 from delivery_verifier.scenario import Arm
 from delivery_verifier.verdict import Doubt
 
-HEALING = frozenset({"start", "resume", "heal", "release"})
-"""Actions of a fault plan that end a fault: they are no injections of their own."""
-
 
 def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
     """Why the arm cannot be HELD. The canary carries no load and is not put to the test: it has none."""
@@ -30,7 +27,7 @@ def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
 
 def _faults(evidence: Evidence) -> Iterator[tuple[str, str]]:
     fault = evidence.scenario.fault
-    wanted = Counter(step.action for step in fault.steps if step.action not in HEALING)
+    wanted = Counter(step.action for step in fault.steps if step.act.bites)
     made = Counter(injection.action for injection in evidence.injections)
     for action, count in wanted.items():
         if made[action] < count * fault.cycles:

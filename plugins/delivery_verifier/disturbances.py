@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from delivery_verifier.injection import Disturbance, Injection, Observation
+from delivery_verifier.vocabulary import ACTS, Act
 
 LEAD_US = 1_000_000
 """An injection explains what was seen from this long before its bite (the bite is known only once it is proven)."""
 OBSERVER_LAG_US = 1_000_000
 """... and until this long after recovery: the observer polls, and may see a change one poll late."""
-
-DOES = {"kill": "exited", "stop": "exited", "pause": "frozen"}
-"""The state of a process that an action brings about; any other state of it is not the action's doing."""
 
 SIGTERM_EXITS = (0, -15, 143)
 """Exit codes of an orderly end; a JVM answers SIGTERM with 143. Any other exit is a crash."""
@@ -79,10 +77,16 @@ def _spent(causes: list[Injection], seen: Observation) -> bool:
     crashes while it is frozen, is nobody's plan.
     """
     for cause in causes:
-        if DOES.get(cause.action) == seen.state and _in_window(cause, seen.at_us):
+        act = ACTS.get(cause.action)
+        if act is not None and act.does == seen.state and _orderly(act, seen) and _in_window(cause, seen.at_us):
             causes.remove(cause)
             return True
     return False
+
+
+def _orderly(act: Act, seen: Observation) -> bool:
+    """A broker that is told to stop and crashes instead did not do as planned."""
+    return "broker_stop" not in act.causes or seen.exit_code in SIGTERM_EXITS
 
 
 @dataclass(slots=True)

@@ -20,8 +20,9 @@ DisturbanceKind = Literal[
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with its own proof that it bit. All times are µs since the epoch.
 
-    `hit` are the partitions the target led at the moment, per topic. The exposure window is
-    [bite_at_us - 1 s, recovered_at_us].
+    `hit` are the partitions the target led at the moment, per topic; of which it held a replica, where it led none. The
+    exposure window is [bite_at_us - 1 s, recovered_at_us]. `options` are those of the plan's step: with them and
+    `brokers` any process can heal what was done.
     """
 
     id: int
@@ -34,6 +35,7 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     healed_at_us: int | None = None
     recovered_at_us: int | None = None
     bit: bool = False
+    options: dict[str, str | int | bool] = {}
     proof: dict[str, object] = {}
 
 

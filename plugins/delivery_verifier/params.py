@@ -11,7 +11,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.fields import choice, decimal, limits, nearest, refusal, whole
 from delivery_verifier.own_settings import profiles
-from delivery_verifier.scenario import STEPS, Arm, Claim, FaultPlan, Load, Pacing, Scenario
+from delivery_verifier.scenario import STEPS, Arm, Claim, FaultPlan, Load, OwnPacing, Scenario
 
 Check = Callable[[str, object], object]
 LISTED = "`kdv list` describes them"
@@ -52,7 +52,7 @@ FIELDS: dict[str, Check] = {
     "profile": lambda field, value: choice(field, value, profiles.known(), LISTED),
     "fault": _one_of(catalogue.FAULTS, LISTED),
     "claim": _one_of(get_args(Claim)),
-    "pacing": _one_of(get_args(Pacing)),
+    "pacing": _one_of(get_args(OwnPacing)),
     "kafka_version": lambda field, value: choice(field, value, kafka_versions()),
     "fail_step": _one_of(STEPS),
     "records": _number(Arm, "records", 20_000),

@@ -7,12 +7,6 @@ from delivery_verifier.injection import Disturbance
 from delivery_verifier.scenario import Arm, FaultPlan, Scenario
 from delivery_verifier.settings import Settings
 
-EXPECTED_DISTURBANCES: dict[str, tuple[str, ...]] = {
-    "kill": ("broker_crash", "leader_change", "isr_shrink"),
-    "pause": ("broker_freeze", "leader_change", "isr_shrink"),
-}
-"""Disturbances that each biting action is expected to cause."""
-
 
 def describe(scenario: Scenario) -> str:
     """Several lines for a person."""
@@ -35,7 +29,7 @@ def describe(scenario: Scenario) -> str:
 
 def expected_disturbances(fault: FaultPlan, topic: str) -> list[Disturbance]:
     """What the fault plan is expected to do to a topic, if all its steps bite."""
-    kinds = [kind for step in fault.steps for kind in EXPECTED_DISTURBANCES.get(step.action, ())]
+    kinds = [kind for step in fault.steps for kind in step.act.causes]
     return [Disturbance(kind=kind, at_us=0, planned=True, topic=topic) for kind in kinds]  # type: ignore[arg-type]
 
 

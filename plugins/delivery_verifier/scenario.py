@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.vocabulary import ACTS, Act, Equipment, Proof
 
 Setting = str | int | bool
 """A value of a Kafka property."""
@@ -17,7 +18,8 @@ Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "or
 
 Role = Literal["subject", "control", "canary"]
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
-Pacing = Literal["spread", "flat_out"]
+OwnPacing = Literal["spread", "flat_out"]
+Pacing = Literal["spread", "flat_out", "scripted"]
 Step = Literal[
     "plan", "start_cluster", "create_topics", "produce", "inject_fault", "settle", "reconcile", "validate",
     "conclude", "stop_cluster",
@@ -81,12 +83,17 @@ class Arm(_Data, frozen=True):
 
 
 class Load(_Data, frozen=True):
-    """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces."""
+    """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces.
+
+    `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in flight
+    at every step is known to the record. `block`: records in a row to one partition; 0: as the rate wants it.
+    """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
     replication_factor: Annotated[int, Meta(ge=1, le=3)] = 3
     payload_bytes: Annotated[int, Meta(ge=70, le=1_000_000)] = 100
     pacing: Pacing = "spread"
+    block: Annotated[int, Meta(ge=0, le=1000)] = 0
     rate: Annotated[int, Meta(ge=1)] | None = None
     duration_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     recovery_s: Annotated[float, Meta(ge=0, le=3600)] = 2.0
@@ -96,21 +103,33 @@ class Load(_Data, frozen=True):
 class Trigger(_Data, frozen=True):
     """When a step of a fault plan fires.
 
-    kind: `reported` (every subject arm has `value` records reported since the last step), `elapsed` (`value` seconds
-    since the last step), `leader_moved` (the hit partitions are led by others), `isr_full`, `at_once`.
+    kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
+    an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
+    last injection hit are led by others), `isr_shrunk` (every partition that has a leader is in sync on running brokers
+    only), `isr_full`, `at_once`.
     """
 
-    kind: Literal["reported", "elapsed", "leader_moved", "isr_full", "at_once"]
+    kind: Literal["reported", "settled", "elapsed", "leader_moved", "isr_shrunk", "isr_full", "at_once"]
     value: float = 0.0
 
 
 class FaultStep(_Data, frozen=True):
-    """One step of a fault plan. A target is resolved once per cycle; `same` is the target of the step before."""
+    """One step of a fault plan. `action` is one of `vocabulary.ACTS`, with its `options`.
+
+    A target is resolved once per cycle, when it is first named; `same` is the target of the step before. `proofs`: what
+    must be seen just before healing; None: what the action's own entry says.
+    """
 
     trigger: Trigger
     action: str
     target: str = "same"
-    hold_s: Annotated[float, Meta(ge=0, le=3600)] = 0.0
+    options: dict[str, Setting] = {}
+    proofs: tuple[Proof, ...] | None = None
+
+    @property
+    def act(self) -> Act:
+        """The action's entry in the vocabulary. Raises KeyError."""
+        return ACTS[self.action]
 
 
 class FaultPlan(_Data, frozen=True):
@@ -124,6 +143,11 @@ class FaultPlan(_Data, frozen=True):
     """How long one cycle takes, for pacing the load."""
 
 
+def equipment_of(plan: FaultPlan) -> tuple[Equipment, ...]:
+    """What the actions of `plan` need of the cluster."""
+    return tuple(sorted({need for step in plan.steps for need in step.act.needs}))
+
+
 class ClusterSpec(_Data, frozen=True):
     """The cluster under test. Session and heartbeat are the controller's `broker.session.timeout.ms` and its peer."""
 
@@ -133,6 +157,10 @@ class ClusterSpec(_Data, frozen=True):
     session_timeout_ms: Annotated[int, Meta(ge=300, le=60_000)] = 3000
     heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
     broker_settings: dict[str, Setting] = {}
+    equipment: tuple[Equipment, ...] = ()
+    """What the fault plan needs beside brokers; `equipment_of` tells."""
+    elr: bool = True
+    """Eligible leader replicas (KIP-966), on by default since 4.1: `eligible.leader.replicas.version`."""
 
 
 class Scenario(_Data, frozen=True):
@@ -209,11 +237,27 @@ def check(scenario: Scenario) -> None:
             f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
             f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
         )
+    _check_plan(scenario)
     for arm in scenario.arms:
         _check_isr(arm, scenario.load.replication_factor)
         for bound in arm.expectation.bounds:
             if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
                 raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
+
+
+def _check_plan(scenario: Scenario) -> None:
+    for number, step in enumerate(scenario.fault.steps):
+        where = f"fault.steps[{number}]"
+        if step.action not in ACTS:
+            raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
+        if unknown := set(step.options) - set(step.act.options):
+            raise BadInput(f"{where}.options: {step.action} knows no {sorted(unknown)}; allowed: {sorted(step.act.options)}")
+    if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
+        raise BadInput(f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`")
+    if (scenario.load.pacing == "scripted") != any(step.action == "send" for step in scenario.fault.steps):
+        raise BadInput("load.pacing is scripted exactly where the fault plan has send steps: change one of them")
+    if scenario.load.pacing == "scripted" and not scenario.load.block:
+        raise BadInput("load.block must be given where load.pacing is scripted")
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:

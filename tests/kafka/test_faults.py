@@ -12,14 +12,28 @@ import pytest
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.actions import ACTIONS, heal
+from delivery_verifier.faults.actions import ACTIONS, Moment, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.injection import Injection, Observation
 from delivery_verifier.processes import is_frozen
 from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
 from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.valve import Valve
 
 AT_ONCE = Trigger(kind="at_once")
+
+
+class QuietLoad(Valve):
+    """A load of which nothing is ever reported: the tests here are about brokers."""
+
+    def __init__(self) -> None:
+        pass
+
+    def reported(self) -> int:
+        return 0
+
+    def outstanding(self) -> int:
+        return 0
 
 
 @dataclass
@@ -42,7 +56,7 @@ class Stage:
     def inject(self, *steps: FaultStep) -> list[Injection]:
         plan = FaultPlan(name="planned", summary="planned", steps=steps)
         made = msgspec.structs.replace(self.scenario, fault=plan)
-        return FaultRunner(self.cluster, made, lambda: 0).run()
+        return FaultRunner(self.cluster, made, QuietLoad()).run()
 
     def observed(self) -> list[Observation]:
         lines = (self.cluster.workspace / "observations.jsonl").read_bytes()
@@ -94,14 +108,14 @@ def test_a_killed_leader_bites_others_lead_its_partitions_and_it_comes_back(stag
 def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed(stage: Stage) -> None:
     victim = stage.leader()
     pid = stage.pid(victim)
-    ACTIONS["pause"].do(stage.cluster, [victim])
+    ACTIONS["pause"].do(Moment(stage.cluster, [victim]))
     assert threads(pid) == {"T"} and is_frozen(pid)
-    assert ACTIONS["pause"].proof(stage.cluster, [victim]) == {f"broker {victim}": "frozen"}
+    assert ACTIONS["pause"].proof(Moment(stage.cluster, [victim])) == {f"broker {victim}": "frozen"}
     spent = cpu_ticks(pid)
     wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
     assert cpu_ticks(pid) == spent
-    ACTIONS["resume"].do(stage.cluster, [victim])
-    assert threads(pid) != {"T"} and ACTIONS["pause"].proof(stage.cluster, [victim]) == {}
+    ACTIONS["resume"].do(Moment(stage.cluster, [victim]))
+    assert threads(pid) != {"T"} and ACTIONS["pause"].proof(Moment(stage.cluster, [victim])) == {}
     wait_until(lambda: cpu_ticks(pid) > spent, "the broker to work again", 30)
     assert stage.pid(victim) == pid
 
@@ -123,25 +137,26 @@ def test_a_pause_shorter_than_the_session_moves_no_leader_and_has_not_bitten(sta
         FaultStep(trigger=AT_ONCE, action="pause", target="leader"),
         FaultStep(trigger=Trigger(kind="elapsed", value=0.2), action="resume"),
     )
-    assert made.proof["process"] and not made.proof["after"]
+    assert made.proof["process"] and not made.proof["leader_moved"]
     assert not made.bit
 
 
 def test_a_killed_follower_that_leads_nothing_has_not_bitten(stage: Stage) -> None:
     """Whoever leads nothing can take nothing from anyone: the kill is on record, without a bite."""
     victim = stage.leader()
-    ACTIONS["kill"].do(stage.cluster, [victim])
+    ACTIONS["kill"].do(Moment(stage.cluster, [victim]))
     wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
-    ACTIONS["start"].do(stage.cluster, [victim])
-    runner = FaultRunner(stage.cluster, stage.scenario, lambda: 0)
-    made = runner._bite(0, FaultStep(trigger=AT_ONCE, action="kill", target="same"), [victim])
-    runner._heal(FaultStep(trigger=AT_ONCE, action="start"), [victim], made)
-    assert made["hit"] == {} and made["proof"]["process"] and not made["bit"]
+    ACTIONS["start"].do(Moment(stage.cluster, [victim]))
+    runner = FaultRunner(stage.cluster, stage.scenario, QuietLoad())
+    runner._perform(FaultStep(trigger=AT_ONCE, action="kill"), [victim], 0)
+    runner._perform(FaultStep(trigger=AT_ONCE, action="start"), [victim], 0)
+    (made,) = runner.injections
+    assert made["proof"]["process"] and not made["proof"]["leader_moved"] and not made["bit"]
 
 
 def test_heal_makes_killed_and_frozen_brokers_run_again(stage: Stage) -> None:
-    ACTIONS["kill"].do(stage.cluster, [1])
-    ACTIONS["pause"].do(stage.cluster, [2])
+    ACTIONS["kill"].do(Moment(stage.cluster, [1]))
+    ACTIONS["pause"].do(Moment(stage.cluster, [2]))
     assert stage.cluster.states() == {1: "exited", 2: "frozen", 3: "running"}
     heal(stage.cluster)
     assert stage.cluster.states() == dict.fromkeys((1, 2, 3), "running")

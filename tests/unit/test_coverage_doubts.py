@@ -145,9 +145,11 @@ def test_a_disturbance_of_another_arms_topic_is_no_doubt_of_this_one() -> None:
     assert not verdict.green
 
 
-def test_every_action_that_heals_is_known_to_be_no_injection_of_its_own() -> None:
-    from delivery_verifier.coverage_doubts import HEALING
+def test_the_vocabulary_and_what_can_be_done_are_the_same_actions() -> None:
     from delivery_verifier.faults.actions import ACTIONS
+    from delivery_verifier.vocabulary import ACTS
 
-    assert not {name for name, action in ACTIONS.items() if action.bites} & HEALING
-    assert {name for name, action in ACTIONS.items() if not action.bites} <= HEALING
+    assert set(ACTIONS) == set(ACTS)
+    assert all(set(act.heals) <= set(ACTS) and not (act.bites and act.heals) for act in ACTS.values())
+    healed = {name for act in ACTS.values() for name in act.heals}
+    assert healed == {act.name for act in ACTS.values() if act.bites and not act.momentary}

@@ -11,7 +11,7 @@ import msgspec
 from delivery_verifier import catalogue, fields
 from delivery_verifier.own_settings import profiles, properties
 from delivery_verifier.own_settings.translation import Client
-from delivery_verifier.scenario import STEPS, BadInput, Claim, Pacing, Profile
+from delivery_verifier.scenario import STEPS, BadInput, Claim, OwnPacing, Profile
 from delivery_verifier.steps.plan import check_settings
 
 
@@ -25,7 +25,7 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     "claim": {"metavar": _shown(get_args(Claim)), "help": "what must hold: the settings' contract (default), or more"},
     "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
     "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},
-    "pacing": {"metavar": _shown(get_args(Pacing)), "help": "spread over the planned duration (default), or flat_out"},
+    "pacing": {"metavar": _shown(get_args(OwnPacing)), "help": "spread over the planned duration (default), or flat_out"},
     "producers": {"metavar": "N", "help": "producer processes of the subject (default 1)"},
     "partitions": {"metavar": "N", "help": "partitions per topic (default 3)"},
     "replication_factor": {"metavar": "N", "help": "replicas per partition (default 3)"},

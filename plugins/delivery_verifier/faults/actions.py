@@ -1,31 +1,40 @@
-"""The actions of a fault plan. An action that bites opens an injection; one that heals closes it."""
+"""The actions of a fault plan, done. What each is, in words and data, stands in `vocabulary.ACTS`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.runs import now_us
+from delivery_verifier.scenario import Scenario, Setting
 from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.valve import Valve
 
 DEADLINE_S = 10.0
 
 
+@dataclass(frozen=True)
+class Moment:
+    """What an action has to work with: the cluster, whom to do it to, the options of the plan's step, and the load."""
+
+    cluster: Cluster
+    brokers: list[int]
+    options: Mapping[str, Setting] = field(default_factory=dict)
+    scenario: Scenario | None = None
+    valve: Valve | None = None
+
+
 class Action(Protocol):
-    """What can be done to brokers."""
+    """What can be done to a cluster."""
 
-    @property
-    def bites(self) -> bool:
-        """True if it breaks something, False if it heals."""
-        ...
-
-    def do(self, cluster: Cluster, brokers: list[int]) -> int:
+    def do(self, now: Moment) -> int:
         """Does it, and waits until it is done. Returns the wall time (µs) just before it took effect."""
         ...
 
-    def proof(self, cluster: Cluster, brokers: list[int]) -> dict[str, object]:
-        """What shows, right afterwards, that it was done; empty if it was not."""
+    def proof(self, now: Moment) -> dict[str, object]:
+        """What shows that it is done and still holds; empty if it does not."""
         ...
 
 
@@ -33,59 +42,89 @@ class Action(Protocol):
 class Signal:
     """Sends a signal and waits until the processes are in the state that it brings about.
 
-    SIGKILL (exited): gone at once, nothing is handed over, nothing is flushed by the process. SIGSTOP (frozen):
-    stands still with its connections open, and wakes up deposed if that outlasts its session; the signal is
-    asynchronous, and one thread that still runs can still answer. SIGCONT (running): goes on.
+    SIGSTOP is asynchronous, and one thread that still runs can still answer: `frozen` is every thread standing still.
     """
 
     name: str
     state: str
-    bites: bool
+    deadline_s: float = DEADLINE_S
 
-    def do(self, cluster: Cluster, brokers: list[int]) -> int:
+    def do(self, now: Moment) -> int:
         """Sends the signal and waits."""
-        at_us = min(cluster.send(broker, self.name) for broker in brokers)
-        wait_until(lambda: bool(self.proof(cluster, brokers)), f"brokers {brokers} to be {self.state}", DEADLINE_S, every_s=0.005)
+        at_us = min(now.cluster.send(broker, self.name) for broker in now.brokers)
+        wait_until(
+            lambda: bool(self.proof(now)), f"brokers {now.brokers} to be {self.state}", self.deadline_s, every_s=0.005
+        )
         return at_us
 
-    def proof(self, cluster: Cluster, brokers: list[int]) -> dict[str, object]:
+    def proof(self, now: Moment) -> dict[str, object]:
         """The process state of each broker, if all are in the state wanted."""
-        states = cluster.states()
-        return {f"broker {b}": states[b] for b in brokers} if all(states[b] == self.state for b in brokers) else {}
+        states = now.cluster.states()
+        is_so = now.brokers and all(states[broker] == self.state for broker in now.brokers)
+        return {f"broker {broker}": states[broker] for broker in now.brokers} if is_so else {}
 
 
 class Start:
     """Starts brokers that have exited."""
 
-    bites = False
-
-    def do(self, cluster: Cluster, brokers: list[int]) -> int:
+    def do(self, now: Moment) -> int:
         """Starts and waits until they serve. A restart within the old session waits for its end."""
         at_us = now_us()
-        for broker in brokers:
-            if cluster.states()[broker] == "exited":
-                cluster.start(broker)
-        cluster.wait_up(*brokers)
+        for broker in now.brokers:
+            if now.cluster.states()[broker] == "exited":
+                now.cluster.start(broker)
+        now.cluster.wait_up(*now.brokers)
         return at_us
 
-    def proof(self, cluster: Cluster, brokers: list[int]) -> dict[str, object]:
+    def proof(self, now: Moment) -> dict[str, object]:
         """The process state of each broker."""
-        return {f"broker {b}": cluster.states()[b] for b in brokers}
+        return {f"broker {broker}": now.cluster.states()[broker] for broker in now.brokers}
+
+
+class Send:
+    """Lets the producers of a scripted load go on."""
+
+    def do(self, now: Moment) -> int:
+        """Waits until every arm has handed its records over; whether they arrive is another matter."""
+        at_us = now_us()
+        if now.valve is None:
+            raise ValueError("there is no load to be sent")
+        now.valve.send(int(now.options.get("blocks", 1)))
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Nothing was broken."""
+        return {}
+
+
+class Wait:
+    """Does nothing: the step's trigger was what was wanted."""
+
+    def do(self, now: Moment) -> int:
+        """The time."""
+        return now_us()
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Nothing was broken."""
+        return {}
 
 
 ACTIONS: dict[str, Action] = {
-    "kill": Signal("SIGKILL", "exited", bites=True),
-    "pause": Signal("SIGSTOP", "frozen", bites=True),
-    "resume": Signal("SIGCONT", "running", bites=False),
+    "kill": Signal("SIGKILL", "exited"),
+    "stop": Signal("SIGTERM", "exited", deadline_s=60.0),
+    "pause": Signal("SIGSTOP", "frozen"),
+    "resume": Signal("SIGCONT", "running"),
     "start": Start(),
+    "send": Send(),
+    "wait": Wait(),
 }
 """Every action by its name in a fault plan."""
 
 
 def heal(cluster: Cluster) -> None:
-    """Makes every broker run again, whatever was done to it; harmless if nothing was. Any process may call it."""
+    """Makes the cluster whole again, whatever was done to it; harmless if nothing was. Any process may call it."""
     for broker, state in cluster.states().items():
         if state == "frozen":
-            ACTIONS["resume"].do(cluster, [broker])
+            ACTIONS["resume"].do(Moment(cluster, [broker]))
         elif state == "exited":
-            ACTIONS["start"].do(cluster, [broker])
+            ACTIONS["start"].do(Moment(cluster, [broker]))

@@ -9,128 +9,170 @@ from typing import Any
 import msgspec
 
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.actions import ACTIONS, heal
-from delivery_verifier.faults.targets import TARGETS, led_by
+from delivery_verifier.faults.actions import ACTIONS, Moment, heal
+from delivery_verifier.faults.proofs import prove
+from delivery_verifier.faults.targets import Targets, hit_by
 from delivery_verifier.injection import Injection
 from delivery_verifier.runs import now_us
 from delivery_verifier.scenario import FaultStep, Scenario
 from delivery_verifier.waiting import DeadlinePassed, pause, wait_until
+from delivery_verifier.workload.valve import Valve
 
 LEADER_DEADLINE_S = 40.0
 RECOVERY_DEADLINE_S = 90.0
+APPLIED_S = 0.5
+"""A broker's metadata shows a smaller ISR before the partition's leader applies it: an acks=all request within that time
+may still be appended under min.insync.replicas."""
 
 
 class FaultRunner:
-    """Runs one scenario's fault plan. `reported` says how many records every subject arm has had reported."""
+    """Runs one scenario's fault plan. `look` is called while waiting; it raises if the load has failed."""
 
-    def __init__(self, cluster: Cluster, scenario: Scenario, reported: Callable[[], int]) -> None:
-        self.cluster, self.scenario, self.reported = cluster, scenario, reported
+    def __init__(
+        self, cluster: Cluster, scenario: Scenario, valve: Valve, look: Callable[[], object] = lambda: None
+    ) -> None:
+        self.cluster, self.scenario, self.valve, self.look = cluster, scenario, valve, look
         self.topics = [arm.topic_name for arm in scenario.arms]
         self.injections: list[dict[str, Any]] = []
-        self._since_s, self._since_reported = time.monotonic(), reported()
+        self.open: list[dict[str, Any]] = []
+        self._since_s, self._since_reported = time.monotonic(), 0
 
     def run(self) -> list[Injection]:
-        """Runs all cycles; whatever happens, every broker runs again afterwards.
+        """Runs all cycles; whatever happens, the cluster is made whole afterwards.
 
-        A trigger that does not come true in time ends the plan: the injection is on record as one that did not
-        bite, and no verdict will be HELD.
+        A trigger that does not come true in time ends the cycle: the injections still open are on record as ones that
+        did not bite, and no verdict will be HELD.
         """
         try:
             for cycle in range(self.scenario.fault.cycles):
+                self._since_s, self._since_reported = time.monotonic(), self._reported()
                 self._cycle(cycle)
         finally:
             heal(self.cluster)
         return [msgspec.convert(injection, Injection) for injection in self.injections]
 
     def _cycle(self, cycle: int) -> None:
-        open_injection: dict[str, Any] | None = None
-        brokers: list[int] = []
+        targets, brokers, first = Targets(self.cluster, self.scenario, cycle), list[int](), len(self.injections)
         try:
             for step in self.scenario.fault.steps:
-                self._await(step, open_injection)
-                if step.target != "same":
-                    brokers = TARGETS[step.target](self.cluster, self.scenario)
-                if ACTIONS[step.action].bites:
-                    open_injection = self._bite(cycle, step, brokers)
-                else:
-                    self._heal(step, brokers, open_injection)
-                self._since_s, self._since_reported = time.monotonic(), self.reported()
+                self._await(step)
+                brokers = brokers if step.target == "same" else targets.resolve(step.target)
+                self._perform(step, brokers, cycle)
+                self._since_s, self._since_reported = time.monotonic(), self._reported()
         except DeadlinePassed as error:
-            if open_injection is None:
+            if len(self.injections) == first:
                 raise
-            open_injection["proof"]["failed"] = str(error)
-            open_injection["bit"] = False
-            heal(self.cluster)
-        if open_injection is not None:
-            self._recover(open_injection)
+            for injection in self.open or self.injections[-1:]:
+                injection["proof"]["failed"], injection["bit"] = str(error), False
+        self._recover(self.injections[first:])
 
-    def _bite(self, cycle: int, step: FaultStep, brokers: list[int]) -> dict[str, Any]:
-        action, hit, requested = ACTIONS[step.action], led_by(self.cluster, self.topics, brokers), now_us()
+    def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
+        now = Moment(self.cluster, brokers, step.options, self.scenario, self.valve)
+        if step.act.bites:
+            injection = self._bite(step, now, cycle)
+            if step.act.momentary:
+                self._prove(injection)
+                self._close(injection, now_us(), injection["brokers"])
+            return
+        healed = [one for one in self.open if one["action"] in step.act.heals and {*one["brokers"]} & {*brokers}]
+        for injection in healed:
+            self._prove(injection)
+        at_us = ACTIONS[step.action].do(now)
+        for injection in healed:
+            self._close(injection, at_us, brokers)
+
+    def _bite(self, step: FaultStep, now: Moment, cycle: int) -> dict[str, Any]:
+        action, hit, requested = ACTIONS[step.action], hit_by(self.cluster, self.topics, now.brokers), now_us()
         before = {
             f"{topic}-{partition}": {"leader": state.leader, "leader_epoch": state.leader_epoch}
             for (topic, partition), state in self.cluster.partitions(self.topics).items()
             if partition in hit.get(topic, ())
         }
-        at_us = action.do(self.cluster, brokers)
-        proof = action.proof(self.cluster, brokers)
+        at_us = action.do(now)
         injection: dict[str, Any] = {
-            "id": len(self.injections), "cycle": cycle, "action": step.action, "brokers": brokers, "hit": hit,
-            "requested_at_us": requested, "bite_at_us": at_us, "bit": False,
-            "proof": {"process": proof, "before": before},
+            "id": len(self.injections), "cycle": cycle, "action": step.action, "brokers": list(now.brokers), "hit": hit,
+            "requested_at_us": requested, "bite_at_us": at_us, "bit": False, "options": dict(step.options),
+            "proof": {"process": action.proof(now), "before": before},
         }  # fmt: skip
         self.injections.append(injection)
+        self.open.append(injection)
+        wanted = step.proofs if step.proofs is not None else step.act.proofs
+        injection["proof"]["wanted"] = list(wanted)
         return injection
 
-    def _heal(self, step: FaultStep, brokers: list[int], injection: dict[str, Any] | None) -> None:
-        """Looks for the proof just before healing: the process is as the action left it, and leadership has moved."""
-        if injection is not None:
-            action = ACTIONS[injection["action"]]
-            still = action.proof(self.cluster, brokers)
-            after = self._moved(injection)
-            injection["proof"] |= {"process_before_heal": still, "after": after}
-            injection["bit"] = bool(injection["proof"]["process"] and still and after)
-        at_us = ACTIONS[step.action].do(self.cluster, brokers)
-        if injection is not None:
+    def _prove(self, injection: dict[str, Any]) -> None:
+        """Looks for the proof just before healing: what was done still holds, and its effects are there."""
+        if "process_before_heal" in injection["proof"]:
+            return
+        now = Moment(self.cluster, injection["brokers"], injection["options"], self.scenario, self.valve)
+        still = ACTIONS[injection["action"]].proof(now)
+        seen = prove(self.cluster, self.scenario, injection)
+        injection["proof"] |= {"process_before_heal": still, **seen}
+        injection["bit"] = bool(injection["proof"]["process"] and still and all(seen.values()))
+
+    def _close(self, injection: dict[str, Any], at_us: int, brokers: list[int]) -> None:
+        """An injection is healed once all its brokers are."""
+        left = set(injection["proof"].pop("left", injection["brokers"])) - set(brokers)
+        if left:
+            injection["proof"]["left"] = sorted(left)
+        else:
             injection["healed_at_us"] = at_us
+            self.open.remove(injection)
 
-    def _moved(self, injection: dict[str, Any]) -> dict[str, object]:
-        """New leadership of the hit partitions, if every one of them is led by another broker; else nothing."""
-        seen = self.cluster.partitions(self.topics)
-        hit = [(topic, partition) for topic, partitions in injection["hit"].items() for partition in partitions]
-        if not hit or any(key not in seen or seen[key].leader in (-1, *injection["brokers"]) for key in hit):
-            return {}
-        return {
-            f"{topic}-{partition}": {"leader": seen[topic, partition].leader,
-                                     "leader_epoch": seen[topic, partition].leader_epoch}
-            for topic, partition in hit
-        }  # fmt: skip
-
-    def _recover(self, injection: dict[str, Any]) -> None:
+    def _recover(self, made: list[dict[str, Any]]) -> None:
         """Recovery: every replica of every partition is in sync again, in every broker's eyes.
 
         Also a broker that died by nobody's plan is started again: the observer has it on record.
         """
+        for injection in self.open:
+            if "failed" not in injection["proof"]:
+                self._prove(injection)
+        at_us = now_us()
         heal(self.cluster)
+        for injection in list(self.open):
+            self._close(injection, at_us, injection["brokers"])
         wait_until(
             lambda: self.cluster.isr_full(self.topics), "all replicas to be in sync again after the fault",
             RECOVERY_DEADLINE_S, detail=lambda: self.cluster.out_of_sync(self.topics),
         )  # fmt: skip
-        injection["recovered_at_us"] = now_us()
+        for injection in made:
+            injection["recovered_at_us"] = now_us()
 
-    def _await(self, step: FaultStep, injection: dict[str, Any] | None) -> None:
+    def _await(self, step: FaultStep) -> None:
         trigger, deadline = step.trigger, self.scenario.load.deadline_s
         if trigger.kind == "elapsed":
             pause(max(0.0, trigger.value - (time.monotonic() - self._since_s)))
         elif trigger.kind == "reported":
             wanted = self._since_reported + self._records(trigger.value)
-            wait_until(
-                lambda: self.reported() >= wanted, f"{wanted} records to be reported before {step.action}", deadline
-            )
-        elif trigger.kind == "leader_moved" and injection is not None:
-            hit = sum(len(partitions) for partitions in injection["hit"].values())
-            wait_until(lambda: self._moved(injection), f"{hit} partitions to get another leader", LEADER_DEADLINE_S)
+            wait_until(lambda: self._reported() >= wanted, f"{wanted} records to be reported before {step.action}", deadline)
+        elif trigger.kind == "settled":
+            wait_until(self._settled, f"all that was sent to be settled before {step.action}", deadline, every_s=0.005)
+        elif trigger.kind == "leader_moved" and self.injections:
+            hit = sum(len(partitions) for partitions in self.injections[-1]["hit"].values())
+            wait_until(self._moved, f"{hit} partitions to get another leader", LEADER_DEADLINE_S)
         elif trigger.kind == "isr_full":
             wait_until(lambda: self.cluster.isr_full(self.topics), "all replicas to be in sync", RECOVERY_DEADLINE_S)
+        elif trigger.kind == "isr_shrunk":
+            wait_until(self._isr_shrunk, "the ISR to shrink to the brokers that run", LEADER_DEADLINE_S)
+            pause(APPLIED_S)
+
+    def _reported(self) -> int:
+        self.look()
+        return self.valve.reported()
+
+    def _settled(self) -> bool:
+        self.look()
+        return self.valve.outstanding() == 0
+
+    def _moved(self) -> bool:
+        self.look()
+        return bool(prove(self.cluster, self.scenario, self.injections[-1], ("leader_moved",))["leader_moved"])
+
+    def _isr_shrunk(self) -> bool:
+        """Whether no partition that has a leader counts on a broker that does not run."""
+        states, seen = self.cluster.states(), self.cluster.partitions(self.topics)
+        running = {broker for broker, state in states.items() if state == "running"}
+        return bool(seen) and all(set(state.isr) <= running for state in seen.values() if state.leader in running)
 
     def _records(self, value: float) -> int:
         """A value below 1 is a share of the smallest subject's floor, per cycle."""

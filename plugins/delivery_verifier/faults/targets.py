@@ -12,32 +12,63 @@ class Unresolved(RuntimeError):
     """A target stands for no broker at this moment."""
 
 
-def _leader(cluster: Cluster, scenario: Scenario) -> list[int]:
-    """The leader of partition 0 of the first subject; the arms share one assignment, so it leads the same of all."""
-    topic = scenario.subjects[0].topic_name
-    state = cluster.partitions([topic]).get((topic, 0))
-    if state is None or state.leader < 0:
-        raise Unresolved(f"{topic}, partition 0, has no leader")
-    return [state.leader]
+class Targets:
+    """The targets of one cycle. A name keeps its brokers for the whole cycle, wherever leadership goes."""
+
+    def __init__(self, cluster: Cluster, scenario: Scenario, cycle: int) -> None:
+        self._cluster, self._scenario, self._cycle = cluster, scenario, cycle
+        self._known: dict[str, list[int]] = {}
+
+    def resolve(self, name: str) -> list[int]:
+        """The brokers that `name` stands for. Raises Unresolved; KeyError for an unknown name."""
+        if name not in self._known:
+            self._known[name] = _KINDS[name](self)
+        return self._known[name]
+
+    def leader(self) -> list[int]:
+        """The leader of partition 0 of the first subject; the arms share one assignment, so it leads the same of all."""
+        topic = self._scenario.subjects[0].topic_name
+        state = self._cluster.partitions([topic]).get((topic, 0))
+        if state is None or state.leader < 0:
+            raise Unresolved(f"{topic}, partition 0, has no leader")
+        return [state.leader]
+
+    def followers(self) -> list[int]:
+        """All but the cycle's leader, in the order of the assignment."""
+        (leader,) = self.resolve("leader")
+        return [(leader - 1 + step) % len(self.all()) + 1 for step in range(1, len(self.all()))]
+
+    def all(self) -> list[int]:
+        """Every broker."""
+        return list(self._cluster.brokers)
+
+    def next(self) -> list[int]:
+        """Another broker in every cycle, round and round."""
+        return [self.all()[(self._scenario.seed + self._cycle) % len(self.all())]]
 
 
-def _followers(cluster: Cluster, scenario: Scenario) -> list[int]:
-    leader = _leader(cluster, scenario)
-    return [broker for broker in cluster.brokers if broker not in leader]
-
-
-TARGETS: dict[str, Callable[[Cluster, Scenario], list[int]]] = {
-    "leader": _leader,
-    "followers": _followers,
-    "all": lambda cluster, scenario: list(cluster.brokers),
+_KINDS: dict[str, Callable[[Targets], list[int]]] = {
+    "leader": Targets.leader,
+    "new_leader": Targets.leader,
+    "followers": Targets.followers,
+    "follower": lambda it: it.resolve("followers")[:1],
+    "other_follower": lambda it: it.resolve("followers")[1:2],
+    "leader_and_follower": lambda it: [*it.resolve("leader"), *it.resolve("follower")],
+    "next": Targets.next,
+    "all": Targets.all,
+    "none": lambda it: [],
 }
-"""Every target by its name in a fault plan; `same` is that of the step before."""
+TARGETS = tuple(_KINDS)
+"""Every target by its name in a fault plan; `same` is that of the step before. `leader` is who leads partition 0 when
+the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs."""
 
 
-def led_by(cluster: Cluster, topics: list[str], brokers: list[int]) -> dict[str, list[int]]:
-    """The partitions per topic that `brokers` lead now: what an injection on them hits."""
-    led: dict[str, list[int]] = {}
-    for (topic, partition), state in sorted(cluster.partitions(topics).items()):
-        if state.leader in brokers:
-            led.setdefault(topic, []).append(partition)
-    return led
+def hit_by(cluster: Cluster, topics: list[str], brokers: list[int]) -> dict[str, list[int]]:
+    """The partitions per topic that `brokers` lead now, or, if they lead none, of which they hold a replica."""
+    states = sorted(cluster.partitions(topics).items())
+    led = [key for key, state in states if state.leader in brokers]
+    held = [key for key, state in states if set(state.replicas) & set(brokers)]
+    hit: dict[str, list[int]] = {}
+    for topic, partition in led or held:
+        hit.setdefault(topic, []).append(partition)
+    return hit

@@ -19,7 +19,7 @@ from delivery_verifier.scenario import (
     ClusterSpec,
     FaultPlan,
     Load,
-    Pacing,
+    OwnPacing,
     Profile,
     Scenario,
 )
@@ -84,7 +84,7 @@ def _load() -> dict[str, Param]:
             "Rate (records/s)", Load, "rate", None, "Empty: paced as chosen below.", section=section
         ),
         "pacing": _choice(
-            "Pacing", _labels(Pacing, PACINGS), _default(Load, "pacing"), "How the load is paced without a rate.",
+            "OwnPacing", _labels(OwnPacing, PACINGS), _default(Load, "pacing"), "How the load is paced without a rate.",
             section=section,
         ),
         "producers": _number(

@@ -8,11 +8,10 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import Scenario
 from delivery_verifier.steps.failing import fail_if_asked
 from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.live import Control, Word
 from delivery_verifier.workload.signals import Signals
+from delivery_verifier.workload.valve import Valve
 
 
 def inject_fault(run_dir: Path) -> None:
@@ -26,19 +25,9 @@ def inject_fault(run_dir: Path) -> None:
         signals.set("fault")
         wait_until(lambda: signals.is_set("load"), "produce to start the load", scenario.load.deadline_s)
 
-        def reported() -> int:
-            signals.is_done("load")  # raises if the load failed meanwhile
-            return reported_by_subject(scenario, cluster.workspace)
-
-        injections = FaultRunner(cluster, scenario, reported).run()
+        valve = Valve(scenario, cluster.workspace)
+        # Looking at the other side raises if the load failed meanwhile.
+        injections = FaultRunner(cluster, scenario, valve, lambda: signals.is_done("load")).run()
         output.write_json("injections.json", list(injections))
         output.counts["injections"] = len(injections)
         output.counts["bit"] = sum(injection.bit for injection in injections)
-
-
-def reported_by_subject(scenario: Scenario, workspace: Path) -> int:
-    """Records reported so far, of the subject arm with the fewest."""
-    return min(
-        sum(Control(workspace / "live" / arm.name / str(number))[Word.REPORTED] for number in range(arm.producers))
-        for arm in scenario.subjects
-    )

@@ -89,11 +89,12 @@ def _start(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, fo
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
-    shape = layout.choose(records, rate or 1e9, load.partitions)
+    shape = layout.Layout(load.block, load.partitions) if load.block else layout.choose(records, rate or 1e9, load.partitions)
     spec = ProducerSpec(
         folder=str(folder), bootstrap_servers=bootstrap_servers, settings=arm.profile.producer, topic=arm.topic_name,
         run_token=scenario.run_token, arm=arm.ordinal, producer=number, session=0, records=records, rate=rate,
         block=shape.block, partitions=load.partitions, payload_bytes=load.payload_bytes, deadline_s=load.deadline_s,
+        scripted=load.pacing == "scripted",
     )  # fmt: skip
     control = Control(folder)
     (folder / "spec.json").write_bytes(dumps(spec))

@@ -42,6 +42,10 @@ class Word(IntEnum):
     STATE = 5
     GATE = 6
     """Written by the supervisor."""
+    DUE = 7
+    """Scripted load: records that may be sent after the warm-up, written by the fault plan."""
+    HANDED_OVER = 8
+    """Scripted load: records that were handed to the client after the warm-up."""
 
 
 class State(IntEnum):

@@ -39,7 +39,8 @@ QUEUE_BYTES = 400_000_000
 
 
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that one producer process is told. `rate` None: flat out. `records` is its floor."""
+    """All that one producer process is told. `rate` None: flat out. `records` is its floor, and of no account where the
+    load is scripted."""
 
     folder: str
     bootstrap_servers: str
@@ -55,6 +56,7 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     partitions: int
     payload_bytes: int
     deadline_s: float
+    scripted: bool = False
 
 
 class SequencedProducer:
@@ -164,6 +166,20 @@ class SequencedProducer:
             else:
                 self.client.poll(min(0.01, (self.sequence + spec.block - due) / spec.rate) if spec.rate else 0)
 
+    def play(self) -> None:
+        """A scripted load: sends what it is told to, and after the release one block more to each partition."""
+        control, already = self.control, self.sequence
+        while self.fatal is None:
+            if self.sequence - already < control[Word.DUE]:
+                self.send_block()
+                control[Word.HANDED_OVER] = self.sequence - already
+            elif control[Word.GATE] >= Gate.RELEASE:
+                break
+            else:
+                self.client.poll(0.002)
+        for _ in range(self.spec.partitions if self.fatal is None else 0):
+            self.send_block()
+
     def run(self) -> None:
         """The whole life of a producer, gate by gate."""
         self._wait_for(Gate.WARM_UP)
@@ -171,7 +187,7 @@ class SequencedProducer:
         self.control[Word.STATE] = State.WARM
         self._wait_for(Gate.GO)
         self.control[Word.STATE] = State.LOADING
-        self.load()
+        self.play() if self.spec.scripted else self.load()
         self.client.flush(self.spec.deadline_s)  # what is left open then is INDETERMINATE
         self.control[Word.ATTEMPTED] = self.sequence
         self.control[Word.STATE] = State.DONE

@@ -1,0 +1,7 @@
+"""The catalogue: profiles, fault plans and ready-made scenarios, each one literal."""
+
+from delivery_verifier.catalogue.adhoc import CANARY, CONTROL_SHARE, WEAK, scenario, token
+from delivery_verifier.catalogue.faults import FAULTS
+from delivery_verifier.catalogue.profiles import PROFILES
+
+__all__ = ["CANARY", "CONTROL_SHARE", "FAULTS", "PROFILES", "WEAK", "scenario", "token"]

@@ -1,0 +1,51 @@
+"""Profiles: delivery settings under Kafka's own names, each one literal."""
+
+from __future__ import annotations
+
+from delivery_verifier.scenario import Profile, Setting
+
+_PRODUCER: dict[str, Setting] = {
+    "acks": "all",
+    "enable.idempotence": False,
+    "retries": 2147483647,
+    "max.in.flight.requests.per.connection": 5,
+    "retry.backoff.ms": 100,
+    "retry.backoff.max.ms": 1000,
+    "delivery.timeout.ms": 120000,
+    "request.timeout.ms": 30000,
+    "socket.timeout.ms": 60000,
+    "topic.metadata.refresh.interval.ms": 300000,
+    "linger.ms": 5,
+    "compression.type": "none",
+}
+_TOPIC: dict[str, Setting] = {
+    "min.insync.replicas": 2,
+    "unclean.leader.election.enable": False,
+    "flush.messages": 9223372036854775807,
+}
+
+
+def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
+    """A profile that differs from Kafka's defaults, acks=all and no idempotence, in what is named."""
+    named = {key.replace("_", "."): value for key, value in producer.items()}
+    return Profile(name=name, summary=summary, producer=_PRODUCER | named, topic=_TOPIC | (topic or {}))
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        profile_of("acks_0", "Fire and forget: nobody asks for an acknowledgement.", acks="0"),
+        profile_of("acks_1", "The leader alone acknowledges.", acks="1"),
+        profile_of("acks_all", "All in-sync replicas acknowledge; retries may write twice.", acks="all"),
+        profile_of(
+            "idempotent",
+            "acks=all, and the broker discards what a retry sends twice.",
+            acks="all", enable_idempotence=True,
+        ),
+        profile_of(
+            "safe",
+            "Idempotent, minimum two in-sync replicas, no unclean election, and a client that looks for new leaders.",
+            acks="all", enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
+        ),
+    )
+}  # fmt: skip

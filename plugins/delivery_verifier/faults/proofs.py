@@ -1,0 +1,57 @@
+"""Proofs: what must be seen of the cluster, just before an injection is healed, for it to have bitten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.wire import PartitionState
+from delivery_verifier.runs import now_us
+from delivery_verifier.scenario import Scenario
+from delivery_verifier.vocabulary import Proof
+
+States = dict[tuple[str, int], PartitionState]
+BRIEF = 0.8
+"""Share of the session within which an injection goes unnoticed."""
+
+
+def prove(
+    cluster: Cluster, scenario: Scenario, injection: Mapping[str, Any], wanted: Sequence[Proof] | None = None
+) -> dict[str, dict[str, object]]:
+    """What was seen of each proof that the injection asks for, by name; empty where it was not seen."""
+    names: Sequence[Proof] = injection["proof"]["wanted"] if wanted is None else wanted
+    seen = cluster.partitions([arm.topic_name for arm in scenario.arms]) if names else {}
+    hit = [(topic, partition) for topic, partitions in injection["hit"].items() for partition in partitions]
+    known = {key: seen[key] for key in hit if key in seen}
+    complete = bool(hit) and len(known) == len(hit)
+    found: dict[str, dict[str, object]] = {}
+    for name in names:
+        if name == "brief":
+            found[name] = _brief(scenario, injection)
+        else:
+            shown = complete and all(_SHOWN[name](state, injection["brokers"]) for state in known.values())
+            if name == "leader_moved":  # who led nothing can have lost no lead
+                led = {state["leader"] for state in injection["proof"]["before"].values()}
+                shown = shown and led <= set(injection["brokers"])
+            found[name] = _told(known) if shown else {}
+    return found
+
+
+_SHOWN: dict[str, Callable[[PartitionState, list[int]], bool]] = {
+    "leader_moved": lambda state, brokers: state.leader not in (-1, *brokers),
+    "leaderless": lambda state, brokers: state.leader < 0,
+    "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
+}
+
+
+def _brief(scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
+    passed_ms, session_ms = (now_us() - injection["bite_at_us"]) // 1000, scenario.cluster.session_timeout_ms
+    return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}
+
+
+def _told(states: States) -> dict[str, object]:
+    return {
+        f"{topic}-{partition}": {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": list(state.isr)}
+        for (topic, partition), state in states.items()
+    }

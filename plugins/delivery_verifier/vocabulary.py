@@ -1,0 +1,79 @@
+"""The vocabulary of fault plans: every action in words and data, without the means to do it (these are in `faults`).
+
+What is here is what other parts must know of an action: the contract which disturbances it is expected to cause, the
+judge which actions are faults and which heal, the preflight what a host must have for it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from delivery_verifier.injection import DisturbanceKind
+
+Equipment = Literal["proxy", "network", "power"]
+"""What an action needs of the cluster it is done to: the proxy before every broker's listener, brokers that can be told
+apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
+
+Proof = Literal["leader_moved", "leaderless", "isr_shrunk", "brief"]
+"""What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by
+another broker; every one has no leader; the targets are out of the ISR of every one; less than 0.8 of
+`broker.session.timeout.ms` passed, so that the controller noticed nothing. The state of processes, counts of requests
+and the like are each action's own proof, and come on top."""
+PROOFS: tuple[Proof, ...] = get_args(Proof)
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    """One action of a fault plan.
+
+    `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
+    that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
+    `does`: the process state it brings about. `causes`: the disturbances it is expected to cause. `proofs`: what must be
+    seen before healing where a plan says nothing else. `options`: what a step may tell it, by name.
+    """
+
+    name: str
+    summary: str
+    bites: bool = False
+    heals: tuple[str, ...] = ()
+    momentary: bool = False
+    does: Literal["exited", "frozen", ""] = ""
+    causes: tuple[DisturbanceKind, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    needs: tuple[Equipment, ...] = ()
+    options: dict[str, str] = {}
+
+
+_ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
+
+ACTS: dict[str, Act] = {
+    act.name: act
+    for act in (
+        Act(
+            name="kill", summary="SIGKILL: gone at once, nothing is handed over; the page cache survives.",
+            bites=True, does="exited", causes=("broker_crash", *_ENDED), proofs=("leader_moved",),
+        ),
+        Act(
+            name="stop", summary="SIGTERM: an orderly shutdown, which hands leadership over.",
+            bites=True, does="exited", causes=("broker_stop", *_ENDED), proofs=("leader_moved",),
+        ),
+        Act(
+            name="pause", summary="SIGSTOP: stands still with its connections open, and wakes up deposed if that is long.",
+            bites=True, does="frozen", causes=("broker_freeze", *_ENDED), proofs=("leader_moved",),
+        ),
+        Act(name="resume", summary="SIGCONT: goes on.", heals=("pause",)),
+        Act(name="start", summary="Starts brokers that have exited.", heals=("kill", "stop")),
+        Act(
+            name="send", summary="Lets every arm of a scripted load send so many blocks more to each partition.",
+            options={"blocks": "per partition and producer (default 1)"},
+        ),
+        Act(name="wait", summary="Does nothing: a step of which only the trigger counts."),
+    )
+}  # fmt: skip
+"""Every action by its name in a fault plan. `faults.actions.ACTIONS` does them; a test holds the two sets equal."""
+
+
+def of(name: str) -> Act:
+    """The action called `name`. Raises KeyError."""
+    return ACTS[name]
