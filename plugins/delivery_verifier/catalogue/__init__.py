@@ -1,7 +1,9 @@
 """The catalogue: profiles, fault plans and ready-made scenarios, each one literal."""
 
 from delivery_verifier.catalogue.adhoc import CANARY, CONTROL_SHARE, WEAK, scenario, token
+from delivery_verifier.catalogue.entries import ENTRIES
+from delivery_verifier.catalogue.entry import build
 from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.profiles import PROFILES
 
-__all__ = ["CANARY", "CONTROL_SHARE", "FAULTS", "PROFILES", "WEAK", "scenario", "token"]
+__all__ = ["CANARY", "CONTROL_SHARE", "ENTRIES", "FAULTS", "PROFILES", "WEAK", "build", "scenario", "token"]

@@ -20,6 +20,8 @@ def _shown(choices: Iterable[str]) -> str:
 
 
 RUN_FIELDS: dict[str, dict[str, Any]] = {
+    "scenario": {"metavar": "NAME", "help": "a scenario of the catalogue, in place of profile, fault, claim and load; "
+                 "`kdv list scenarios`"},
     "profile": {"metavar": "NAME", "help": "delivery settings to be verified (default safe); `kdv list profiles`"},
     "fault": {"metavar": _shown(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
     "claim": {"metavar": _shown(get_args(Claim)), "help": "what must hold: the settings' contract (default), or more"},

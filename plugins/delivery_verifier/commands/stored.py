@@ -32,7 +32,7 @@ def register(add: Add) -> None:
         if command is report:
             outputs.add_bundle(sub)
     add("list", list_, "List profiles, faults and runs.").add_argument(
-        "what", nargs="?", default="all", choices=("all", "profiles", "faults", "runs")
+        "what", nargs="?", default="all", choices=("all", "profiles", "faults", "scenarios", "runs")
     )
 
 
@@ -78,6 +78,10 @@ def list_(arguments: argparse.Namespace) -> int:
         print("faults")
         for plan in catalogue.FAULTS.values():
             print(f"  {plan.name:<14} {plan.summary}")
+    if arguments.what in ("all", "scenarios"):
+        print("scenarios")
+        for entry in catalogue.ENTRIES.values():
+            print(f"  {entry.name:<32} {entry.title} [{', '.join(entry.tags)}]")
     if arguments.what in ("all", "runs"):
         print(f"runs in {home.runs_dir()}")
         for scenario in sorted(home.runs_dir().glob("*/scenario.json")):

@@ -40,7 +40,7 @@ DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": 
 
 def params() -> dict[str, Param]:
     """The fields in their order. Four are in no section: the UI folds sections, and opens one at a time."""
-    return _question() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
+    return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
 
 
 def _question() -> dict[str, Param]:
@@ -59,6 +59,18 @@ def _question() -> dict[str, Param]:
         "records": _number(
             "Records", Arm, "records", DEFAULTS["records"],
             "At least so many records from the verified producers together; the load outlasts the fault.",
+        ),
+    }  # fmt: skip
+
+
+def _catalogue() -> dict[str, Param]:
+    return {
+        "scenario": Param(
+            None, type=["string", "null"], enum=[None, *catalogue.ENTRIES], title="Scenario of the catalogue",
+            description="In place of everything above: a ready-made scenario with its arms, fault and expectations. "
+            "Only seed and Kafka version are taken from below.",
+            values_display={name: f"{name}: {entry.title}" for name, entry in catalogue.ENTRIES.items()},
+            section="Catalogue",
         ),
     }  # fmt: skip
 

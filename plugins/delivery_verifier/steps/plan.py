@@ -53,6 +53,8 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
     """The scenario for form or command line fields; missing ones take the form's defaults. Raises BadInput."""
     params = checked(params)
+    if params.get("scenario"):
+        return _of_the_catalogue(params, name)
     chosen = _profile(params)
     profile = _with_min_isr(chosen, params)
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
@@ -75,6 +77,26 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             check_settings(arm.profile, version, load.payload_bytes)
     except (ValueError, msgspec.ValidationError) as error:
         raise BadInput(str(error)) from None
+    return scenario
+
+
+BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
+"""Fields that may be given beside a scenario of the catalogue, which says everything else itself."""
+
+
+def _of_the_catalogue(params: Mapping[str, Any], name: str) -> Scenario:
+    """A catalogue's scenario. Fields that it settles itself are the form's defaults, and of no account."""
+    entry = catalogue.ENTRIES[params["scenario"]]
+    given = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}
+    version = str(given.get("kafka_version") or ClusterSpec().kafka_version)
+    scenario = catalogue.build(
+        entry, name, seed=int(given.get("seed") or 0), created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=versions_of(version), commit=_commit(), command=_command(given, catalogue.PROFILES["safe"]),
+        fail_step=given.get("fail_step"), kafka_version=version,
+    )  # fmt: skip
+    check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
+    for arm in scenario.arms:
+        check_settings(arm.profile, version, scenario.load.payload_bytes)
     return scenario
 
 

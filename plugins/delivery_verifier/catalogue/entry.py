@@ -1,0 +1,86 @@
+"""An entry of the catalogue: a ready-made scenario, with the promise it speaks of and what it expects. Data only."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue.adhoc import CANARY, arm_of, token
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.scenario import (
+    Claim,
+    ClusterSpec,
+    Expectation,
+    FaultPlan,
+    Load,
+    Name,
+    Profile,
+    Scenario,
+    equipment_of,
+)
+
+Tag = Literal["smoke", "promises", "everyday", "power"]
+
+
+class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One arm of an entry: who it is, what it claims, and what it is expected to end with."""
+
+    name: Name
+    role: Literal["subject", "control"]
+    profile: Profile
+    claim: Claim = "contract"
+    expectation: Expectation = Expectation()
+
+
+class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One scenario of the catalogue.
+
+    `promise`: one sentence for people, what is promised and where it ends. `deterministic`: the expectations are exact
+    numbers; otherwise `bites_in` says in how many of ten runs the weak arms were seen to break. `records`: floor of every
+    arm of a load that is not scripted. `rules`: the rules of the contract that the entry puts to the test.
+    """
+
+    name: Name
+    title: str
+    promise: str
+    source: str
+    tags: tuple[Tag, ...]
+    arms: tuple[ArmPlan, ...]
+    fault: FaultPlan
+    load: Load
+    records: int = 0
+    session_timeout_ms: int = 3000
+    heartbeat_interval_ms: int = 500
+    elr: bool = True
+    min_exposed: Annotated[int, Meta(ge=0)] = 1
+    deterministic: bool = True
+    rules: tuple[str, ...] = ()
+
+
+def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:
+    """The scenario of `entry` under the name `run_id`; `more` are fields of Scenario, e.g. seed, commit, versions."""
+    records = entry.records or _scripted(entry)
+    arms = [
+        replace(
+            arm_of(run_id, number, plan.role, plan.profile, claim=plan.claim, expectation=plan.expectation, records=records),
+            name=plan.name, topic_name=f"kdv-{token(run_id)}-{plan.name}",
+        )
+        for number, plan in enumerate(entry.arms, 1)
+    ]  # fmt: skip
+    arms.append(arm_of(run_id, 0, CANARY, PROFILES["safe"]))
+    cluster = ClusterSpec(
+        kafka_version=kafka_version, session_timeout_ms=entry.session_timeout_ms,
+        heartbeat_interval_ms=entry.heartbeat_interval_ms, equipment=equipment_of(entry.fault), elr=entry.elr,
+    )  # fmt: skip
+    return Scenario(
+        run_id=run_id, run_token=token(run_id), name=entry.name, arms=tuple(arms), load=entry.load, fault=entry.fault,
+        min_exposed=entry.min_exposed, cluster=cluster, **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _scripted(entry: Entry) -> int:
+    """Records of every arm of a scripted load: the warm-up's block, those of the plan, and one after the release."""
+    sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
+    return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions

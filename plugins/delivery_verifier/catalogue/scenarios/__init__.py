@@ -1,0 +1,1 @@
+"""The scenarios of the catalogue, one module for each kind of promise."""
