@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.orchestration import form
-from delivery_verifier.scenario import STEPS, Claim, Pacing
+from delivery_verifier.scenario import STEPS, Claim, OwnPacing
 
 PARAMS = form.params()
 
@@ -25,7 +25,7 @@ def _schema(name: str) -> dict[str, Any]:
         ("profile", list(catalogue.PROFILES)),
         ("fault", list(catalogue.FAULTS)),
         ("claim", list(get_args(Claim))),
-        ("pacing", list(get_args(Pacing))),
+        ("pacing", list(get_args(OwnPacing))),
         ("kafka_version", kafka_versions()),
         ("fail_step", [None, *STEPS]),
     ],

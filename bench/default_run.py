@@ -1,0 +1,106 @@
+"""The default run, again and again: where its seconds go, step by step, and whether anything is left behind.
+
+`python bench/default_run.py [--runs 10]`, or `--logs FILE ...` with what `kdv run` printed before. Every run is
+`make verify`'s, through Airflow, which stays up in between. The table goes to docs/results/default-run-<date>.md; exit
+code 1 unless every run ended HELD.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from delivery_verifier import home
+from delivery_verifier.cluster import workspaces
+from delivery_verifier.steps.plan import versions_of
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = ("run", "--profile", "idempotent", "--fault", "kill_leader", "--records", "1000000")
+_STEP = re.compile(r"^ *([0-9.]+) s  (\w+) +(running|success|failed)", re.MULTILINE)
+_VERDICT = re.compile(r"^(HELD|VIOLATED|INCONCLUSIVE) \((.*)\)", re.MULTILINE)
+
+
+def main() -> int:
+    """Runs, measures, writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--logs", nargs="*", type=Path, default=[], help="what earlier runs printed, in place of running")
+    arguments = parser.parse_args()
+    before = _left()
+    texts = [log.read_text() for log in arguments.logs] or [_run() for _ in range(arguments.runs)]
+    lines = [
+        f"# The default run, {time.strftime('%Y-%m-%d')}", "",
+        f"`python bench/default_run.py`: `kdv {' '.join(COMMAND)}`, {len(texts)} times in a row through one Airflow, on "
+        f"{os.cpu_count()} CPUs, {platform.system()} {platform.machine()}; "
+        + ", ".join(f"{name} {version}" for name, version in versions_of("4.3.1").items()) + ".", "",
+        *_table([dict(seconds(text)) for text in texts]), "", *_ends(texts),
+    ]  # fmt: skip
+    if not arguments.logs:
+        lines += ["", "| | before | after |", "|---|---|---|", *_leaks(before, _left())]
+    target = ROOT / "docs" / "results" / f"default-run-{time.strftime('%Y-%m-%d')}.md"
+    target.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    return 0 if all((found := _VERDICT.search(text)) and found[1] == "HELD" for text in texts) else 1
+
+
+def _run() -> str:
+    done = subprocess.run([ROOT / ".venv/bin/kdv", *COMMAND], capture_output=True, text=True, timeout=900, check=False)
+    return done.stderr + done.stdout
+
+
+def seconds(text: str) -> list[tuple[str, float]]:
+    """Seconds of each step in what `kdv run` printed, in order, and those from the trigger to the verdict."""
+    begun, found = dict[str, float](), list[tuple[str, float]]()
+    for at, step, state in _STEP.findall(text):
+        if state == "running":
+            begun.setdefault(step, float(at))
+        else:
+            found.append((step, float(at) - begun.get(step, float(at))))
+            last = float(at)
+    return [*found, ("trigger to verdict", last - min(begun.values()))] if found else []
+
+
+def _table(runs: list[dict[str, float]]) -> list[str]:
+    rows = [f"| {step} | {statistics.median(run.get(step, 0.0) for run in runs):.1f} | "
+            f"{min(run.get(step, 0.0) for run in runs):.1f} | {max(run.get(step, 0.0) for run in runs):.1f} |"
+            for step in runs[0]]  # fmt: skip
+    return ["| step | median s | shortest | longest |", "|---|---|---|---|", *rows]
+
+
+def _ends(texts: list[str]) -> list[str]:
+    ends = [f"{found[1]} ({found[2]})" if (found := _VERDICT.search(text)) else "no verdict" for text in texts]
+    return [f"Verdicts: {', '.join(f'{ends.count(end)} x {end}' for end in dict.fromkeys(ends))}."]
+
+
+def _left() -> dict[str, float]:
+    """What could grow: processes of this project, their memory, and the disk beside the runs themselves."""
+    ours = [one for one in psutil.process_iter(["cmdline", "memory_info"]) if str(ROOT) in " ".join(one.info["cmdline"] or [])]
+    runs = sum(1 for _ in home.runs_dir().glob("*/scenario.json"))
+    return {
+        "processes": len(ours),
+        "their memory, MB": round(sum(one.info["memory_info"].rss for one in ours) / 1e6),
+        "runs kept": runs,
+        "disk below runs/, MB": round(_size(home.runs_dir()) / 1e6),
+        "workspaces": len(workspaces.every()),
+    }
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _leaks(before: dict[str, float], after: dict[str, float]) -> list[str]:
+    return [f"| {name} | {before[name]:g} | {after[name]:g} |" for name in before]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
