@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from delivery_verifier.disturbances import explained
+from delivery_verifier.disturbances import explained, visible
 from delivery_verifier.evaluation import (
     CANARY,
     LAWS,
@@ -168,7 +168,7 @@ def _observer(evidence: Evidence) -> Iterator[Found]:
             yield _doubt(arm.name, "observer_blind", told)
     yield from _last_seen(evidence)
     for injection in evidence.injections:
-        if injection.bit and not explained(injection, evidence.disturbances):
+        if injection.bit and visible(injection) and not explained(injection, evidence.disturbances):
             told = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
             yield _doubt(ALL, "observer_blind", told)
 

@@ -1,7 +1,8 @@
 """Disturbances: what the observer saw happen to the cluster, and whether an injection that bit explains it.
 
-Pure. The first observation of a partition that has a leader is its baseline, so that the creation of a topic is no
-disturbance. A broker process has no such grace: it runs before anything is observed.
+Pure. What no observer can see (a loss of power, of connections ...) is known from its injection alone. The first
+observation of a partition that has a leader is its baseline, so that the creation of a topic is no disturbance. A broker
+process has no such grace: it runs before anything is observed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from delivery_verifier.injection import Disturbance, Injection, Observation
+from delivery_verifier.injection import INJECTED, Disturbance, DisturbanceKind, Injection, Observation
 from delivery_verifier.vocabulary import ACTS, Act
 
 LEAD_US = 1_000_000
@@ -22,12 +23,15 @@ SIGTERM_EXITS = (0, -15, 143)
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
-    """Everything that disturbed the cluster, in order of time; `planned` iff an injection that bit explains it."""
-    ordered = sorted(observations, key=lambda seen: seen.at_us)
-    biting = [injection for injection in injections if injection.bit]
-    return sorted(
-        [*_of_processes(ordered, biting), *_of_partitions(ordered, biting)], key=lambda found: found.at_us
-    )
+    """Everything that disturbed the cluster, in order of time; `planned` iff an injection that bit explains it.
+
+    An injection without proof that it bit may have bitten all the same: what it is counts as unplanned.
+    """
+    ordered, made = sorted(observations, key=lambda seen: seen.at_us), list(injections)
+    biting = [injection for injection in made if injection.bit]
+    own = [found for injection in made for found in _of_injection(injection)]
+    seen = [*_of_processes(ordered, biting), *_of_partitions(ordered, biting)]
+    return sorted([*own, *seen], key=lambda found: found.at_us)
 
 
 def concerning(topic: str, found: Iterable[Disturbance]) -> list[Disturbance]:
@@ -36,8 +40,41 @@ def concerning(topic: str, found: Iterable[Disturbance]) -> list[Disturbance]:
 
 
 def explained(injection: Injection, found: Iterable[Disturbance]) -> list[Disturbance]:
-    """The disturbances within the window of `injection`. None for an injection that bit: the observer is blind."""
-    return [disturbance for disturbance in found if _in_window(injection, disturbance.at_us)]
+    """The disturbances that the observer saw within the window of `injection`.
+
+    None for an injection that bit, of an action that has something to be seen (`visible`): the observer is blind.
+    """
+    return [it for it in found if it.kind not in INJECTED and _in_window(injection, it.at_us)]
+
+
+def visible(injection: Injection) -> bool:
+    """Whether the observer must have seen something of an injection that bit."""
+    act = ACTS.get(injection.action)
+    return act is None or bool(act.causes)
+
+
+ON_TOPICS: frozenset[DisturbanceKind] = frozenset(("topic_altered", "client_crash", "application_resend"))
+"""Kinds that touch only the topics that were hit. What is done to a broker may touch every topic."""
+
+
+def _of_injection(cause: Injection) -> Iterator[Disturbance]:
+    """What the injection itself is, as far as no observer can see it."""
+    act = ACTS.get(cause.action)
+    for kind in act.itself if act else ():
+        where = cause.hit.items() if kind in ON_TOPICS and cause.hit else [("", list[int]())]
+        for topic, partitions in where:
+            yield Disturbance(
+                kind=kind, at_us=cause.bite_at_us, planned=cause.bit, brokers=cause.brokers, topic=topic,
+                partitions=partitions, setting=str(cause.options.get("setting", "")),
+                value=str(cause.options.get("value", "")).lower(), detail=_told(cause, topic),
+            )  # fmt: skip
+
+
+def _told(cause: Injection, topic: str) -> str:
+    """E.g. `isolate of brokers 1`, `alter of t: setting=min.insync.replicas, value=1`."""
+    whom = topic or (f"brokers {', '.join(map(str, cause.brokers))}" if cause.brokers else "the run")
+    options = ", ".join(f"{name}={value}" for name, value in sorted(cause.options.items()))
+    return f"{cause.action} of {whom}" + (f": {options}" if options else "")
 
 
 def _in_window(injection: Injection, at_us: int) -> bool:
@@ -143,9 +180,9 @@ def _hit(cause: Injection, seen: Observation) -> bool:
     return seen.partition in cause.hit.get(seen.topic, [])
 
 
-def _disturbance(kind: str, seen: Observation, planned: bool, detail: str) -> Disturbance:
+def _disturbance(kind: DisturbanceKind, seen: Observation, planned: bool, detail: str) -> Disturbance:
     brokers = sorted(broker for broker in {seen.leader} if broker >= 0)
     return Disturbance(
-        kind=kind, at_us=seen.at_us, planned=planned, brokers=brokers, topic=seen.topic,  # type: ignore[arg-type]
+        kind=kind, at_us=seen.at_us, planned=planned, brokers=brokers, topic=seen.topic,
         partitions=[seen.partition], detail=f"{seen.topic}/{seen.partition}: {detail}",
     )  # fmt: skip

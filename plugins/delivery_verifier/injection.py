@@ -14,7 +14,19 @@ DisturbanceKind = Literal[
     "broker_crash",  # a broker process ended without a shutdown
     "broker_stop",  # a broker process ended in an orderly shutdown
     "broker_freeze",  # a broker process stood still
+    "power_loss",  # a broker lost what it had not flushed
+    "isr_power_loss",  # every in-sync replica of a partition lost what it had not flushed
+    "isolation",  # a broker was cut off from others
+    "connection_loss",  # connections between clients and a broker were held, delayed, or cut
+    "topic_altered",  # a topic got another value of a setting
+    "client_crash",  # a client process was killed
+    "application_resend",  # an application sent again what it had sent before
 ]
+
+INJECTED: frozenset[DisturbanceKind] = frozenset(
+    ("power_loss", "isr_power_loss", "isolation", "connection_loss", "topic_altered", "client_crash", "application_resend")
+)
+"""Kinds that no observer sees: they are known from the injection that caused them, hence never unless it was planned."""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -59,7 +71,11 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Something that happened and may excuse an anomaly. `planned` iff an injection that bit explains it."""
+    """Something that happened and may excuse an anomaly. `planned` iff an injection that bit explains it.
+
+    `topic` is empty where it may have touched any. kind `topic_altered`: `setting` got `value`. kind `isr_power_loss`:
+    `replicas` is the greatest number of replicas, in sync together, that all ended without flushing.
+    """
 
     kind: DisturbanceKind
     at_us: int
@@ -68,6 +84,9 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     topic: str = ""
     partitions: list[int] = []
     detail: str = ""
+    setting: str = ""
+    value: str = ""
+    replicas: int = 0
 
 
 class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

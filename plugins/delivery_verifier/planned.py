@@ -7,6 +7,9 @@ from delivery_verifier.injection import Disturbance
 from delivery_verifier.scenario import Arm, FaultPlan, Scenario
 from delivery_verifier.settings import Settings
 
+MANY = 3
+"""In-sync replicas that a plan which takes the power of all of them is expected to take it of."""
+
 
 def describe(scenario: Scenario) -> str:
     """Several lines for a person."""
@@ -29,8 +32,14 @@ def describe(scenario: Scenario) -> str:
 
 def expected_disturbances(fault: FaultPlan, topic: str) -> list[Disturbance]:
     """What the fault plan is expected to do to a topic, if all its steps bite."""
-    kinds = [kind for step in fault.steps for kind in step.act.causes]
-    return [Disturbance(kind=kind, at_us=0, planned=True, topic=topic) for kind in kinds]  # type: ignore[arg-type]
+    found = [
+        Disturbance(
+            kind=kind, at_us=0, planned=True, topic=topic, setting=str(step.options.get("setting", "")),
+            value=str(step.options.get("value", "")).lower(),
+        )
+        for step in fault.steps for kind in (*step.act.itself, *step.act.causes)
+    ]  # fmt: skip
+    return [*found, *(Disturbance(kind=kind, at_us=0, planned=True, topic=topic, replicas=MANY) for kind in fault.causes)]
 
 
 def promises(arm: Arm, fault: FaultPlan) -> list[str]:

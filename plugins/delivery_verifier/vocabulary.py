@@ -29,8 +29,10 @@ class Act(Struct, frozen=True, kw_only=True):
 
     `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
     that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
-    `does`: the process state it brings about. `causes`: the disturbances it is expected to cause. `proofs`: what must be
-    seen before healing where a plan says nothing else. `options`: what a step may tell it, by name.
+    `does`: the process state it brings about. `causes`: the disturbances it is expected to cause, which the observer must
+    see. `itself`: the disturbances that it is, of kinds that no observer sees (`injection.INJECTED`): every injection of it
+    counts as one, planned if it bit. An act that is `topic_altered` has the options `setting` and `value`. `proofs`: what
+    must be seen before healing where a plan says nothing else. `options`: what a step may tell it, by name.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Act(Struct, frozen=True, kw_only=True):
     momentary: bool = False
     does: Literal["exited", "frozen", ""] = ""
     causes: tuple[DisturbanceKind, ...] = ()
+    itself: tuple[DisturbanceKind, ...] = ()
     proofs: tuple[Proof, ...] = ()
     needs: tuple[Equipment, ...] = ()
     options: dict[str, str] = {}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from delivery_verifier.disturbances import concerning, disturbances, explained
-from delivery_verifier.injection import Injection, Observation
+from delivery_verifier import vocabulary
+from delivery_verifier.disturbances import concerning, disturbances, explained, visible
+from delivery_verifier.injection import INJECTED, DisturbanceKind, Injection, Observation
+from delivery_verifier.vocabulary import Act
 
 SECOND = 1_000_000
 BITE, RECOVERED = 100 * SECOND, 110 * SECOND
@@ -160,3 +164,37 @@ def test_a_disturbance_concerns_its_own_topic_and_a_process_concerns_all() -> No
 def test_an_injection_without_any_disturbance_in_its_window_shows_a_blind_observer() -> None:
     assert explained(KILL, disturbances([START], [KILL])) == []
     assert explained(KILL, disturbances([process(100, 1, "exited", -9)], [KILL]))
+
+
+def made(monkeypatch: pytest.MonkeyPatch, *itself: DisturbanceKind, causes: tuple[DisturbanceKind, ...] = (), **more: Any) -> Injection:
+    act = Act(name="hurt", summary="", bites=True, momentary=True, itself=itself, causes=causes)
+    monkeypatch.setitem(vocabulary.ACTS, "hurt", act)
+    return msgspec.structs.replace(KILL, action="hurt", **more)
+
+
+@pytest.mark.parametrize("kind", sorted(INJECTED))
+def test_what_no_observer_sees_is_known_from_the_injection_and_planned_only_if_it_bit(
+    kind: DisturbanceKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cause = made(monkeypatch, kind)
+    missed = msgspec.structs.replace(cause, bit=False)
+    assert kinds(START, injections=(cause,)) == [(kind, True)]
+    assert kinds(START, injections=(missed,)) == [(kind, False)], "it may have bitten all the same"
+
+
+def test_a_loss_of_power_may_touch_any_topic_and_an_alteration_only_those_it_hit(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, str | int | bool] = {"setting": "min.insync.replicas", "value": 1}
+    found = disturbances([], [made(monkeypatch, "power_loss", "topic_altered", options=options)])
+    assert {(item.kind, item.topic) for item in found} == {("power_loss", ""), ("topic_altered", "t")}
+    assert [item.kind for item in concerning("another", found)] == ["power_loss"]
+    altered = next(item for item in found if item.kind == "topic_altered")
+    assert (altered.setting, altered.value, altered.partitions) == ("min.insync.replicas", "1", [0])
+    assert altered.detail == "hurt of t: setting=min.insync.replicas, value=1"
+
+
+def test_what_an_injection_says_of_itself_shows_no_observer_that_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = made(monkeypatch, "connection_loss")
+    assert not explained(cut, disturbances([START], [cut]))
+    assert not visible(cut), "nothing is to be seen of a connection that was cut"
+    assert visible(made(monkeypatch, "isolation", causes=("leader_change",)))
+    assert visible(KILL)
