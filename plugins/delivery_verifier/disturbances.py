@@ -163,8 +163,7 @@ def _changes(before: _Partition, seen: Observation, biting: list[Injection]) -> 
     causes = [cause for cause in biting if _in_window(cause, seen.at_us)]
     moved = seen.leader != before.leader
     if moved or seen.leader_epoch != before.epoch:
-        concerned = {before.leader, seen.leader} if moved else before.replicas
-        planned = any(_hit(cause, seen) or concerned & set(cause.brokers) for cause in causes)
+        planned = any(_moves_leaders(cause, before, seen) for cause in causes)
         told = f"leader {before.leader} -> {seen.leader}, epoch {before.epoch} -> {seen.leader_epoch}"
         yield _disturbance("leader_change", seen, planned, told)
         if moved and seen.leader >= 0 and seen.leader not in before.isr:
@@ -176,8 +175,17 @@ def _changes(before: _Partition, seen: Observation, biting: list[Injection]) -> 
         yield _disturbance("isr_shrink", seen, planned, f"ISR {before.isr} -> {seen.isr}")
 
 
-def _hit(cause: Injection, seen: Observation) -> bool:
-    return seen.partition in cause.hit.get(seen.topic, [])
+def _moves_leaders(cause: Injection, before: _Partition, seen: Observation) -> bool:
+    """Whether `cause` explains a new leader or epoch of a partition.
+
+    What was done to a follower is no reason for another leader, until it leads itself.
+    """
+    if seen.leader == before.leader and before.replicas & set(cause.brokers):
+        return True
+    if not cause.led:
+        return before.leader in cause.brokers
+    concerned = {before.leader, seen.leader}
+    return seen.partition in cause.hit.get(seen.topic, []) or bool(concerned & set(cause.brokers))
 
 
 def _disturbance(kind: DisturbanceKind, seen: Observation, planned: bool, detail: str) -> Disturbance:

@@ -26,6 +26,7 @@ from delivery_verifier.injection import (
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.scenario import Arm, Scenario
 from delivery_verifier.settings import Settings
+from delivery_verifier.verdict import Exposure
 
 EARLY = "ended_early/"
 """Prefix of the notes in produce.json that name a producer whose load a fatal client error ended."""
@@ -74,6 +75,20 @@ class Evidence:
     def rulings(self, arm: Arm) -> dict[Anomaly, Ruling]:
         """The contract of the arm under what was observed, tightened by its claim."""
         return effective(Settings.of(arm.profile), arm.claim, self.concerning(arm))
+
+    def exposure(self, arm: Arm) -> list[Exposure]:
+        """How much of the arm each injection could have hurt; none where the reconciliation did not say."""
+        rows = self.books.rows("exposure", arm=arm.name)
+        if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
+            return []
+        cycles = {injection.id: injection.cycle for injection in self.injections}
+        return [
+            Exposure(
+                injection=row["injection"], reported=row["reported"] or 0, outstanding=row["outstanding"] or 0,
+                cycle=cycles.get(row["injection"], 0),
+            )
+            for row in rows.sort_by("injection").to_pylist()
+        ]  # fmt: skip
 
 
 def _text(file: Path) -> bytes:

@@ -32,7 +32,8 @@ INJECTED: frozenset[DisturbanceKind] = frozenset(
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with its own proof that it bit. All times are µs since the epoch.
 
-    `hit` are the partitions the target led at the moment, per topic; of which it held a replica, where it led none. The
+    `hit` are the partitions the target led at the moment, per topic; of which it held a replica, where it led
+    none (`led` says which). The
     exposure window is [bite_at_us - 1 s, recovered_at_us]. `options` are those of the plan's step: with them and
     `brokers` any process can heal what was done.
     """
@@ -47,6 +48,7 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     healed_at_us: int | None = None
     recovered_at_us: int | None = None
     bit: bool = False
+    led: bool = True
     options: dict[str, str | int | bool] = {}
     proof: dict[str, object] = {}
 

@@ -20,7 +20,7 @@ from delivery_verifier.evidence import Evidence
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.scenario import Arm, Bound, VerdictName
 from delivery_verifier.sentences import arm_sentence, expected_text, limits, run_sentence
-from delivery_verifier.verdict import ArmVerdict, Doubt, Exposure, Finding, RunVerdict
+from delivery_verifier.verdict import ArmVerdict, Doubt, Finding, RunVerdict
 
 WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
 """A violation that was proven in one subject is not undone by a doubt about another."""
@@ -78,7 +78,7 @@ def _arm(evidence: Evidence, arm: Arm, checker: list[Doubt]) -> ArmVerdict:
         doubts=doubts,
         findings=findings,
         books=books,
-        exposure=_exposure(evidence, arm),
+        exposure=evidence.exposure(arm),
         longest_gap_s=_longest_gap_s(evidence, arm),
     )
 
@@ -139,18 +139,6 @@ def _meets(books: dict[str, int], bound: Bound) -> bool:
             f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(books)}"
         )
     return {"=": value == bound.value, ">=": value >= bound.value, "<=": value <= bound.value}[bound.op]
-
-
-def _exposure(evidence: Evidence, arm: Arm) -> list[Exposure]:
-    rows = evidence.books.rows("exposure", arm=arm.name)
-    if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
-        return []
-    return [
-        Exposure(
-            injection=row["injection"], reported=row["reported"] or 0, outstanding=row["outstanding"] or 0
-        )
-        for row in rows.sort_by("injection").to_pylist()
-    ]
 
 
 def _longest_gap_s(evidence: Evidence, arm: Arm) -> float | None:

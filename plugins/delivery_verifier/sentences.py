@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from delivery_verifier.evidence import Evidence
 from delivery_verifier.scenario import Arm, Expectation
-from delivery_verifier.verdict import ArmVerdict, Doubt, Finding
+from delivery_verifier.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
 
 ACTIONS = {
     "kill": "killed",
@@ -73,10 +73,13 @@ def limits(evidence: Evidence) -> list[str]:
     bit = sum(injection.bit for injection in evidence.injections)
     found = [_tried(evidence, bit)]
     if bit:
-        bound = 1 - 0.05 ** (1 / bit)
+        # Injections of one cycle overlap and belong together: what is independent is the cycle.
+        rounds = len({injection.cycle for injection in evidence.injections if injection.bit})
+        what = "injections" if rounds == bit else "cycles of injections"
+        bound = 1 - 0.05 ** (1 / rounds)
         found.append(
-            f"An anomaly that was not seen in {bit} of {bit} injections may still occur in up to {bound:.0%} of them "
-            "(95 % confidence). The bound counts injections, not records: records of one injection are not independent."
+            f"An anomaly that was not seen in {rounds} of {rounds} {what} may still occur in up to {bound:.0%} of them "
+            f"(95 % confidence). The bound counts {what}, not records: records of one injection are not independent."
             + (_advised() if bound > WANTED_BOUND else "")
         )
     found.append(
@@ -97,10 +100,10 @@ def _tried(evidence: Evidence, bit: int) -> str:
         return "No fault was injected: this run says nothing of what a fault would do."
     sums = {
         name: [
-            f"{arm.name} {sum(evidence.books.values('exposure', name, arm=arm.name)):,}"
+            f"{arm.name} {exposed(evidence.exposure(arm), name):,}"
             for arm in evidence.scenario.loaded
         ]
-        for name in ("reported", "outstanding")
+        for name in COUNTED
     }
     return (
         f"{bit} injection{'s' * (bit != 1)} that bit; reported records exposed to them: "
@@ -161,10 +164,9 @@ def _circumstances(evidence: Evidence, arm: Arm) -> str:
 
 def _exposed(evidence: Evidence, arm: Arm) -> str:
     """Both counts: exposed records include those that were sent after another broker had taken over."""
-    outstanding = sum(evidence.books.values("exposure", "outstanding", arm=arm.name))
-    exposed = sum(evidence.books.values("exposure", "reported", arm=arm.name))
+    outstanding, reported = (exposed(evidence.exposure(arm), name) for name in reversed(COUNTED))
     bites = "the bite" if sum(injection.bit for injection in evidence.injections) == 1 else "the bites"
-    return f"{outstanding:,} attempts outstanding at {bites} and {exposed:,} records exposed until recovery"
+    return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
 
 
 def _target(evidence: Evidence, action: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -39,11 +40,24 @@ class Finding(_Part, frozen=True):
 
 
 class Exposure(_Part, frozen=True):
-    """How much of an arm an injection could have hurt."""
+    """How much of an arm an injection could have hurt. Injections of one cycle overlap: their exposures do not add up."""
 
     injection: int
     reported: int
     outstanding: int
+    cycle: int = 0
+
+
+Counted = Literal["reported", "outstanding"]
+COUNTED: tuple[Counted, ...] = get_args(Counted)
+
+
+def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
+    """Exposed records of all cycles: of the injections of one cycle, that which exposed most."""
+    most: dict[int, int] = {}
+    for one in exposure:
+        most[one.cycle] = max(most.get(one.cycle, 0), getattr(one, name))
+    return sum(most.values())
 
 
 class ArmVerdict(_Part, frozen=True):

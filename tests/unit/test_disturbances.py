@@ -56,6 +56,11 @@ def test_a_planned_kill_explains_the_leader_moving_back_when_the_broker_is_resta
     assert kinds(START, at(103, 2, 1, [1, 2, 3]), at(109, 1, 2, [1, 2, 3])) == [("leader_change", True)] * 2
 
 
+def test_that_a_follower_was_hit_is_no_reason_for_another_leader() -> None:
+    follower = msgspec.structs.replace(KILL, action="pause", brokers=[2], led=False)
+    assert kinds(START, at(103, 2, 1, [1, 2, 3]), injections=[follower]) == [("leader_change", False)]
+
+
 @pytest.mark.parametrize("when_s", [98.9, 111.1])
 def test_what_happens_outside_the_window_of_the_injection_is_unplanned(when_s: float) -> None:
     assert kinds(START, at(when_s, 2, 1, [1, 2, 3])) == [("leader_change", False)]

@@ -140,7 +140,7 @@ def test_cases_that_were_cut_are_noted() -> None:
 
 
 def test_the_bound_for_no_anomaly_in_n_injections_is_stated() -> None:
-    many = [msgspec.structs.replace(the_injections(RUN)[0], id=number) for number in range(20)]
+    many = [msgspec.structs.replace(the_injections(RUN)[0], id=number, cycle=number) for number in range(20)]
 
     def exposed(rows: Rows) -> None:
         first = rows["books/exposure.parquet"]
@@ -151,6 +151,17 @@ def test_the_bound_for_no_anomaly_in_n_injections_is_stated() -> None:
     verdict = judged(evidence_of(RUN, exposed, injections=many))
     assert "up to 14% of them" in verdict.limits[1]
     assert "killed 20 times" in verdict.sentence
+
+
+def test_injections_of_one_cycle_are_one_trial_and_expose_no_record_twice() -> None:
+    two = [msgspec.structs.replace(the_injections(RUN)[0], id=number) for number in range(2)]
+
+    def exposed(rows: Rows) -> None:
+        rows["books/exposure.parquet"] = [row | {"injection": n} for row in rows["books/exposure.parquet"] for n in range(2)]
+
+    once, twice = judged(evidence_of(RUN)), judged(evidence_of(RUN, exposed, injections=two))
+    assert "up to 95% of them" in twice.limits[1]
+    assert once.sentence.split(" records exposed")[0].split()[-1] == twice.sentence.split(" records exposed")[0].split()[-1]
 
 
 def test_evidence_is_pure_data_and_tables_with_other_types_do_not_become_zero() -> None:

@@ -89,9 +89,10 @@ class FaultRunner:
             if partition in hit.get(topic, ())
         }
         at_us = action.do(now)
+        led = any(state["leader"] in now.brokers for state in before.values()) or not now.brokers
         injection: dict[str, Any] = {
             "id": len(self.injections), "cycle": cycle, "action": step.action, "brokers": list(now.brokers), "hit": hit,
-            "requested_at_us": requested, "bite_at_us": at_us, "bit": False, "options": dict(step.options),
+            "requested_at_us": requested, "bite_at_us": at_us, "bit": False, "options": dict(step.options), "led": led,
             "proof": {"process": action.proof(now), "before": before},
         }  # fmt: skip
         self.injections.append(injection)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from delivery_verifier.home import DATA_DOCS
 from delivery_verifier.runs import Manifest
 from delivery_verifier.scenario import STEPS
+from delivery_verifier.verdict import Exposure, exposed
 
 NO_VERDICT = "NO VERDICT"
 READ_AT_MOST = 2000
@@ -41,14 +42,10 @@ class _Scenario(Struct, frozen=True):
     arms: list[_Arm] = []
 
 
-class _Exposure(Struct, frozen=True):
-    reported: int = 0
-
-
 class _ArmVerdict(Struct, frozen=True):
     role: str
     books: dict[str, int] = {}
-    exposure: list[_Exposure] = []
+    exposure: list[Exposure] = []
     longest_gap_s: float | None = None
 
 
@@ -177,10 +174,10 @@ def _sealed_verdict(run: Path) -> _Verdict:
 
 def _figures(subjects: list[_ArmVerdict]) -> Figures:
     gaps = [arm.longest_gap_s for arm in subjects if arm.longest_gap_s is not None]
-    exposed = [sum(one.reported for one in arm.exposure) for arm in subjects if arm.exposure]
+    hurt = [exposed(arm.exposure) for arm in subjects if arm.exposure]
     return Figures(
         lost=_sum(subjects, "lost"), duplicated=_sum(subjects, "duplicated"), reordered=_sum(subjects, "reordered"),
-        longest_gap_s=max(gaps, default=None), exposed=min(exposed, default=None),
+        longest_gap_s=max(gaps, default=None), exposed=min(hurt, default=None),
     )  # fmt: skip
 
 

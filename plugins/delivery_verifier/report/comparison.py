@@ -16,7 +16,7 @@ from delivery_verifier.report.material import Material, read
 from delivery_verifier.report.words import number
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import Arm, Scenario
-from delivery_verifier.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.verdict import ArmVerdict, Finding, RunVerdict, exposed
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
 """Books columns that are put side by side, beside the anomalies."""
@@ -160,8 +160,8 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
     counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
     gap = None if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     counts |= {
-        "exposed records": number(sum(one.reported for one in arm.exposure)) if arm.exposure else None,
-        "outstanding at the bite": number(sum(one.outstanding for one in arm.exposure)) if arm.exposure else None,
+        "exposed records": number(exposed(arm.exposure)) if arm.exposure else None,
+        "outstanding at the bite": number(exposed(arm.exposure, "outstanding")) if arm.exposure else None,
         "longest silence": gap,
     }
     return counts | _throughput(side.material.tables.get("timeline/load"), arm.arm) | _latency(side.material, arm.arm)

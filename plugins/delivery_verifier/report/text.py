@@ -15,7 +15,7 @@ from delivery_verifier.report.advice import advice
 from delivery_verifier.report.doubts import DoubtGroup, doubt_groups
 from delivery_verifier.report.words import clean, number, said
 from delivery_verifier.scenario import dumps
-from delivery_verifier.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
 PLAIN_WIDTH = 180
@@ -92,8 +92,8 @@ def _cells(arm: ArmVerdict) -> list[Text]:
     """An arm's figures under _HEADINGS. A figure that the verdict does not hold is a dash, never a zero."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [
-        number(sum(getattr(one, name) for one in arm.exposure)) if arm.exposure else "-"
-        for name in ("outstanding", "reported")
+        number(exposed(arm.exposure, name)) if arm.exposure else "-"
+        for name in reversed(COUNTED)
     ]
     counts = [number(arm.books[name]) if name in arm.books else "-" for name in _COUNTS]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
