@@ -1,7 +1,7 @@
 """kdv: the verifier from a terminal.
 
-Exit codes: 0 everything as expected, 1 an arm did not end as expected, 2 INCONCLUSIVE, 64 bad input, 70 the run or
-the program failed (there is no verdict), 75 another run holds this host.
+Exit codes: 0 everything as expected, 1 an arm did not end as expected, 2 INCONCLUSIVE, 64 bad input, 69 UNAVAILABLE (this
+host lacks what the scenario needs), 70 the run or the program failed (there is no verdict), 75 another run holds this host.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from delivery_verifier import __version__, variables
 from delivery_verifier.cluster import lease
 from delivery_verifier.commands import comparing, host, pruning, running, stored
 from delivery_verifier.commands.parsers import BAD_INPUT, Parser
+from delivery_verifier.preflight import Unavailable
 from delivery_verifier.runs import IncompleteRun
 from delivery_verifier.scenario import BadInput
 
-FAILED, BUSY = 70, 75
+UNAVAILABLE, FAILED, BUSY = 69, 70, 75
 GROUPS = (running, stored, comparing, host, pruning)
 """Modules that add their commands, in the order in which the help shows them."""
 
@@ -45,6 +46,8 @@ def _code_of(error: Exception, arguments: argparse.Namespace) -> int:
 
     if isinstance(error, lease.HostBusy):
         return BUSY
+    if isinstance(error, Unavailable):
+        return UNAVAILABLE
     if isinstance(error, BadInput) or (arguments.of_a_stored_run and isinstance(error, IncompleteRun)):
         return BAD_INPUT
     if not isinstance(error, EXPECTED):

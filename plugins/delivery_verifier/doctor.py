@@ -18,7 +18,7 @@ HEALED_WITHIN_S = 45.0
 def examine() -> list[Check]:
     """Looks at everything a run needs."""
     of_host = preflight.general(preflight.look())
-    return [_system(), _java(), *of_host, _port(), _lock(), _leftovers()]
+    return [_system(), _java(), *of_host, *preflight.equipment(), _port(), _lock(), _leftovers()]
 
 
 def heal() -> Iterator[str]:

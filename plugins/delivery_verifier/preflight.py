@@ -14,7 +14,9 @@ from msgspec import Struct
 
 from delivery_verifier import home
 from delivery_verifier.cluster import jars, workspaces
+from delivery_verifier.cluster.equipment import availability
 from delivery_verifier.scenario import Scenario
+from delivery_verifier.vocabulary import EQUIPMENT
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
@@ -29,6 +31,10 @@ FILES_FIXED, FILES_PER_REPLICA = 1024, 6
 
 class Unfit(RuntimeError):
     """This host cannot do the run; the message says what it lacks, and the remedy."""
+
+
+class Unavailable(Unfit):
+    """This host has no means for the faults of this scenario: it can never run here, and has no verdict."""
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -82,6 +88,12 @@ def general(host: Host) -> list[Check]:
     ]  # fmt: skip
 
 
+def equipment() -> list[Check]:
+    """What some faults need beyond that. Nothing is amiss where a host has none: it has fewer scenarios."""
+    told = {name: availability(name) for name in EQUIPMENT}
+    return [Check(name=name, ok=True, found=f"not available: {why}" if why else "available") for name, why in told.items()]
+
+
 def of_run(host: Host, scenario: Scenario) -> list[Check]:
     """What this scenario needs: space for its load, and so on."""
     replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
@@ -92,7 +104,10 @@ def of_run(host: Host, scenario: Scenario) -> list[Check]:
 
 
 def require(scenario: Scenario, host: Host | None = None) -> None:
-    """Raises Unfit unless this host can do the run."""
+    """Raises Unfit unless this host can do the run; Unavailable if it could not, however idle it were."""
+    for needed in scenario.cluster.equipment:
+        if reason := availability(needed):
+            raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {reason}")
     lacking = [check for check in of_run(host or look(), scenario) if not check.ok]
     if lacking:
         raise Unfit("; ".join(f"{check.name}: {check.found}; remedy: {check.remedy}" for check in lacking))

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 _PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class ProcessId(Struct, frozen=True):
@@ -81,7 +81,7 @@ def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
     def set_death_signal() -> None:
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
             signal.signal(one, signal.SIG_DFL)
-        _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+        LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
     return set_death_signal
 

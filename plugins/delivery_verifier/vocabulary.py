@@ -15,6 +15,7 @@ from delivery_verifier.injection import DisturbanceKind
 Equipment = Literal["proxy", "network", "power"]
 """What an action needs of the cluster it is done to: the proxy before every broker's listener, brokers that can be told
 apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
+EQUIPMENT: tuple[Equipment, ...] = get_args(Equipment)
 
 Proof = Literal["leader_moved", "leaderless", "isr_shrunk", "brief"]
 """What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by

@@ -1,0 +1,94 @@
+"""Equipment: a host that lacks it says so with reason and remedy, and what needs it is refused before anything starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from delivery_verifier import cli, preflight
+from delivery_verifier.cluster import disks, equipment, packet_filter
+from delivery_verifier.preflight import Unavailable
+from delivery_verifier.scenario import Scenario
+from delivery_verifier.steps.plan import scenario_from_params
+from delivery_verifier.vocabulary import EQUIPMENT, Equipment
+
+
+@pytest.fixture(autouse=True)
+def _afresh() -> None:
+    equipment.availability.cache_clear()
+
+
+def needing(needed: Equipment) -> Scenario:
+    made = scenario_from_params({}, "r")
+    return msgspec.structs.replace(made, cluster=msgspec.structs.replace(made.cluster, equipment=(needed,)))
+
+
+def refuse(name: Equipment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(equipment._TRIALS, name, lambda: "no iptables: install it")
+
+
+def test_a_scenario_whose_equipment_the_host_lacks_is_unavailable_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse("network", monkeypatch)
+    with pytest.raises(Unavailable, match="UNAVAILABLE on this host: it needs network: no iptables: install it"):
+        preflight.require(needing("network"))
+    preflight.require(needing("proxy"))
+
+
+def test_unavailable_has_an_exit_code_of_its_own_and_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    refuse("power", monkeypatch)
+    monkeypatch.setenv("KDV_HOME", str(tmp_path))
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr("delivery_verifier.steps.plan.scenario_from_params", lambda params, name: needing("power"))
+    assert cli.main(["run", "--direct"]) == cli.UNAVAILABLE == 69
+    assert "kdv: safe.kill_leader is UNAVAILABLE on this host: it needs power" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").glob("*"))
+
+
+def test_only_root_has_equipment_that_changes_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert {name: equipment.availability(name) for name in EQUIPMENT} == {
+        "proxy": None, "network": "only root may do that: run as root", "power": "only root may do that: run as root",
+    }  # fmt: skip
+
+
+def test_a_host_without_the_programs_names_them_and_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "iptables, iptables-save, iptables-restore not found: install iptables" in str(equipment.availability("network"))
+    assert "mkfs.ext4, mount, umount not found: install e2fsprogs" in str(equipment.availability("power"))
+
+
+def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    monkeypatch.setattr(disks, "_call", _denied(disks.DiskError))
+    monkeypatch.setattr(packet_filter, "_call", _denied(packet_filter.FilterError))
+    monkeypatch.setattr(packet_filter.Chain, "destroy", lambda self: None)
+    for name in ("network", "power"):
+        assert "(permission denied): run as root with CAP_" in str(equipment.availability(name))
+
+
+def test_a_file_system_that_goes_on_after_its_shutdown_is_no_equipment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    for name in ("make", "cut_power"):
+        monkeypatch.setattr(disks.Disk, name, lambda *_: None)
+    monkeypatch.setattr(disks.Disk, "is_off", lambda self: False)
+    assert "ext4 goes on after its shutdown" in str(equipment.availability("power"))
+
+
+def test_the_doctor_names_all_equipment_and_fails_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse("network", monkeypatch)
+    checks = {check.name: check for check in preflight.equipment()}
+    assert set(checks) == set(EQUIPMENT) and all(check.ok for check in checks.values())
+    assert checks["network"].found == "not available: no iptables: install it"
+
+
+def _denied(error: type[Exception]) -> object:
+    def refuse(*_command: object, **_more: object) -> None:
+        raise error("permission denied")
+
+    return refuse
