@@ -17,11 +17,11 @@ Equipment = Literal["proxy", "network", "power"]
 apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
 EQUIPMENT: tuple[Equipment, ...] = get_args(Equipment)
 
-Proof = Literal["leader_moved", "leaderless", "isr_shrunk", "brief"]
+Proof = Literal["leader_moved", "deposed", "leaderless", "isr_shrunk", "brief"]
 """What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by
-another broker; every one has no leader; the targets are out of the ISR of every one; less than 0.8 of
-`broker.session.timeout.ms` passed, so that the controller noticed nothing. The state of processes, counts of requests
-and the like are each action's own proof, and come on top."""
+another broker; the targets lead none of them any more; every one has no leader; the targets are out of the ISR of every
+one; less than 0.8 of `broker.session.timeout.ms` passed, so that the controller noticed nothing. The state of processes,
+counts of requests and the like are each action's own proof, and come on top."""
 PROOFS: tuple[Proof, ...] = get_args(Proof)
 
 
@@ -56,7 +56,7 @@ ACTS: dict[str, Act] = {
     for act in (
         Act(
             name="kill", summary="SIGKILL: gone at once, nothing is handed over; the page cache survives.",
-            bites=True, does="exited", causes=("broker_crash", *_ENDED), proofs=("leader_moved",),
+            bites=True, heals=("pause",), does="exited", causes=("broker_crash", *_ENDED), proofs=("leader_moved",),
         ),
         Act(
             name="stop", summary="SIGTERM: an orderly shutdown, which hands leadership over.",

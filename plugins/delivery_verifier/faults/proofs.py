@@ -31,7 +31,7 @@ def prove(
             found[name] = _brief(scenario, injection)
         else:
             shown = complete and all(_SHOWN[name](state, injection["brokers"]) for state in known.values())
-            if name == "leader_moved":  # who led nothing can have lost no lead
+            if name in ("leader_moved", "deposed"):  # who led nothing can have lost no lead
                 led = {state["leader"] for state in injection["proof"]["before"].values()}
                 shown = shown and led <= set(injection["brokers"])
             found[name] = _told(known) if shown else {}
@@ -40,6 +40,7 @@ def prove(
 
 _SHOWN: dict[str, Callable[[PartitionState, list[int]], bool]] = {
     "leader_moved": lambda state, brokers: state.leader not in (-1, *brokers),
+    "deposed": lambda state, brokers: state.leader not in brokers,
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }

@@ -15,6 +15,7 @@ from delivery_verifier.faults.targets import Targets, hit_by
 from delivery_verifier.injection import Injection
 from delivery_verifier.runs import now_us
 from delivery_verifier.scenario import FaultStep, Scenario
+from delivery_verifier.vocabulary import Proof
 from delivery_verifier.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.workload.valve import Valve
 
@@ -67,21 +68,16 @@ class FaultRunner:
         self._recover(self.injections[first:])
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
+        """Does it. A bite may end another one: who is killed while frozen is frozen no more."""
         now = Moment(self.cluster, brokers, step.options, self.scenario, self.valve)
-        if step.act.bites:
-            injection = self._bite(step, now, cycle)
-            if step.act.momentary:
-                self._prove(injection)
-                self._close(injection, now_us(), injection["brokers"])
-            return
         healed = [one for one in self.open if one["action"] in step.act.heals and {*one["brokers"]} & {*brokers}]
         for injection in healed:
             self._prove(injection)
-        at_us = ACTIONS[step.action].do(now)
+        at_us = self._bite(step, now, cycle) if step.act.bites else ACTIONS[step.action].do(now)
         for injection in healed:
             self._close(injection, at_us, brokers)
 
-    def _bite(self, step: FaultStep, now: Moment, cycle: int) -> dict[str, Any]:
+    def _bite(self, step: FaultStep, now: Moment, cycle: int) -> int:
         action, hit, requested = ACTIONS[step.action], hit_by(self.cluster, self.topics, now.brokers), now_us()
         before = {
             f"{topic}-{partition}": {"leader": state.leader, "leader_epoch": state.leader_epoch}
@@ -99,15 +95,23 @@ class FaultRunner:
         self.open.append(injection)
         wanted = step.proofs if step.proofs is not None else step.act.proofs
         injection["proof"]["wanted"] = list(wanted)
-        return injection
+        if step.act.momentary:
+            self._prove(injection)
+            self._close(injection, now_us(), injection["brokers"])
+        return at_us
 
     def _prove(self, injection: dict[str, Any]) -> None:
-        """Looks for the proof just before healing: what was done still holds, and its effects are there."""
+        """Looks for the proof just before healing: what was done still holds, and its effects are there.
+
+        Where no broker is left to ask, an effect counts that the plan waited for and saw.
+        """
         if "process_before_heal" in injection["proof"]:
             return
         now = Moment(self.cluster, injection["brokers"], injection["options"], self.scenario, self.valve)
         still = ACTIONS[injection["action"]].proof(now)
         seen = prove(self.cluster, self.scenario, injection)
+        if "running" not in self.cluster.states().values():
+            seen |= injection["proof"].get("waited_for", {})
         injection["proof"] |= {"process_before_heal": still, **seen}
         injection["bit"] = bool(injection["proof"]["process"] and still and all(seen.values()))
 
@@ -150,12 +154,17 @@ class FaultRunner:
             wait_until(self._settled, f"all that was sent to be settled before {step.action}", deadline, every_s=0.005)
         elif trigger.kind == "leader_moved" and self.injections:
             hit = sum(len(partitions) for partitions in self.injections[-1]["hit"].values())
-            wait_until(self._moved, f"{hit} partitions to get another leader", LEADER_DEADLINE_S)
+            wait_until(lambda: self._seen("leader_moved"), f"{hit} partitions to get another leader", LEADER_DEADLINE_S)
+        elif trigger.kind == "deposed" and self.injections:
+            wait_until(lambda: self._seen("deposed"), "the brokers that were hit to lead no more", LEADER_DEADLINE_S)
+        elif trigger.kind == "led":
+            wait_until(self._led, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S)
         elif trigger.kind == "isr_full":
             wait_until(lambda: self.cluster.isr_full(self.topics), "all replicas to be in sync", RECOVERY_DEADLINE_S)
         elif trigger.kind == "isr_shrunk":
             wait_until(self._isr_shrunk, "the ISR to shrink to the brokers that run", LEADER_DEADLINE_S)
             pause(APPLIED_S)
+            self._note("isr_shrunk")
 
     def _reported(self) -> int:
         self.look()
@@ -165,9 +174,22 @@ class FaultRunner:
         self.look()
         return self.valve.outstanding() == 0
 
-    def _moved(self) -> bool:
+    def _seen(self, proof: Proof) -> bool:
+        """Whether the last injection shows `proof`."""
         self.look()
-        return bool(prove(self.cluster, self.scenario, self.injections[-1], ("leader_moved",))["leader_moved"])
+        return bool(prove(self.cluster, self.scenario, self.injections[-1], (proof,))[proof])
+
+    def _note(self, proof: Proof) -> None:
+        """Puts on record which of the open injections show `proof` now that the plan has waited for it."""
+        for injection in self.open:
+            if found := prove(self.cluster, self.scenario, injection, (proof,))[proof]:
+                injection["proof"].setdefault("waited_for", {})[proof] = found
+
+    def _led(self) -> bool:
+        self.look()
+        seen = self.cluster.partitions([arm.topic_name for arm in self.scenario.subjects])
+        running = {broker for broker, state in self.cluster.states().items() if state == "running"}
+        return bool(seen) and all(state.leader in running for state in seen.values())
 
     def _isr_shrunk(self) -> bool:
         """Whether no partition that has a leader counts on a broker that does not run."""

@@ -3,15 +3,54 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
+
+_ACKS = "Apache Kafka documentation, producer configurations: acks"
+
+_ACKS_0 = profile_of(
+    "acks_0_refreshing", "Fire and forget, by a client that looks for new leaders every second.",
+    acks="0", topic_metadata_refresh_interval_ms=1000,
+)  # fmt: skip
+"""With the default of five minutes the client would go on sending to the old leader when it is back, and lose that too."""
+
+_FROZEN_LEADER = Entry(
+    name="acks_0.frozen_leader",
+    title="acks=0: what is on its way to a leader that dies is gone, and nobody is told",
+    promise="With acks=0 a record counts as delivered once it is handed to the operating system: a leader that stands "
+    "still and then dies takes along all that waited in its socket. With acks=1 or all the producer is still waiting for "
+    "an answer, and sends it again.",
+    source=_ACKS,
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="acks_0", role="subject", profile=_ACKS_0, claim="at_least_once",
+            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=50),)),
+        ),
+        ArmPlan(name="acks_1", role="control", profile=PROFILES["acks_1"], claim="at_least_once"),
+        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=50),
+    fault=FaultPlan(
+        name="frozen_leader_killed",
+        summary="Freeze the leader, send it 50 records, kill it before it can read them.",
+        steps=(
+            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="leader", proofs=("brief",)),
+            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
+            FaultStep(trigger=Trigger(kind="settled"), action="kill", target="leader"),
+            FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
+        ),
+    ),
+    session_timeout_ms=6000,
+    rules=("lost.acks_0", "lost.never"),
+)  # fmt: skip
 
 _FROZEN_FOLLOWERS = Entry(
     name="acks_1.frozen_followers",
     title="acks=1: the leader dies with what its followers had not fetched",
     promise="acks=1 is the leader's word alone: records it acknowledged while its followers stood still die with it. "
     "acks=all acknowledges nothing that its followers do not have.",
-    source="Apache Kafka documentation, producer configurations: acks",
+    source=_ACKS,
     tags=("smoke", "promises"),
     arms=(
         ArmPlan(
@@ -36,4 +75,34 @@ _FROZEN_FOLLOWERS = Entry(
     rules=("lost.acks_1", "lost.never"),
 )  # fmt: skip
 
-ENTRIES: tuple[Entry, ...] = (_FROZEN_FOLLOWERS,)
+_BELOW_MIN_ISR = Entry(
+    name="acks_1.below_min_isr",
+    title="acks=1: min.insync.replicas does not protect it",
+    promise="min.insync.replicas is a promise to acks=all alone: acks=1 goes on being acknowledged by a leader that is the "
+    "last in sync, and when that leader dies an eligible leader replica (KIP-966) is elected without those records, "
+    "although no election was unclean. acks=all is refused all the while, and loses nothing.",
+    source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
+            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=50),)),
+        ),
+        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=50),
+    fault=FaultPlan(
+        name="last_in_sync_killed",
+        summary="Stop both followers, let the leader acknowledge 50 records alone, kill it, start the followers.",
+        steps=(
+            FaultStep(trigger=Trigger(kind="at_once"), action="stop", target="followers", proofs=("isr_shrunk",)),
+            FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
+            FaultStep(trigger=Trigger(kind="settled"), action="kill", target="leader"),
+            FaultStep(trigger=Trigger(kind="at_once"), action="start", target="followers"),
+            FaultStep(trigger=Trigger(kind="leader_moved"), action="start", target="leader"),
+        ),
+    ),
+    rules=("lost.acks_1", "lost.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_FROZEN_FOLLOWERS, _FROZEN_LEADER, _BELOW_MIN_ISR)

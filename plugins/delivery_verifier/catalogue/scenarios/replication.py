@@ -2,6 +2,86 @@
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.profiles import PROFILES, profile_of
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
 
-ENTRIES: tuple[Entry, ...] = ()
+AT_ONCE, SETTLED = Trigger(kind="at_once"), Trigger(kind="settled")
+_LOAD = Load(partitions=1, pacing="scripted", block=50)
+_ALL_LOST = Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=50),))
+_TOPICS = "Apache Kafka documentation, topic configurations"
+
+_UNCLEAN_MIN_ISR_1 = profile_of(
+    "min_isr_1_unclean", "acks=all; one replica may acknowledge for all, and any replica may become leader.",
+    topic={"min.insync.replicas": 1, "unclean.leader.election.enable": True}, topic_metadata_refresh_interval_ms=1000,
+)  # fmt: skip
+_CLEAN_MIN_ISR_1 = profile_of(
+    "min_isr_1", "acks=all; one replica may acknowledge for all, and only one that is in sync may become leader.",
+    topic={"min.insync.replicas": 1}, topic_metadata_refresh_interval_ms=1000,
+)  # fmt: skip
+_UNCLEAN = profile_of(
+    "unclean", "acks=all, minimum two in-sync replicas, but any replica may become leader.",
+    topic={"unclean.leader.election.enable": True}, topic_metadata_refresh_interval_ms=1000,
+)  # fmt: skip
+
+_ONE_ACKNOWLEDGES = Entry(
+    name="min_isr_1.last_in_sync_killed",
+    title="min.insync.replicas=1: one broker acknowledges for all, and dies",
+    promise="With min.insync.replicas=1, acks=all may mean one broker; where an unclean election is allowed, its death "
+    "loses what it acknowledged alone. With min.insync.replicas=2 nothing is acknowledged until two have it; without "
+    "unclean election the partition stays offline until that broker is back.",
+    source=f"{_TOPICS}: min.insync.replicas, unclean.leader.election.enable",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="min_isr_1_unclean", role="subject", profile=_UNCLEAN_MIN_ISR_1, claim="at_least_once",
+            expectation=_ALL_LOST,
+        ),
+        ArmPlan(name="min_isr_1", role="control", profile=_CLEAN_MIN_ISR_1, claim="at_least_once"),
+        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="last_in_sync_killed",
+        summary="Kill both followers, let the leader acknowledge 50 records alone, kill it, start the followers without it.",
+        steps=(
+            FaultStep(trigger=AT_ONCE, action="kill", target="followers", proofs=("isr_shrunk",)),
+            FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
+            FaultStep(trigger=SETTLED, action="kill", target="leader", proofs=("deposed",)),
+            FaultStep(trigger=AT_ONCE, action="start", target="followers"),
+            FaultStep(trigger=Trigger(kind="led"), action="start", target="leader"),
+        ),
+    ),
+    rules=("lost.unclean", "lost.min_isr_1", "lost.never"),
+)  # fmt: skip
+
+_STALE_REPLICA = (
+    FaultStep(trigger=AT_ONCE, action="kill", target="other_follower", proofs=("isr_shrunk",)),
+    FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
+    FaultStep(trigger=SETTLED, action="kill", target="leader_and_follower", proofs=("deposed",)),
+    FaultStep(trigger=AT_ONCE, action="start", target="other_follower"),
+)
+"""Both replicas that hold the 50 records die, and the one that missed them comes back alone."""
+
+_UNCLEAN_ELECTION = Entry(
+    name="unclean.stale_replica_elected",
+    title="unclean.leader.election.enable=true: a replica that missed records becomes leader",
+    promise="An unclean election trades records for availability: a replica that missed acknowledged records becomes leader, "
+    "and the others cut off what it does not have, whatever acks and min.insync.replicas say. Without it the partition "
+    "waits for a replica that has them.",
+    source=f"{_TOPICS}: unclean.leader.election.enable; KIP-106",
+    tags=("promises",),
+    arms=(
+        ArmPlan(name="unclean", role="subject", profile=_UNCLEAN, claim="at_least_once", expectation=_ALL_LOST),
+        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="stale_replica_alone",
+        summary="Kill one follower, let the other two acknowledge 50 records, kill both, start the one that missed them.",
+        steps=(*_STALE_REPLICA, FaultStep(trigger=Trigger(kind="led"), action="start", target="leader_and_follower")),
+    ),
+    rules=("lost.unclean", "lost.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_ONE_ACKNOWLEDGES, _UNCLEAN_ELECTION)
