@@ -57,6 +57,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     min_exposed: Annotated[int, Meta(ge=0)] = 1
     deterministic: bool = True
     rules: tuple[str, ...] = ()
+    why_held: str = ""
+    """Why no arm is expected to break, where none is."""
 
 
 def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:
