@@ -73,6 +73,13 @@ def reconcile(
         write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
 
 
+def read(run_dir: Path, spark: SparkSession) -> None:
+    """The first half alone: log/ and read_topic.json, after which the cluster is needed no more. Raises as `reconcile` does."""
+    run = RunDirectory(run_dir)
+    run.require("produce", "inject_fault", "settle")
+    write_log(run, run.scenario, spark)
+
+
 def _files(run: RunDirectory, folder: str) -> list[Path]:
     files = sorted((run.path / folder).glob("*.parquet"))
     if not files:

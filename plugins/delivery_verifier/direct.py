@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.jars import spark_jars
 from delivery_verifier.cluster.java import java_home
@@ -54,13 +54,60 @@ def run(params: Mapping[str, Any], name: str, watch: Watch, spark: SparkSession 
     return _timed("conclude", watch, lambda: judge_and_report(run_dir))
 
 
+def observe(
+    params: Mapping[str, Any], name: str, watch: Watch, spark: Callable[[], SparkSession], before_load: Callable[[], None]
+) -> Path:
+    """The half of a run that needs its cluster, up to the log that Spark reads from the topics. Returns the run directory.
+
+    `before_load` is called when the cluster is up and nothing has been sent yet; only then, and to read, Spark is asked
+    for. The cluster is gone afterwards, but its workspace stays until `judge`, so that a violation's data can be kept.
+    """
+    run_dir = _timed("plan", watch, lambda: plan_from_params(params, name))
+    seen = False
+    try:
+        _timed("start_cluster", watch, lambda: start_cluster(run_dir))
+        _timed("create_topics", watch, lambda: create_topics(run_dir))
+        with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+            before_load()
+        _load_under_fault(run_dir, watch)
+        _timed("settle", watch, lambda: settle(run_dir))
+        _timed("reconcile", watch, lambda: _read(run_dir, spark()))
+        seen = True
+    finally:
+        _timed("stop_cluster", watch, lambda: stop_cluster(run_dir, keep=seen))
+    return run_dir
+
+
+def judge(run_dir: Path, watch: Watch, spark: SparkSession) -> RunVerdict:
+    """The other half, a pure function of the run directory: books, expectations, verdict and report."""
+    try:
+        _timed("reconcile", watch, lambda: reconcile(run_dir, from_log=True, spark=spark))
+        _timed("validate", watch, lambda: validate(run_dir))
+        return _timed("conclude", watch, lambda: judge_and_report(run_dir))
+    except BaseException:
+        workspaces.remove(workspaces.folder() / RunDirectory(run_dir).scenario.run_token)  # cannot be judged: none is kept
+        raise
+
+
+def _read(run_dir: Path, spark: SparkSession) -> None:
+    from spark_jobs.reconcile import read
+
+    with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+        read(run_dir, spark)
+
+
+def prepare_spark() -> None:
+    """What the environment must hold before this process starts a session."""
+    os.environ.setdefault("JAVA_HOME", str(java_home()))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+
+
 def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) -> None:
     """The Spark job in this process, with the session given or one of its own."""
     # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
     with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
-        os.environ.setdefault("JAVA_HOME", str(java_home()))
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+        prepare_spark()
         from spark_jobs.reconcile import reconcile as reconcile_with
         from spark_jobs.session import end, local_session
 

@@ -13,6 +13,8 @@ from delivery_verifier.scenario import BadInput
 
 DATA_DOCS = "data_docs"
 """Folder below the runs that holds the Data Docs site; no run may have its name."""
+CATALOGUES = "catalogues"
+"""Folder below the runs that holds the catalogue runs; no run may have its name."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _MAX_NAME = 120
@@ -52,7 +54,8 @@ def require_writable() -> None:
 def run_directory_name(run_id: str) -> str:
     """The name of a run's directory: `run_id` itself where it is safe, else its safe form with a hash of the original.
 
-    Safe: 1 to 120 of `A-Za-z0-9_.-`, the first a letter or digit, and not the folder of the Data Docs. Airflow's
+    Safe: 1 to 120 of `A-Za-z0-9_.-`, the first a letter or digit, and neither the folder of the Data Docs nor
+    that of the catalogue runs. Airflow's
     `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 hex>`, so that two run ids never
     share a directory by being made safe. Raises ValueError if there is no run id.
     """
@@ -61,7 +64,7 @@ def run_directory_name(run_id: str) -> str:
     safe = _UNSAFE.sub("-", run_id)
     if not safe[0].isalnum():
         safe = f"run{safe}"
-    if safe == run_id and len(safe) <= _MAX_NAME and safe != DATA_DOCS:
+    if safe == run_id and len(safe) <= _MAX_NAME and safe not in (DATA_DOCS, CATALOGUES):
         return safe
     return f"{safe[: _MAX_NAME - 9]}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
 

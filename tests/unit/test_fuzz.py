@@ -26,7 +26,7 @@ from delivery_verifier.steps.plan import scenario_from_params
 def _quick() -> Iterator[None]:
     """Without asking git and the installed packages for each example."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "_commit", lambda: "unknown")
+        patch.setattr(plan, "commit", lambda: "unknown")
         patch.setattr(plan, "versions_of", lambda kafka: {"kafka": kafka})
         yield
 

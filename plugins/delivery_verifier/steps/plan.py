@@ -69,7 +69,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             producers=int(params.get("producers") or 1),
             cluster=ClusterSpec(kafka_version=version, brokers=3), seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=versions_of(version), commit=_commit(),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=versions_of(version), commit=commit(),
             command=_command(params, chosen), fail_step=params.get("fail_step") or None,
         )  # fmt: skip
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
@@ -91,7 +91,7 @@ def _of_the_catalogue(params: Mapping[str, Any], name: str) -> Scenario:
     version = str(given.get("kafka_version") or ClusterSpec().kafka_version)
     scenario = catalogue.build(
         entry, name, seed=int(given.get("seed") or 0), created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions_of(version), commit=_commit(), command=_command(given, catalogue.PROFILES["safe"]),
+        versions=versions_of(version), commit=commit(), command=_command(given, catalogue.PROFILES["safe"]),
         fail_step=given.get("fail_step"), kafka_version=version,
     )  # fmt: skip
     check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
@@ -185,7 +185,8 @@ def versions_of(kafka: str) -> dict[str, str]:
     return {"kafka": kafka, **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 
-def _commit() -> str:
+def commit() -> str:
+    """The commit of this checkout, `unknown` where there is none."""
     try:
         out = subprocess.run(
             ["git", "-C", str(home.project_root()), "describe", "--always", "--dirty"],

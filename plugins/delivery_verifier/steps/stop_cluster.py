@@ -11,15 +11,19 @@ from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.steps.failing import fail_if_asked
 
 
-def stop_cluster(run_dir: Path) -> None:
-    """Ends the cluster. Its data stay until the run is judged; a run that cannot be judged leaves none."""
+def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
+    """Ends the cluster. Its data stay until the run is judged; a run that cannot be judged leaves none.
+
+    `keep`: whether it can be judged; None: if it has been reconciled.
+    """
     run = RunDirectory(run_dir)
     fail_if_asked(run.scenario, "stop_cluster")
     try:
         cluster = Cluster.of(run)
     except (lease.ClusterGone, IncompleteRun):
         return  # it was never there, or has ended by itself, which is what is wanted
-    keep = (run.path / "reconcile.json").is_file()
+    if keep is None:
+        keep = (run.path / "reconcile.json").is_file()
     with suppress(lease.ClusterGone):  # a keeper that was killed took its brokers along, and left the workspace
         cluster.finish(keep_workspace=keep)
     if keep:

@@ -1,0 +1,82 @@
+"""The beginning: a catalogue run with every entry that was wanted, before any of them has run; or one that is taken up again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import time
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue_run import record, selection
+from delivery_verifier.catalogue_run.loop import now
+from delivery_verifier.catalogue_run.record import CatalogueRun, Item
+from delivery_verifier.fields import refusal, whole
+from delivery_verifier.scenario import ClusterSpec
+from delivery_verifier.steps.plan import commit, versions_of
+
+MOST_ROUNDS = 100
+
+
+def begin(
+    name: str, *, names: Sequence[str] = (), tag: str = "", expect_unavailable: str = "", rounds: object = 1, direct: bool
+) -> CatalogueRun:
+    """A new catalogue run, written down as pending. Raises BadInput, also if there is one of this name."""
+    found, expected = selection.entries(names, tag), selection.expectable(expect_unavailable)
+    times = whole("repeat", rounds, 1, MOST_ROUNDS)
+    if (record.directory(name) / record.FILE).exists():
+        raise refusal("catalogue run", name, "a name that none has yet", f"take it up again with: kdv catalogue --resume {name}")
+    catalogue = CatalogueRun(
+        id=name, wanted=_wanted(names, tag), expect_unavailable=expected, direct=direct, rounds=times, started_at=now(),
+        versions=versions_of(ClusterSpec().kafka_version), commit=commit(), machine=machine(),
+        items=tuple(_item(entry, number, expected) for number in range(1, times + 1) for entry in found),
+    )  # fmt: skip
+    record.write(catalogue)
+    return catalogue
+
+
+def resume(name: str) -> CatalogueRun:
+    """The catalogue run `name`, with whatever has no verdict open again, and availability looked at anew. Raises BadInput.
+
+    A failed attempt stays in the record only until it is done again.
+    """
+    catalogue = record.read(name)
+    items = [_again(item, catalogue.expect_unavailable) for item in catalogue.items]
+    return replace(catalogue, items=tuple(items), ended_at="")
+
+
+def new_id() -> str:
+    """A name for a catalogue run: the time, and four characters by which two of one second differ."""
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def machine() -> str:
+    """The host in one line: results of two machines are not to be compared without knowing it."""
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return f"{os.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.machine()}, {platform.system()} {platform.release()}"
+
+
+def _wanted(names: Sequence[str], tag: str) -> str:
+    parts = [f"the tag {tag}"] if tag else []
+    return " and ".join([*parts, *([", ".join(names)] if names else [])]) or "everything"
+
+
+def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
+    return Item(
+        name=entry.name, title=entry.title, kind=selection.KINDS[entry.name], tags=tuple(entry.tags), fault=entry.fault.name,
+        round=number, unavailable=unavailable(entry), expected_unavailable=not selection.words_of(entry).isdisjoint(expected),
+    )  # fmt: skip
+
+
+def _again(item: Item, expected: Sequence[str]) -> Item:
+    entry = selection.entries([item.name])[0]
+    with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
+    return replace(_item(entry, item.round, expected), attempts=with_verdict)
+
+
+def unavailable(entry: Entry) -> str:
+    """Why this host cannot run the entry; empty if it can."""
+    return ""

@@ -1,0 +1,83 @@
+"""Directly: entries in this process with one warm Spark session; an entry is judged while the next one's cluster boots.
+
+No judging runs beside a load: faults with deadlines must find the processors as free as in a run of its own. Whatever is
+left of the entry before has ended before the next one sends its first record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delivery_verifier import direct, home, processes
+from delivery_verifier.catalogue_run import results
+from delivery_verifier.catalogue_run.loop import attempted, now
+from delivery_verifier.catalogue_run.record import Attempt
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Watch = Callable[[str, str, str, float], None]
+"""Told of every step: the run, and what direct.Watch is told."""
+
+
+class DirectRunner:
+    """The Runner of `kdv catalogue --direct`."""
+
+    def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, watch: Watch) -> None:
+        self._spark, self._judges, self._watch = spark, judges, watch
+        me = processes.myself()
+        self._owner = f"{me.pid}:{me.started}"
+
+    def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
+        """Runs the half that needs a cluster here, and has the rest judged in another thread."""
+        started_at, begun, watch = now(), time.monotonic(), partial(self._watch, run)
+        fields = {"scenario": entry, "owner": self._owner}
+        try:
+            run_dir = direct.observe(fields, run, watch, self._spark.result, lambda: self._ready(before_load))
+        except Exception as error:  # this entry failed; it is written down as failed, and the next one is taken
+            done: Future[Attempt] = Future()
+            done.set_result(results.failed(run, started_at, time.monotonic() - begun, error))
+            return done
+        seconds = time.monotonic() - begun
+        return self._judges.submit(attempted, partial(self._judge, run_dir, watch, started_at, seconds), run)
+
+    def _ready(self, before_load: Callable[[], None]) -> None:
+        before_load()
+        self._spark.result()  # a session that is still starting would take the processors from the first load
+
+    def _judge(self, run_dir: Path, watch: direct.Watch, started_at: str, seconds: float) -> Attempt:
+        begun = time.monotonic()
+        direct.judge(run_dir, watch, self._spark.result())
+        return results.attempt(run_dir, started_at, seconds + time.monotonic() - begun)
+
+
+@contextmanager
+def runner(watch: Watch, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
+    """A runner with one Spark session (`spark`, or one of its own, which ends with the block).
+
+    The session starts, and Great Expectations is imported, while the first cluster boots.
+    """
+    home.require_writable()
+    direct.prepare_spark()
+    from spark_jobs.session import end
+
+    with ThreadPoolExecutor(1, "judge") as judges:
+        session = judges.submit(_warm_up, spark)
+        try:
+            yield DirectRunner(session, judges, watch)
+        finally:
+            if spark is None and session.exception() is None:
+                judges.submit(end, session.result()).result()
+
+
+def _warm_up(spark: SparkSession | None) -> SparkSession:
+    from expectations import vocabulary  # noqa: F401  (the import of Great Expectations costs seconds)
+    from spark_jobs.session import local_session
+
+    return spark or local_session()

@@ -1,0 +1,99 @@
+"""The loop: takes every entry of a catalogue run in turn, writes down what it ended with, and never stops for one of them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from delivery_verifier import home
+from delivery_verifier.catalogue_run import record, results
+from delivery_verifier.catalogue_run.record import Attempt, CatalogueRun, Item
+
+
+class Runner(Protocol):
+    """Runs entries, one after another."""
+
+    def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
+        """Runs `entry` as the run `run` and returns as soon as the next one may begin; the rest may still be judged.
+
+        Calls `before_load` once what is left of the entry before has ended. A future never holds an error of the run: that
+        is an attempt too.
+        """
+
+
+Told = Callable[[CatalogueRun, Item], None]
+"""Takes the catalogue run and the item that has just got another attempt."""
+
+
+class Loop:
+    """One catalogue run on its way. Every attempt is written down as soon as it is known."""
+
+    def __init__(self, catalogue: CatalogueRun, runner: Runner, told: Told) -> None:
+        self.catalogue = catalogue
+        self._runner, self._told = runner, told
+        self._awaited: tuple[Item, Future[Attempt]] | None = None
+        self._lock = threading.Lock()
+
+    def run(self) -> CatalogueRun:
+        """Runs all items that are open, an INCONCLUSIVE one once more, and returns the finished catalogue run."""
+        record.write(self.catalogue)
+        while (item := self._next()) is not None:
+            ours = (item, self._runner.begin(item.name, self._free_name(item), self._note))
+            self._note()  # if the run ended before its load, nobody has asked for what came before it
+            self._awaited = ours
+        self.catalogue = replace(self.catalogue, ended_at=now())
+        record.write(self.catalogue)
+        return self.catalogue
+
+    def _next(self) -> Item | None:
+        """The next open item but the one whose judgement is awaited; when no other is left, that is waited for."""
+        awaited = self._awaited[0] if self._awaited else None
+        if (found := next((item for item in self.catalogue.open if item is not awaited), None)) is None:
+            self._note()
+            found = next(iter(self.catalogue.open), None)
+        return found
+
+    def _note(self) -> None:
+        """Writes down the attempt that is awaited, if one is."""
+        with self._lock:
+            awaited, self._awaited = self._awaited, None
+            if awaited is None:
+                return
+            item, attempt = awaited[0], awaited[1].result()
+            changed = replace(item, attempts=(*item.attempts, attempt))
+            items = tuple(changed if one is item else one for one in self.catalogue.items)
+            self.catalogue = replace(self.catalogue, items=items)
+            record.write(self.catalogue)
+        self._told(self.catalogue, changed)
+
+    def _free_name(self, item: Item) -> str:
+        """The name of the next run of `item`: that of one which was interrupted is taken."""
+        stem = run_name(self.catalogue, item)
+        names = (home.run_directory_name(f"{stem}-{number}" if number > 1 else stem) for number in itertools.count(1))
+        return next(name for name in names if not (home.runs_dir() / name).exists())
+
+
+def run_name(catalogue: CatalogueRun, item: Item) -> str:
+    """What the runs of an item are called: the catalogue run, the entry and, if there are several, the round."""
+    return f"{catalogue.id}-{item.name}" + (f"-r{item.round}" if catalogue.rounds > 1 else "")
+
+
+def attempted(work: Callable[[], Attempt], run: str) -> Attempt:
+    """What `work` returns, or the attempt that says why it failed."""
+    started_at, begun = now(), time.monotonic()
+    try:
+        return work()
+    except Exception as error:  # one entry that fails must not stop the rest; it is shown, and never green
+        return results.failed(run, started_at, time.monotonic() - begun, error)
+
+
+def now() -> str:
+    """This moment as ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

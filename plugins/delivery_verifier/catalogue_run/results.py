@@ -1,0 +1,72 @@
+"""The results: what one finished run tells a catalogue run, read off its run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+
+from delivery_verifier.catalogue_run.record import ArmResult, Attempt
+from delivery_verifier.report.latency import Bucket, Spread
+from delivery_verifier.runs import IncompleteRun, RunDirectory
+from delivery_verifier.verdict import ArmVerdict, RunVerdict
+
+COUNTS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "lost", "duplicated", "reordered")
+"""The columns of the books that a catalogue run keeps of every arm."""
+
+
+def attempt(run_dir: Path, started_at: str, seconds: float) -> Attempt:
+    """What the judged run in `run_dir` ended with. Raises IncompleteRun if it has no verdict that is sealed."""
+    run = RunDirectory(run_dir)
+    try:
+        verdict = msgspec.json.decode(run.sealed("conclude", "verdict.json"), type=RunVerdict)
+    except msgspec.MsgspecError as error:
+        raise IncompleteRun(f"{run_dir / 'verdict.json'} is damaged: {error}") from None
+    latency, load = _rows(run, "timeline/latency"), _rows(run, "timeline/load")
+    arms = [_arm(arm, latency, load) for arm in verdict.arms if arm.role != "canary"]
+    doubts = sorted({f"{doubt.name}: {doubt.detail}" for arm in verdict.arms for doubt in arm.doubts})
+    return Attempt(
+        run=run_dir.name, started_at=started_at, seconds=round(seconds, 1), verdict=verdict.verdict, green=verdict.green,
+        sentence=verdict.sentence, doubts=doubts[:20], arms=arms,
+    )  # fmt: skip
+
+
+def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
+    """An attempt without a verdict."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(lines)[:600])
+
+
+def _arm(arm: ArmVerdict, latency: list[dict[str, Any]], load: list[dict[str, Any]]) -> ArmResult:
+    return ArmResult(
+        arm=arm.arm, role=arm.role, profile=arm.profile, claim=arm.claim, verdict=arm.verdict, as_expected=arm.as_expected,
+        expected=arm.expected, sentence=arm.sentence, longest_gap_s=arm.longest_gap_s,
+        counts={name: arm.books[name] for name in COUNTS if name in arm.books},
+        latency_ms_p99=p99(row for row in latency if row["arm"] == arm.arm),
+        records_per_s=throughput(row for row in load if row["arm"] == arm.arm),
+    )  # fmt: skip
+
+
+def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
+    """A table of the timeline, a row per interval or bucket; empty where the run has none."""
+    file = run.path / f"{table}.parquet"
+    rows: list[dict[str, Any]] = pq.read_table(file).to_pylist() if file.is_file() else []
+    return rows
+
+
+def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
+    """Within how many ms 99 % of the records were reported, from above; None without records."""
+    found = sorted((Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),
+                   key=lambda bucket: bucket.from_ms)  # fmt: skip
+    return Spread("", False, found).within[1] if found else None
+
+
+def throughput(load: Iterable[Mapping[str, Any]]) -> float | None:
+    """Reported records per second from the first interval in which one was reported to the last; None for less than two."""
+    rows = sorted((row["at_us"], row["reported"]) for row in load if row["reported"])
+    if len(rows) < 2:
+        return None
+    return float(sum(reported for _, reported in rows) / ((rows[-1][0] - rows[0][0]) / 1e6))

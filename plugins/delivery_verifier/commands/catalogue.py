@@ -1,0 +1,102 @@
+"""kdv catalogue: many scenarios one after another, with one page for all of them."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from delivery_verifier import home
+from delivery_verifier.catalogue_run import begin, record, selection
+from delivery_verifier.catalogue_run.record import CatalogueRun, Item
+from delivery_verifier.catalogue_run.text import Progress, listing, summary
+from delivery_verifier.cluster import lease
+from delivery_verifier.commands import outputs
+from delivery_verifier.commands.parsers import Add
+from delivery_verifier.scenario import BadInput
+
+_EXAMPLES = """examples:
+  kdv catalogue --list                                 what there is, and whether this host can run it
+  kdv catalogue --tag smoke --direct                   the quick ones, without Airflow
+  kdv catalogue acks_1.frozen_followers --direct       one of them
+  kdv catalogue --direct --repeat 3 --expect-unavailable power,network
+                                                       everything three times, on a host without root
+Exit codes: 0 green, 1 something is not as expected (also a scenario that this host cannot run, unless that was
+expected), 2 nothing worse than INCONCLUSIVE, 70 something failed.
+"""
+
+
+def register(add: Add) -> None:
+    """The command of this module."""
+    sub = add("catalogue", catalogue, "Run scenarios of the catalogue, and give one page for all.", epilog=_EXAMPLES)
+    sub.add_argument("names", nargs="*", metavar="NAME", help="scenarios (default: all); `kdv catalogue --list`")
+    sub.add_argument("--tag", default="", help="only scenarios with this tag, e.g. smoke")
+    sub.add_argument("--list", action="store_true", help="only say which scenarios these are")
+    sub.add_argument("--direct", action="store_true", help="without Airflow: in this process, with one Spark session")
+    sub.add_argument("--repeat", metavar="N", default=1, help="run everything N times (with --direct)")
+    sub.add_argument("--resume", metavar="ID", help="take up a catalogue run that was interrupted (with --direct)")
+    sub.add_argument("--expect-unavailable", metavar="WORDS", default="",
+                     help="names, kinds, tags or equipment (power,network) that may be unavailable on this host")  # fmt: skip
+    sub.add_argument("--out", metavar="FILE.html", help="copy the page to this file")
+    sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+
+
+def catalogue(arguments: argparse.Namespace) -> int:
+    """`kdv catalogue`."""
+    if arguments.list:
+        found = selection.entries(arguments.names, arguments.tag)
+        sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in found]))
+        return 0
+    out = outputs.destination("--out", arguments.out) if arguments.out else None
+    home.require_writable()
+    ended = _directly(arguments) if arguments.direct else _through_airflow(arguments)
+    page = record.directory(ended.id) / record.PAGE
+    summary(ended, page, sys.stdout)
+    if out is not None:
+        shutil.copyfile(page, out)
+    return ended.exit_code
+
+
+def _directly(arguments: argparse.Namespace) -> CatalogueRun:
+    from delivery_verifier.catalogue_run import page
+    from delivery_verifier.catalogue_run.directly import runner
+    from delivery_verifier.catalogue_run.loop import Loop
+
+    if (holder := lease.holder()) is not None:
+        raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
+    started, progress = _begun(arguments), Progress(sys.stderr)
+    progress.begin(started)
+    told = _writing(page.write, progress.told)
+    with runner(progress.step) as running:
+        ended = Loop(started, running, told).run()
+    page.write(ended)
+    return ended
+
+
+def _begun(arguments: argparse.Namespace) -> CatalogueRun:
+    """A new catalogue run, or the one to be resumed. Raises BadInput."""
+    if not arguments.resume:
+        return begin.begin(
+            begin.new_id(), names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable,
+            rounds=arguments.repeat, direct=True,
+        )  # fmt: skip
+    if arguments.names or arguments.tag or arguments.expect_unavailable or arguments.repeat != 1:
+        raise BadInput(f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat or "
+                       "expect_unavailable beside it")  # fmt: skip
+    return begin.resume(arguments.resume)
+
+
+def _writing(write: Callable[[CatalogueRun], Path], told: Callable[[CatalogueRun, Item], None]) -> Callable[..., None]:
+    """The page is as far as the catalogue run, whenever somebody looks."""
+
+    def both(catalogue: CatalogueRun, item: Item) -> None:
+        told(catalogue, item)
+        write(catalogue)
+
+    return both
+
+
+def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
+    raise BadInput("direct is not given; allowed in this version: kdv catalogue --direct")
