@@ -14,8 +14,9 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import record, selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
+from delivery_verifier.cluster.equipment import availability
 from delivery_verifier.fields import refusal, whole
-from delivery_verifier.scenario import ClusterSpec
+from delivery_verifier.scenario import ClusterSpec, equipment_of
 from delivery_verifier.steps.plan import commit, versions_of
 
 MOST_ROUNDS = 100
@@ -78,5 +79,6 @@ def _again(item: Item, expected: Sequence[str]) -> Item:
 
 
 def unavailable(entry: Entry) -> str:
-    """Why this host cannot run the entry; empty if it can."""
-    return ""
+    """What this host lacks to run the entry, and the remedy; empty if it can. Tried once per process."""
+    lacking = ((need, availability(need)) for need in equipment_of(entry.fault))
+    return "; ".join(f"{need}: {why}" for need, why in lacking if why)
