@@ -5,6 +5,7 @@ Pure: no Kafka, no Spark, no Great Expectations. A claim may tighten the contrac
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -50,11 +51,51 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
 
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances.concerning`)."""
+    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances.concerning`).
+
+    Where a topic was altered, the weakest of its settings counts. If that was not planned, or has no proof, what only it
+    permits is a doubt.
+    """
     seen = list(disturbances)
+    rulings = _rulings(settings, seen)
+    for altered in ([it for it in seen if it.planned], seen):
+        weaker = weakened(settings, altered)
+        if weaker == settings:
+            continue
+        for anomaly, ruling in _rulings(weaker, seen).items():
+            doubtful = ruling.only_unplanned or altered is seen
+            told = replace(ruling, only_unplanned=doubtful, sentence=f"{ruling.sentence} {ALTERED}")
+            if ruling.ruling == "PERMITTED" and _stronger(told, rulings[anomaly]):
+                rulings[anomaly] = told
+    return rulings
+
+
+ALTERED = "The topic was altered during the run: the weakest of its settings counts."
+
+
+def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
+    """`settings` with, of everything that the topic was altered to, the weakest. A setting that no rule knows is no matter.
+
+    Another min.insync.replicas makes the controller forget its eligible leader replicas.
+    """
+    for it in disturbances:
+        if it.kind != "topic_altered":
+            continue
+        if it.setting == "min.insync.replicas":
+            least = min(settings.min_insync_replicas, int(it.value))
+            settings = dataclasses.replace(settings, min_insync_replicas=least, elr=False)
+        elif it.setting == "unclean.leader.election.enable":
+            unclean = settings.unclean_leader_election or it.value == "true"
+            settings = dataclasses.replace(settings, unclean_leader_election=unclean)
+        elif it.setting == "flush.messages":
+            settings = dataclasses.replace(settings, flush_messages=max(settings.flush_messages, int(it.value)))
+    return settings
+
+
+def _rulings(settings: Settings, seen: list[Disturbance]) -> dict[Anomaly, Ruling]:
     rulings = {anomaly: _forbidden(anomaly) for anomaly in Anomaly}
     for rule in RULES:
-        ruling = _permitted(rule, seen) if rule.applies(settings) else None
+        ruling = _permitted(rule, settings, seen) if rule.applies(settings) else None
         if ruling and _stronger(ruling, rulings[rule.anomaly]):
             rulings[rule.anomaly] = ruling
     return rulings
@@ -96,14 +137,17 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
     )
 
 
-def _permitted(rule: Rule, seen: list[Disturbance]) -> Ruling | None:
-    matching = [disturbance for disturbance in seen if disturbance.kind in rule.kinds]
-    if rule.kinds and not matching:
+def _permitted(rule: Rule, settings: Settings, seen: list[Disturbance]) -> Ruling | None:
+    """The ruling of a rule that applies, if what it asks for was seen; planned only if each of its parts was."""
+    matching = [it for it in seen if it.kind in rule.kinds and rule.reaches(settings, it)]
+    along = [[it for it in seen if it.kind == kind] for kind in rule.along]
+    if (rule.kinds and not matching) or not all(along):
         return None
+    parts = [*([matching] if rule.kinds else []), *along]
     return Ruling(
         anomaly=rule.anomaly, ruling="PERMITTED", rule=rule.id, sentence=rule.sentence, source=rule.source,
         because=tuple(kind for kind in rule.kinds if any(found.kind == kind for found in matching)),
-        only_unplanned=bool(matching) and not any(found.planned for found in matching),
+        only_unplanned=not all(any(found.planned for found in part) for part in parts),
     )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.contract import CLAIMS
+from delivery_verifier.injection import INJECTED, DisturbanceKind
+from delivery_verifier.orders import ORDERS, WITHOUT_EFFECT
 from delivery_verifier.rules import PROMISES, RULES, Rule
 
 INTRODUCTION = """\
@@ -24,8 +26,57 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/rules.py`; this p
 * What only an *unplanned* disturbance permits is a doubt, not a pass: the run is `INCONCLUSIVE`, never `HELD`.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
 * The contract speaks of an arm, not of single partitions: a disturbance of one partition of a topic permits the anomaly
-  on all of them.
+  on all of them. Cases on partitions that no such disturbance touched are a doubt (`unexplained`).
+* Where the plan altered the topic during the run, the weakest of its settings counts.
 """
+
+KINDS_INTRODUCTION = """\
+## Disturbances
+
+What was seen, and how. What an injection is of itself no observer sees: it counts, whether or not it is proven to have
+bitten, but without proof what it permits is a doubt.
+
+| kind | means | known from |
+|---|---|---|
+"""
+
+LIMITS = """\
+## Limits
+
+* A loss of power, a cut connection, an altered topic or a killed client that **nobody planned** is not seen. On the
+  verifier's own cluster nobody else does these; on a host that loses its power there is no verdict either.
+* `isr_power_loss` goes by the ISR that the observer saw: it asks a broker ten times a second. A broker that lost its power
+  counts as empty until it was seen to join an ISR again, or until the injection has recovered.
+* A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.
+"""
+
+ORDER_INTRODUCTION = """\
+## Which settings are stronger
+
+Of two settings that differ only in what stands here, the one further right permits no anomaly of the first column that
+the other forbids, under any disturbances; a test holds the contract to it. Settings that are stronger in one and weaker in
+another cannot be compared. What is stronger for one anomaly may be weaker for another.
+
+| for | from weak to strong | because |
+|---|---|---|
+"""
+
+MEANINGS: dict[DisturbanceKind, str] = {
+    "leader_change": "a partition got another leader, or a new leader epoch",
+    "unclean_election": "a leader that was neither in the last ISR seen nor eligible",
+    "isr_shrink": "a replica left the ISR",
+    "broker_crash": "a broker process ended without a shutdown",
+    "broker_stop": "a broker process ended in an orderly shutdown",
+    "broker_freeze": "a broker process stood still",
+    "unclean_request": "an operator asked for an unclean election",
+    "power_loss": "a broker lost what it had not flushed",
+    "isr_power_loss": "every broker in the ISR of a partition had lost what it had not flushed, and not copied it again",
+    "isolation": "a broker was cut off from others",
+    "connection_loss": "connections between clients and a broker were held, delayed or cut",
+    "topic_altered": "a topic got another value of a setting",
+    "client_crash": "a client process was killed",
+    "application_resend": "an application sent again what it had sent before",
+}
 
 CLAIMS_INTRODUCTION = """\
 ## Claims
@@ -38,8 +89,29 @@ not Kafka, convicts only under `exactly_once`.
 
 def document() -> str:
     """The page."""
-    parts = [INTRODUCTION, *(_anomaly(anomaly) for anomaly in Anomaly), _claims()]
+    parts = [INTRODUCTION, _kinds(), *(_anomaly(anomaly) for anomaly in Anomaly), _claims(), _orders(), LIMITS]
     return "\n".join(parts)
+
+
+def _kinds() -> str:
+    rows = [f"| `{kind}` | {told} | {_known_from(kind)} |" for kind, told in MEANINGS.items()]
+    return KINDS_INTRODUCTION + "\n".join([*rows, ""])
+
+
+def _known_from(kind: DisturbanceKind) -> str:
+    if kind == "isr_power_loss":
+        return "the injections and the observer"
+    return "the injection" if kind in INJECTED else "the observer"
+
+
+def _orders() -> str:
+    rows = [
+        f"| {', '.join(f'`{anomaly}`' for anomaly in order.anomalies) if order.anomalies != tuple(Anomaly) else 'all'} | "
+        f"{order.shown} | {order.sentence} |"
+        for order in ORDERS
+    ]
+    none = [f"* `{name}` {why}." for name, why in WITHOUT_EFFECT.items()]
+    return ORDER_INTRODUCTION + "\n".join([*rows, "", "No rule looks at", "", *none, ""])
 
 
 def _anomaly(anomaly: Anomaly) -> str:
@@ -60,6 +132,8 @@ def _table(rules: list[Rule]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for rule in rules:
         kinds = ", ".join(f"`{kind}`" for kind in rule.kinds) or "on a quiet day, too"
+        kinds += f" {rule.extent}" if rule.extent else ""
+        kinds += "".join(f", and `{kind}`" for kind in rule.along)
         yield f"| `{rule.id}` | {rule.condition} | {kinds} | {rule.sentence} | {rule.source} |"
     yield ""
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from delivery_verifier import power
 from delivery_verifier.injection import INJECTED, Disturbance, DisturbanceKind, Injection, Observation
+from delivery_verifier.power import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.vocabulary import ACTS, Act
 
 LEAD_US = 1_000_000
-"""An injection explains what was seen from this long before its bite (the bite is known only once it is proven)."""
-OBSERVER_LAG_US = 1_000_000
-"""... and until this long after recovery: the observer polls, and may see a change one poll late."""
-
-SIGTERM_EXITS = (0, -15, 143)
-"""Exit codes of an orderly end; a JVM answers SIGTERM with 143. Any other exit is a crash."""
+"""An injection explains what was seen from this long before its bite (the bite is known only once it is proven), and
+until `OBSERVER_LAG_US` after recovery."""
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
@@ -31,7 +29,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     biting = [injection for injection in made if injection.bit]
     own = [found for injection in made for found in _of_injection(injection)]
     seen = [*_of_processes(ordered, biting), *_of_partitions(ordered, biting)]
-    return sorted([*own, *seen], key=lambda found: found.at_us)
+    return sorted([*own, *power.of_isr(ordered, made), *seen], key=lambda found: found.at_us)
 
 
 def concerning(topic: str, found: Iterable[Disturbance]) -> list[Disturbance]:
@@ -53,7 +51,7 @@ def visible(injection: Injection) -> bool:
     return act is None or bool(act.causes)
 
 
-ON_TOPICS: frozenset[DisturbanceKind] = frozenset(("topic_altered", "client_crash", "application_resend"))
+ON_TOPICS: frozenset[DisturbanceKind] = frozenset(("unclean_request", "topic_altered", "client_crash", "application_resend"))
 """Kinds that touch only the topics that were hit. What is done to a broker may touch every topic."""
 
 
@@ -133,6 +131,7 @@ class _Partition:
     leader: int
     epoch: int
     isr: list[int]
+    elr: list[int]
     replicas: set[int] = field(default_factory=set)
     """Every broker ever seen in the ISR or as leader."""
 
@@ -140,7 +139,8 @@ class _Partition:
         """Takes `seen` as the new state."""
         self.leader = seen.leader if seen.leader >= 0 else self.leader
         self.epoch = seen.leader_epoch
-        self.isr = seen.isr or self.isr
+        if seen.isr or seen.elr:  # without either, who was in sync last is the standard for the next leader
+            self.isr, self.elr = seen.isr or self.isr, seen.elr
         self.replicas |= {broker for broker in (seen.leader, *seen.isr) if broker >= 0}
 
 
@@ -153,7 +153,7 @@ def _of_partitions(ordered: list[Observation], biting: list[Injection]) -> Itera
         if before is None:
             if seen.leader < 0:
                 continue  # being created
-            before = known[seen.topic, seen.partition] = _Partition(seen.leader, seen.leader_epoch, seen.isr)
+            before = known[seen.topic, seen.partition] = _Partition(seen.leader, seen.leader_epoch, seen.isr, seen.elr)
         else:
             yield from _changes(before, seen, biting)
         before.learn(seen)
@@ -166,8 +166,8 @@ def _changes(before: _Partition, seen: Observation, biting: list[Injection]) -> 
         planned = any(_moves_leaders(cause, before, seen) for cause in causes)
         told = f"leader {before.leader} -> {seen.leader}, epoch {before.epoch} -> {seen.leader_epoch}"
         yield _disturbance("leader_change", seen, planned, told)
-        if moved and seen.leader >= 0 and seen.leader not in before.isr:
-            told = f"leader {seen.leader} was not in the last ISR seen, {before.isr}"
+        if moved and seen.leader >= 0 and seen.leader not in (*before.isr, *before.elr):
+            told = f"leader {seen.leader} was not in the last ISR seen, {before.isr}, nor eligible, {before.elr}"
             yield _disturbance("unclean_election", seen, planned, told)
     gone = set(before.isr) - set(seen.isr)
     if gone:

@@ -74,7 +74,7 @@ class Evidence:
 
     def rulings(self, arm: Arm) -> dict[Anomaly, Ruling]:
         """The contract of the arm under what was observed, tightened by its claim."""
-        return effective(Settings.of(arm.profile), arm.claim, self.concerning(arm))
+        return effective(Settings.of_arm(self.scenario, arm), arm.claim, self.concerning(arm))
 
     def exposure(self, arm: Arm) -> list[Exposure]:
         """How much of the arm each injection could have hurt; none where the reconciliation did not say."""

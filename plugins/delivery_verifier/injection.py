@@ -14,6 +14,7 @@ DisturbanceKind = Literal[
     "broker_crash",  # a broker process ended without a shutdown
     "broker_stop",  # a broker process ended in an orderly shutdown
     "broker_freeze",  # a broker process stood still
+    "unclean_request",  # an operator asked for an unclean election
     "power_loss",  # a broker lost what it had not flushed
     "isr_power_loss",  # every in-sync replica of a partition lost what it had not flushed
     "isolation",  # a broker was cut off from others
@@ -24,8 +25,11 @@ DisturbanceKind = Literal[
 ]
 
 INJECTED: frozenset[DisturbanceKind] = frozenset(
-    ("power_loss", "isr_power_loss", "isolation", "connection_loss", "topic_altered", "client_crash", "application_resend")
-)
+    (
+        "unclean_request", "power_loss", "isr_power_loss", "isolation", "connection_loss", "topic_altered", "client_crash",
+        "application_resend",
+    )
+)  # fmt: skip
 """Kinds that no observer sees: they are known from the injection that caused them, hence never unless it was planned."""
 
 
@@ -56,8 +60,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One change the observer saw: a partition's leadership or ISR, or the state of a broker process.
 
-    kind `partition`: topic, partition, leader (-1: none), leader_epoch, isr. kind `process`: broker, state
-    (running, frozen, exited), exit_code.
+    kind `partition`: topic, partition, leader (-1: none), leader_epoch, isr, elr (eligible leader replicas). kind
+    `process`: broker, state (running, frozen, exited), exit_code.
     """
 
     at_us: int
@@ -67,6 +71,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     leader: int = -1
     leader_epoch: int = -1
     isr: list[int] = []
+    elr: list[int] = []
     broker: int = -1
     state: str = ""
     exit_code: int | None = None

@@ -10,16 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from delivery_verifier.anomalies import Anomaly
-from delivery_verifier.injection import DisturbanceKind
+from delivery_verifier.injection import Disturbance, DisturbanceKind
 from delivery_verifier.settings import Settings
 
 ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
 
+def _always(_it: Settings, _found: Disturbance) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`anomaly` is permitted where `applies` holds and any disturbance of `kinds` was seen.
+    """`anomaly` is permitted where `applies` holds and a disturbance of `kinds` was seen that `reaches` as far as needed.
 
-    Empty `kinds`: permitted on a quiet day, too. `condition` says in words what `applies` computes.
+    Empty `kinds`: permitted on a quiet day, too. `along`: kinds that must have been seen as well, each of them. `condition`
+    says in words what `applies` computes, `extent` what `reaches` does.
     """
 
     id: str
@@ -29,9 +34,20 @@ class Rule:
     kinds: tuple[DisturbanceKind, ...]
     sentence: str
     source: str
+    along: tuple[DisturbanceKind, ...] = ()
+    reaches: Callable[[Settings, Disturbance], bool] = _always
+    extent: str = ""
 
 
 _PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
+_TOPIC_DOCS = "Apache Kafka documentation, topic configurations"
+_MEASURED = "measured on Kafka 4.3.1"
+
+
+def _unflushed(it: Settings) -> bool:
+    """Whether an acknowledged record may be in page caches only."""
+    return it.acks != "0" and it.flush_messages > 1
+
 
 _LOSSES: tuple[Rule, ...] = (
     Rule(
@@ -50,8 +66,9 @@ _LOSSES: tuple[Rule, ...] = (
         applies=lambda it: it.acks == "1",
         kinds=ELECTIONS,
         sentence="With acks=1 the leader alone confirms: what its successor had not yet copied is cut off when the "
-        "leader changes, measured also in a graceful rolling restart and in a preferred leader election.",
-        source=f"{_PRODUCER_DOCS}: acks; measured on Kafka 4.3.1 (the documentation speaks of failures only)",
+        "leader changes, in a graceful rolling restart and in a preferred leader election, too. A leader that is cut off "
+        "from the others goes on confirming until it learns of its successor.",
+        source=f"{_PRODUCER_DOCS}: acks; {_MEASURED} (the documentation speaks of failures only)",
     ),
     Rule(
         id="lost.unclean",
@@ -61,17 +78,50 @@ _LOSSES: tuple[Rule, ...] = (
         kinds=("unclean_election",),
         sentence="A leader elected from outside the ISR does not have all acknowledged records, and the others "
         "follow it.",
-        source="Apache Kafka documentation, topic configurations: unclean.leader.election.enable; KIP-106",
+        source=f"{_TOPIC_DOCS}: unclean.leader.election.enable; KIP-106",
+    ),
+    Rule(
+        id="lost.unclean_request",
+        anomaly=Anomaly.LOST,
+        condition="acks=all",
+        applies=lambda it: it.acks == "all",
+        kinds=("unclean_election",),
+        along=("unclean_request",),
+        sentence="An operator who asks for an unclean election gets it, whatever the topic says of unclean elections and "
+        "of min.insync.replicas: acknowledged records that only the absent replicas have are given up.",
+        source=f"KIP-460 (ElectLeaders, UNCLEAN); {_MEASURED}",
     ),
     Rule(
         id="lost.min_isr_1",
         anomaly=Anomaly.LOST,
-        condition="acks=all, min.insync.replicas=1",
-        applies=lambda it: it.acks == "all" and it.min_insync_replicas < 2,
-        kinds=("unclean_election",),
-        sentence="With min.insync.replicas=1 a single broker may confirm on behalf of all; an unclean election, also "
-        "one that an operator asks for, then loses what only that broker had.",
-        source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966; measured on Kafka 4.3.1",
+        condition="acks=1 or all, min.insync.replicas=1, flush.messages > 1",
+        applies=lambda it: _unflushed(it) and it.min_insync_replicas < 2,
+        kinds=("isr_power_loss",),
+        sentence="With min.insync.replicas=1 a single broker may confirm on behalf of all, and what it has not flushed goes "
+        "with its power.",
+        source=f"{_TOPIC_DOCS}: min.insync.replicas, flush.messages; KIP-966",
+    ),
+    Rule(
+        id="lost.power_of_all",
+        anomaly=Anomaly.LOST,
+        condition="acks=1 or all, flush.messages > 1",
+        applies=_unflushed,
+        kinds=("isr_power_loss",),
+        reaches=lambda it, found: found.replicas >= it.min_insync_replicas,
+        extent="of at least min.insync.replicas that were in sync together",
+        sentence="An acknowledged record is in the memory of all in-sync replicas and on no disk yet: when all of them lose "
+        "power, it is gone. While one of them keeps its power, nothing is lost.",
+        source=f"Apache Kafka documentation, operations: application vs. OS flush management; {_MEASURED}",
+    ),
+    Rule(
+        id="lost.power_of_last",
+        anomaly=Anomaly.LOST,
+        condition="acks=1 or all, flush.messages > 1, no eligible leader replicas (before Kafka 4.1, or switched off)",
+        applies=lambda it: _unflushed(it) and not it.elr,
+        kinds=("isr_power_loss",),
+        sentence="The last replica standing is elected again though it lost power, and the others cut off what it no longer "
+        "has. Eligible leader replicas prevent that.",
+        source=f"KIP-966; {_MEASURED}",
     ),
 )
 
@@ -120,7 +170,7 @@ _RETRIES: tuple[Rule, ...] = (
         sentence="One request in flight is no guarantee of order: the limit is per connection, so that a new leader "
         "receives new records before the old one's are retried, and librdkafka's next request is already built "
         "when a refused one waits for its retry.",
-        source="librdkafka issue 1092; measured on Kafka 4.3.1 (the documentation promises order, we follow behaviour)",
+        source=f"librdkafka issue 1092; {_MEASURED} (the documentation promises order, we follow behaviour)",
     ),
 )
 

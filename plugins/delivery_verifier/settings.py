@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from delivery_verifier.scenario import Profile, Setting
+from delivery_verifier.scenario import Arm, Profile, Scenario, Setting
 
 Acks = Literal["0", "1", "all"]
+Isolation = Literal["read_uncommitted", "read_committed"]
+RAW: Isolation = "read_uncommitted"
 
 ALIASES = {
     "request.required.acks": "acks",
@@ -26,20 +28,30 @@ class ContradictorySettings(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values the contract depends on, under Kafka's names in snake case."""
+    """All that delivery depends on, under Kafka's names in snake case. Timeouts in ms; 0: no limit."""
 
     acks: Acks
     enable_idempotence: bool
     retries: int
     max_in_flight: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+    socket_timeout_ms: int
+    transactional_id: str
+    replication_factor: int
     min_insync_replicas: int
     unclean_leader_election: bool
+    elr: bool
+    flush_messages: int
+    isolation_level: Isolation
 
     @classmethod
-    def of(cls, profile: Profile) -> Settings:
+    def of(cls, profile: Profile, replication_factor: int = 3, elr: bool = True, isolation_level: Isolation = RAW) -> Settings:
         """The settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
 
-        Every one must be stated: none is left to a client's or a broker's default.
+        Every one must be stated: none is left to a client's or a broker's default. What a profile does not know is given
+        beside it: the defaults are those of a run that says nothing else (three replicas, eligible leader replicas as
+        Kafka has them since 4.1, and all records read).
         """
         _check_names(profile)
         settings = cls(
@@ -47,11 +59,33 @@ class Settings:
             enable_idempotence=_boolean(profile.producer, "enable.idempotence"),
             retries=_number(profile.producer, "retries", 0, 2147483647),
             max_in_flight=_number(profile.producer, "max.in.flight.requests.per.connection", 1, 1_000_000),
+            delivery_timeout_ms=_number(profile.producer, "delivery.timeout.ms", 0, 2147483647),
+            request_timeout_ms=_number(profile.producer, "request.timeout.ms", 1, 900_000),
+            socket_timeout_ms=_number(profile.producer, "socket.timeout.ms", 10, 300_000),
+            transactional_id=str(profile.producer.get("transactional.id", "")),
+            replication_factor=replication_factor,
             min_insync_replicas=_number(profile.topic, "min.insync.replicas", 1, 32767),
             unclean_leader_election=_boolean(profile.topic, "unclean.leader.election.enable"),
+            elr=elr,
+            flush_messages=_number(profile.topic, "flush.messages", 1, 9223372036854775807),
+            isolation_level=isolation_level,
         )
         _check_together(settings, profile.producer)
         return settings
+
+    @classmethod
+    def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
+        """The settings of an arm of `scenario`, which knows the cluster and the topics. Raises ContradictorySettings."""
+        cluster = scenario.cluster
+        return cls.of(arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version))
+
+
+ELR_SINCE = (4, 1)
+"""Clusters formatted with Kafka 4.1 or later keep eligible leader replicas unless told otherwise (KIP-966)."""
+
+
+def _has_elr(kafka_version: str) -> bool:
+    return tuple(int(part) for part in kafka_version.split(".")[:2] if part.isdigit()) >= ELR_SINCE
 
 
 def _check_names(profile: Profile) -> None:
@@ -75,7 +109,7 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
             raise ContradictorySettings("`acks` must be set to `all` when `enable.idempotence` is true")
     elif _boolean({"enable.gapless.guarantee": False, **producer}, "enable.gapless.guarantee"):
         raise ContradictorySettings("`enable.gapless.guarantee` requires `enable.idempotence` to be enabled")
-    timeout = _number(producer, "delivery.timeout.ms", 0, 2147483647)
+    timeout = settings.delivery_timeout_ms
     if timeout and _number(producer, "linger.ms", 0, 900_000) >= timeout:
         raise ContradictorySettings("`message.timeout.ms` must be greater than `linger.ms`")
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 from delivery_verifier.anomalies import Anomaly
-from delivery_verifier.contract_docs import document, main
+from delivery_verifier.contract_docs import MEANINGS, document, main
+from delivery_verifier.injection import DisturbanceKind
+from delivery_verifier.orders import ORDERS
 from delivery_verifier.rules import RULES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -31,3 +34,10 @@ def test_every_anomaly_has_its_section_in_both_pages() -> None:
         assert [section for section in sections if section in Anomaly.__members__] == [
             kind.value for kind in Anomaly
         ]
+
+
+def test_every_kind_of_disturbance_is_explained_and_every_order_stands_on_the_page() -> None:
+    assert set(MEANINGS) == set(get_args(DisturbanceKind))
+    page = document()
+    assert all(f"| `{kind}` |" in page for kind in MEANINGS)
+    assert all(f"| {order.shown} | {order.sentence} |" in page for order in ORDERS)

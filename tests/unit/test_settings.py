@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+from msgspec.structs import replace
 
+from delivery_verifier import catalogue
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.scenario import Profile, Setting
+from delivery_verifier.scenario import Load, Profile, Setting
 from delivery_verifier.settings import ContradictorySettings, Settings
 
 
@@ -58,6 +60,8 @@ def test_a_contradiction_is_refused_with_the_reason_librdkafka_gives(
         (changed(transactional_id="t"), "transactions"),
         (changed(topic={"retention.ms": 1000}), "expire"),
         (changed(topic={"min.insync.replicas": 0}), "outside allowed range"),
+        (changed(topic={"flush.messages": 0}), "outside allowed range"),
+        (changed(socket_timeout_ms=5), "outside allowed range"),
     ],
 )
 def test_a_setting_whose_promise_is_unknown_is_refused(profile: Profile, reason: str) -> None:
@@ -73,3 +77,14 @@ def test_a_setting_that_is_not_stated_is_refused_and_never_defaulted() -> None:
 
 def test_acks_minus_one_means_all() -> None:
     assert Settings.of(changed(acks=-1)).acks == "all"
+
+
+@pytest.mark.parametrize(("version", "elr", "has"), [("4.3.1", True, True), ("4.0.2", True, False), ("4.3.1", False, False)])
+def test_an_arm_has_the_replicas_of_its_load_and_eligible_leaders_where_its_cluster_keeps_them(
+    version: str, elr: bool, has: bool
+) -> None:
+    made = catalogue.scenario("r", profile=PROFILES["safe"], fault=catalogue.FAULTS["none"], load=Load(), records=1000)
+    cluster = replace(made.cluster, kafka_version=version, elr=elr)
+    run = replace(made, cluster=cluster, load=replace(made.load, replication_factor=2))
+    found = Settings.of_arm(run, run.arms[0])
+    assert (found.elr, found.replication_factor) == (has, 2)

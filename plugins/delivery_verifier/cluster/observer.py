@@ -79,19 +79,23 @@ class Observer:
         before = self._partitions.get(key)
         if state.error not in (0, 5) or (before and state.leader_epoch < before.leader_epoch):  # 5: no leader now
             return
-        if before and (before.leader, before.leader_epoch, before.isr) == (state.leader, state.leader_epoch, state.isr):
+        if before and _seen_of(before) == _seen_of(state):
             return
         self._partitions[key] = state
         self._write(
             Observation(
                 at_us=_now_us(), kind="partition", topic=key[0], partition=key[1], leader=state.leader,
-                leader_epoch=state.leader_epoch, isr=list(state.isr),
+                leader_epoch=state.leader_epoch, isr=list(state.isr), elr=list(state.elr),
             )
         )  # fmt: skip
 
     def _write(self, observation: Observation) -> None:
         with self._lock, self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
+
+
+def _seen_of(state: wire.PartitionState) -> tuple[object, ...]:
+    return state.leader, state.leader_epoch, state.isr, state.elr
 
 
 def _now_us() -> int:
