@@ -66,7 +66,7 @@ def told(it: Explanation) -> str:
     lines += [f"           {name}={str(value).lower()}" for name, value in {**it.producer, **it.topic}.items()]
     lines.append(f"fault      {it.fault}, expected to cause: {', '.join(it.expected) or 'nothing'}")
     lines.append("guarantees of these settings: under this fault, and always, that is under every disturbance that the "
-                 "verifier knows (a loss of power of all brokers at once is none of them)")  # fmt: skip
+                 "verifier knows")  # fmt: skip
     lines += [f"  {one.guarantee:<14} {_word(one)} {one.meaning}" for one in it.guarantees]
     lines.append(f"per anomaly, under this fault and the claim {it.claim}")
     for ruling in it.rulings:
