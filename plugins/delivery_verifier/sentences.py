@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from delivery_verifier.evidence import Evidence
 from delivery_verifier.scenario import Arm, Expectation
 from delivery_verifier.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
+from delivery_verifier.vocabulary import ACTS
 
 ACTIONS = {
     "kill": "killed",
     "stop": "stopped",
     "pause": "frozen",
     "isolate": "cut off",
+    "kill_producer": "killed",
+    "resend": "made to send again",
     "restart": "restarted",
 }
 WANTED_BOUND = 0.1
@@ -170,6 +173,8 @@ def _exposed(evidence: Evidence, arm: Arm) -> str:
 
 
 def _target(evidence: Evidence, action: str) -> str:
+    if action in ACTS and ACTS[action].clients:
+        return "the producer"
     targets = {step.target for step in evidence.scenario.fault.steps if step.action == action}
     return "the leader" if targets == {"leader"} else "a broker"
 

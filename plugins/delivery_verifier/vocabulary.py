@@ -30,6 +30,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
     `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
     that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
+    `clients`: it is done to the producers of all arms at once, not to brokers: it hits every partition.
     `does`: the process state it brings about. `causes`: the disturbances it is expected to cause, which the observer must
     see. `itself`: the disturbances that it is, of kinds that no observer sees (`injection.INJECTED`): every injection of it
     counts as one, planned if it bit. An act that is `topic_altered` has the options `setting` and `value`. `proofs`: what
@@ -41,6 +42,7 @@ class Act(Struct, frozen=True, kw_only=True):
     bites: bool = False
     heals: tuple[str, ...] = ()
     momentary: bool = False
+    clients: bool = False
     does: Literal["exited", "frozen", ""] = ""
     causes: tuple[DisturbanceKind, ...] = ()
     itself: tuple[DisturbanceKind, ...] = ()
@@ -68,6 +70,19 @@ ACTS: dict[str, Act] = {
         ),
         Act(name="resume", summary="SIGCONT: goes on.", heals=("pause",)),
         Act(name="start", summary="Starts brokers that have exited.", heals=("kill", "stop")),
+        Act(
+            name="kill_producer", summary="SIGKILL for every producer: what was under way is never answered.",
+            bites=True, clients=True, itself=("client_crash",),
+        ),
+        Act(
+            name="restart_producer",
+            summary="Starts the producers again; each sends again whatever its ledger has no final answer for.",
+            heals=("kill_producer",), clients=True,
+        ),
+        Act(
+            name="resend", summary="Every producer sends again what it was told nothing certain about (INDETERMINATE).",
+            bites=True, momentary=True, clients=True, itself=("application_resend",),
+        ),
         Act(
             name="send", summary="Lets every arm of a scripted load send so many blocks more to each partition.",
             options={"blocks": "per partition and producer (default 1)"},

@@ -69,7 +69,7 @@ def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
     return list(pq.read_table(file).to_pylist())
 
 
-def read_log(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
+def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], record.Header]:
     """Every record of the topic by partition and offset."""
     found: dict[tuple[int, int], record.Header] = {}
     consumer = Consumer(
@@ -82,7 +82,7 @@ def read_log(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
         for message in consumer.consume(1000, timeout=0.2):
             assert message.error() is None
             header = record.parse(message.value() or b"")
-            assert header is not None and header.crc_ok and header.run == TOKEN
+            assert header is not None and header.crc_ok and header.run == token
             found[message.partition() or 0, message.offset() or 0] = header
         return len(found) == sum(ends.values())
 

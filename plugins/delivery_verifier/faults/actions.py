@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, load
+from delivery_verifier.faults.moment import Moment
 from delivery_verifier.runs import now_us
-from delivery_verifier.scenario import Scenario, Setting
 from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.valve import Valve
 
 DEADLINE_S = 10.0
-
-
-@dataclass(frozen=True)
-class Moment:
-    """What an action has to work with: the cluster, whom to do it to, the options of the plan's step, and the load."""
-
-    cluster: Cluster
-    brokers: list[int]
-    options: Mapping[str, Setting] = field(default_factory=dict)
-    scenario: Scenario | None = None
-    valve: Valve | None = None
 
 
 class Action(Protocol):
@@ -87,9 +75,7 @@ class Send:
     def do(self, now: Moment) -> int:
         """Waits until every arm has handed its records over; whether they arrive is another matter."""
         at_us = now_us()
-        if now.valve is None:
-            raise ValueError("there is no load to be sent")
-        now.valve.send(int(now.options.get("blocks", 1)))
+        load(now).send(int(now.options.get("blocks", 1)))
         return at_us
 
     def proof(self, now: Moment) -> dict[str, object]:
@@ -115,6 +101,9 @@ ACTIONS: dict[str, Action] = {
     "pause": Signal("SIGSTOP", "frozen"),
     "resume": Signal("SIGCONT", "running"),
     "start": Start(),
+    "kill_producer": KillProducer(),
+    "restart_producer": RestartProducer(),
+    "resend": Resend(),
     "send": Send(),
     "wait": Wait(),
 }

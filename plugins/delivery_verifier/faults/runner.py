@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.actions import ACTIONS, Moment, heal
+from delivery_verifier.faults.actions import ACTIONS, heal
+from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.proofs import prove
-from delivery_verifier.faults.targets import Targets, hit_by
+from delivery_verifier.faults.targets import Targets, everywhere, hit_by
 from delivery_verifier.injection import Injection
 from delivery_verifier.runs import now_us
 from delivery_verifier.scenario import FaultStep, Scenario
-from delivery_verifier.vocabulary import Proof
+from delivery_verifier.vocabulary import ACTS, Proof
 from delivery_verifier.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.workload.valve import Valve
 
@@ -70,7 +71,10 @@ class FaultRunner:
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Does it. A bite may end another one: who is killed while frozen is frozen no more."""
         now = Moment(self.cluster, brokers, step.options, self.scenario, self.valve)
-        healed = [one for one in self.open if one["action"] in step.act.heals and {*one["brokers"]} & {*brokers}]
+        healed = [
+            one for one in self.open
+            if one["action"] in step.act.heals and (step.act.clients or {*one["brokers"]} & {*brokers})
+        ]  # fmt: skip
         for injection in healed:
             self._prove(injection)
         at_us = self._bite(step, now, cycle) if step.act.bites else ACTIONS[step.action].do(now)
@@ -78,7 +82,8 @@ class FaultRunner:
             self._close(injection, at_us, brokers)
 
     def _bite(self, step: FaultStep, now: Moment, cycle: int) -> int:
-        action, hit, requested = ACTIONS[step.action], hit_by(self.cluster, self.topics, now.brokers), now_us()
+        action, requested = ACTIONS[step.action], now_us()
+        hit = everywhere(self.scenario) if step.act.clients else hit_by(self.cluster, self.topics, now.brokers)
         before = {
             f"{topic}-{partition}": {"leader": state.leader, "leader_epoch": state.leader_epoch}
             for (topic, partition), state in self.cluster.partitions(self.topics).items()
@@ -134,6 +139,8 @@ class FaultRunner:
                 self._prove(injection)
         at_us = now_us()
         heal(self.cluster)
+        if any(ACTS[injection["action"]].clients for injection in self.open):
+            self.valve.restart()
         for injection in list(self.open):
             self._close(injection, at_us, injection["brokers"])
         wait_until(

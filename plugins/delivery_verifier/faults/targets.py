@@ -72,3 +72,8 @@ def hit_by(cluster: Cluster, topics: list[str], brokers: list[int]) -> dict[str,
     for topic, partition in led or held:
         hit.setdefault(topic, []).append(partition)
     return hit
+
+
+def everywhere(scenario: Scenario) -> dict[str, list[int]]:
+    """Every partition per topic that carries load."""
+    return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}

@@ -43,6 +43,7 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
     def alive() -> bool:
         if gone.is_set():
             raise lease.ClusterGone("the cluster ended while the load was flowing")
+        crew.obey(cluster.adopt)
         return crew.check()
 
     crew.wait_for(State.READY)
@@ -98,10 +99,11 @@ def _seal(scenario: Scenario, crew: Crew, output: StepOutput) -> None:
     (output.staging / "ledger").mkdir()
     for member in crew.members:
         member.process.wait(timeout=30)
-        file = output.staging / "ledger" / f"{member.arm.name}-{member.number}-0.parquet"
-        announced = seal(member.folder, file, member.arm.name, member.number, 0, member.layout)
+        file = output.staging / "ledger" / f"{member.name.replace('/', '-')}.parquet"
+        announced = seal(member.folder, file, member.arm.name, member.spec.producer, member.spec.session, member.layout)
         output.counts[f"announced/{member.name}"] = announced
         output.counts[f"attempted/{member.name}"] = member.control[Word.ATTEMPTED]
+        output.counts[f"restarts/{member.name}"] = member.spec.life
         stderr = (member.folder / "stderr").read_text(errors="replace").strip()
         if member.process.returncode == 3:
             output.notes[f"ended_early/{member.name}"] = stderr[-500:]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from delivery_verifier.processes import dies_with_parent, how_it_ended
 from delivery_verifier.scenario import Arm, Load, Scenario, dumps
@@ -26,19 +29,40 @@ class AlreadySent(RuntimeError):
 
 @dataclass
 class Member:
-    """One producer process and its control block."""
+    """One producer and its control block. `process` is that of its present life: the fault plan may have it killed, and
+    started again."""
 
     arm: Arm
-    number: int
-    folder: Path
-    layout: layout.Layout
+    spec: ProducerSpec
     process: subprocess.Popen[bytes]
     control: Control
 
     @property
     def name(self) -> str:
-        """`<arm>/<producer>/<session>`, as in the counts of produce.json."""
-        return f"{self.arm.name}/{self.number}/0"
+        """`<arm>/<producer>/<session>`, as in the counts of produce.json. Its ledger goes on from life to life, and so
+        does its session."""
+        return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
+
+    @property
+    def folder(self) -> Path:
+        """Where its live ledger is."""
+        return Path(self.spec.folder)
+
+    @property
+    def layout(self) -> layout.Layout:
+        """Which partition its sequences go to."""
+        return layout.Layout(self.spec.block, self.spec.partitions)
+
+    @property
+    def dead_by_order(self) -> bool:
+        """Whether the fault plan had it killed, and has not had it started again."""
+        return self.control[Word.OBEYED] % 2 == 1 and self.control[Word.EXIT] == -signal.SIGKILL
+
+    def may_end(self, code: int) -> bool:
+        """Whether its process may have ended with `code`."""
+        if code == 0:
+            return self.control[Word.STATE] == State.DONE
+        return code == 3 or self.dead_by_order
 
 
 class Crew:
@@ -48,7 +72,7 @@ class Crew:
         if (workspace / "live").exists():
             raise AlreadySent(f"run {scenario.run_id} has sent its load already: start another run")
         self.members = [
-            _start(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
+            _member(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
             for arm in scenario.loaded
             for number in range(arm.producers)
         ]
@@ -71,10 +95,28 @@ class Crew:
         """True; raises ProducerDied if a producer ended without being done."""
         for member in self.members:
             code = member.process.poll()
-            if code not in (None, 0, 3) or (code == 0 and member.control[Word.STATE] != State.DONE):
+            if code is not None and not member.may_end(code):
                 error = (member.folder / "stderr").read_text(errors="replace").strip()[-500:]
                 raise ProducerDied(f"producer {member.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}")
         return True
+
+    def obey(self, adopt: Callable[[int], None]) -> None:
+        """Carries out what the fault plan orders once all have the order: SIGKILL for all, or a new life for the dead,
+        whose pids are given to `adopt`."""
+        orders = {member.control[Word.ORDER] for member in self.members}
+        due = [member for member in self.members if member.control[Word.OBEYED] not in orders]
+        if not due or len(orders) > 1:
+            return
+        (order,) = orders
+        if order % 2:
+            self.kill()
+        else:
+            for member in due:
+                if member.dead_by_order:
+                    _revive(member, order // 2)
+                    adopt(member.process.pid)
+        for member in due:
+            member.control[Word.OBEYED] = order
 
     def kill(self) -> None:
         """Ends every producer at once."""
@@ -82,10 +124,10 @@ class Crew:
             if member.process.poll() is None:
                 member.process.send_signal(signal.SIGKILL)
         for member in self.members:
-            member.process.wait()
+            member.control[Word.EXIT] = member.process.wait()
 
 
-def _start(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> Member:
+def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> Member:
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
@@ -97,13 +139,23 @@ def _start(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, fo
         scripted=load.pacing == "scripted",
     )  # fmt: skip
     control = Control(folder)
+    return Member(arm, spec, _start(spec), control)
+
+
+def _revive(member: Member, life: int) -> None:
+    member.spec = msgspec.structs.replace(member.spec, life=life)
+    member.control[Word.STATE] = State.STARTING
+    member.process = _start(member.spec)
+
+
+def _start(spec: ProducerSpec) -> subprocess.Popen[bytes]:
+    folder = Path(spec.folder)
     (folder / "spec.json").write_bytes(dumps(spec))
     with (folder / "stderr").open("wb") as stderr:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "delivery_verifier.workload.producer", str(folder / "spec.json")],
             stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, preexec_fn=dies_with_parent(),
         )  # fmt: skip
-    return Member(arm, number, folder, shape, process, control)
 
 
 def _rate(load: Load, records: int, arm: Arm) -> float | None:

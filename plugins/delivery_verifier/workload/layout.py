@@ -32,6 +32,10 @@ class Layout(NamedTuple):
         """Its number within that partition."""
         return sequence // self.block // self.partitions * self.block + sequence % self.block
 
+    def held(self, partition: int, end: int) -> int:
+        """How many of the sequences [0, end) go to `partition`; `end` is a whole number of blocks."""
+        return (end // self.block - partition + self.partitions - 1) // self.partitions * self.block
+
     def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """Partition and partition sequence of sequences [first, first + count)."""
         sequence = np.arange(first, first + count, dtype=np.int64)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from delivery_verifier.anomalies import Outcome
 
@@ -26,7 +27,10 @@ ACKED_NOWHERE = -1
 SENT = -2
 FAILED = -10_000
 """FAILED - (code + 1000), with librdkafka's error code."""
+FAILED_UP_TO = -5_000
 INDETERMINATE = -20_000
+NEVER_KNOWN = -15_000
+"""Results up to this one are INDETERMINATE, with an error."""
 
 
 class Word(IntEnum):
@@ -46,6 +50,23 @@ class Word(IntEnum):
     """Scripted load: records that may be sent after the warm-up, written by the fault plan."""
     HANDED_OVER = 8
     """Scripted load: records that were handed to the client after the warm-up."""
+    RESENT = 9
+    """Attempts of all rounds of resends; like ANNOUNCED, written before they are handed over."""
+    ORDER = 10
+    """Written by the fault plan: odd, the producer shall be killed; even, it shall run again; each is the last plus 1."""
+    OBEYED = 11
+    """The last order that the supervisor has carried out."""
+    EXIT = 12
+    """What the supervisor saw the producer's last life end with (a signal is below zero); 0 where none has ended."""
+    ROUNDS = 13
+    """Rounds of resends that the fault plan asked a living producer for."""
+    ROUNDS_DONE = 14
+    """... and those it has handed over."""
+    LAST_ROUND = 15
+    """Attempts in the last round of resends."""
+
+
+WORDS = 32
 
 
 class State(IntEnum):
@@ -92,7 +113,7 @@ class Control:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._words, self._map = map_words(folder / "control", 16)
+        self._words, self._map = map_words(folder / "control", WORDS)
 
     def __getitem__(self, word: Word) -> int:
         return int(self._words[word])
@@ -105,6 +126,7 @@ class LiveLedger:
     """The producer's side: opens slots ahead of sending, and unmaps segments that have settled."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self.segments: dict[int, Segment] = {}
 
@@ -130,13 +152,18 @@ def map_segment(folder: Path, number: int) -> Segment:
     return Segment(words[:SLOTS], words[SLOTS : 2 * SLOTS], words[2 * SLOTS :], mapped)
 
 
+def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
+    """What segment `number` holds now: result, sent, settled of each slot. Shape (3, SLOTS)."""
+    return np.memmap(folder / f"segment-{number:06d}", np.int64, mode="r", shape=(3, SLOTS))
+
+
 def outcome_of(result: int) -> Outcome:
     """The outcome a slot's result stands for; an open slot is INDETERMINATE: nobody was told anything."""
     if result > 0 or result == ACKED_NOWHERE:
         return Outcome.ACKED
     if result == SENT:
         return Outcome.SENT
-    return Outcome.FAILED if -15_000 < result <= -5_000 else Outcome.INDETERMINATE
+    return Outcome.FAILED if NEVER_KNOWN < result <= FAILED_UP_TO else Outcome.INDETERMINATE
 
 
 def encode_error(base: int, code: int) -> int:
@@ -146,6 +173,6 @@ def encode_error(base: int, code: int) -> int:
 
 def error_code(result: int) -> int | None:
     """librdkafka's error code in a result, if it holds one."""
-    if result > -5_000:
+    if result > FAILED_UP_TO:
         return None
-    return (FAILED if result > -15_000 else INDETERMINATE) - result
+    return (FAILED if result > NEVER_KNOWN else INDETERMINATE) - result

@@ -33,6 +33,15 @@ from delivery_verifier.workload.live import (
     encode_error,
 )
 from delivery_verifier.workload.outcome import classify
+from delivery_verifier.workload.resends import (
+    census,
+    folder_of,
+    plan,
+    read_rounds,
+    shifts,
+    unknown,
+    write_round,
+)
 
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
@@ -40,7 +49,7 @@ QUEUE_BYTES = 400_000_000
 
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All that one producer process is told. `rate` None: flat out. `records` is its floor, and of no account where the
-    load is scripted."""
+    load is scripted. `life`: how often it was killed before; it then goes on where its ledger says it was."""
 
     folder: str
     bootstrap_servers: str
@@ -57,6 +66,7 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     payload_bytes: int
     deadline_s: float
     scripted: bool = False
+    life: int = 0
 
 
 class SequencedProducer:
@@ -67,10 +77,9 @@ class SequencedProducer:
         self.layout = Layout(spec.block, spec.partitions)
         self.control = Control(Path(spec.folder))
         self.ledger = LiveLedger(Path(spec.folder))
-        self.encoder = record.BlockEncoder(
-            spec.run_token, spec.arm, spec.producer, spec.session, 0, spec.payload_bytes
-        )
-        self.sequence = 0
+        self.encoder = self._encoder(0)
+        self.sequence, self.resent = self.control[Word.ANNOUNCED], 0
+        self.put_off = shifts(read_rounds(Path(spec.folder)), self.layout)
         self.limit = max(4 * spec.block, min(QUEUE_RECORDS, QUEUE_BYTES // spec.payload_bytes))
         if (own := room(spec.settings, spec.payload_bytes)) is not None:
             self.limit = max(0, min(self.limit, own - 2 * spec.block))  # below 0 no queue is ever short enough
@@ -85,11 +94,17 @@ class SequencedProducer:
                 **spec.settings,
             }
         )
-        self.report = self._callback()
+        self.report = self._callback(self.ledger)
 
-    def _callback(self) -> Callable[[KafkaError | None, Message], None]:
+    def _encoder(self, attempt: int) -> record.BlockEncoder:
+        spec = self.spec
+        return record.BlockEncoder(
+            spec.run_token, spec.arm, spec.producer, spec.session, attempt, spec.payload_bytes
+        )
+
+    def _callback(self, ledger: LiveLedger) -> Callable[[KafkaError | None, Message], None]:
         """The delivery callback. It runs once per record, so everything it needs is a local."""
-        segments, words, clock = self.ledger.segments, self.control._words, time.time_ns
+        segments, words, clock = ledger.segments, self.control._words, time.time_ns
         # With acks=0 librdkafka sometimes makes an offset up (seen: 0, 1, 2 ... after a lost connection): never believe it.
         unasked = str(self.spec.settings["acks"]) == "0"
         retries, where = int(self.spec.settings["retries"]), record.SEQUENCE
@@ -121,28 +136,71 @@ class SequencedProducer:
     def send_block(self) -> None:
         """Announces and hands over the next block; what the client refuses at once is FAILED."""
         block, first = self.spec.block, self.sequence
-        while len(self.client) > self.limit:
-            self.client.poll(0.005)
+        self._make_room()
         self.ledger.open(first, block, time.time_ns())
         self.control[Word.ANNOUNCED] = first + block
-        values = self.encoder.encode(first, self.layout.partition_sequence(first), block)
+        numbered = self.layout.partition_sequence(first) + self.put_off[self.layout.partition(first)]
+        self.sequence = first + block
+        self._hand_over(self.ledger, first, self.encoder.encode(first, numbered, block), self.report)
+
+    def _make_room(self) -> None:
+        while len(self.client) > self.limit:
+            self.client.poll(0.005)
+
+    def _hand_over(
+        self, ledger: LiveLedger, first: int, values: list[bytes], report: Callable[[KafkaError | None, Message], None]
+    ) -> None:
         batch: list[dict[str, Any]] = [{"value": value} for value in values]
         queued = self.client.produce_batch(
-            self.spec.topic, batch, partition=self.layout.partition(first), on_delivery=self.report
+            self.spec.topic, batch, partition=self.layout.partition(first), on_delivery=report
         )
-        self.sequence = first + block
-        if queued != block:
-            self._refused(first, batch)
+        if queued != len(values):
+            self._refused(ledger, first, batch)
         self.client.poll(0)
 
-    def _refused(self, first: int, batch: list[dict[str, Any]]) -> None:
+    def _refused(self, ledger: LiveLedger, first: int, batch: list[dict[str, Any]]) -> None:
         """Never queued, so certainly not written. Back-pressure keeps the queue from ever being full."""
         for place, entry in enumerate(batch):
             if (error := entry.get("_error")) is not None:
-                result, _, settled, _ = self.ledger.segments[(first + place) >> SHIFT]
+                result, _, settled, _ = ledger.segments[(first + place) >> SHIFT]
                 result[(first + place) & MASK] = encode_error(FAILED, error.code())
                 settled[(first + place) & MASK] = time.time_ns()
                 self.control[Word.FAILED] += 1
+
+    def send_again(self, open_too: bool) -> None:
+        """Sends again, as a new attempt, every record of which it cannot know whether it is written. `open_too`: also
+        what was not answered, the process that it was sent by being gone."""
+        folder, control = Path(self.spec.folder), self.control
+        before = read_rounds(folder)
+        made = plan(unknown(folder, self.sequence, before, open_too), self.sequence, before, self.layout)
+        ledgers = {run.attempt: LiveLedger(folder_of(folder, run.attempt)) for run in made.runs}
+        tools = {attempt: (self._encoder(attempt), self._callback(ledger)) for attempt, ledger in ledgers.items()}
+        for run in made.runs:
+            ledgers[run.attempt].open(run.first, run.count, time.time_ns())
+        write_round(folder, len(before) + 1, made)
+        control[Word.RESENT] += made.attempts
+        control[Word.LAST_ROUND] = made.attempts
+        for run in made.runs:
+            self._make_room()
+            encoder, report = tools[run.attempt]
+            ledgers[run.attempt].open(run.first, run.count, time.time_ns())
+            values = encoder.encode(run.first, run.partition_sequence, run.count)
+            self._hand_over(ledgers[run.attempt], run.first, values, report)
+            self.resent += run.count
+        self.put_off = shifts([*before, made], self.layout)
+
+    def _again_if_told(self) -> None:
+        if self.control[Word.ROUNDS_DONE] < self.control[Word.ROUNDS]:
+            self.send_again(open_too=False)
+            self.control[Word.ROUNDS_DONE] += 1
+
+    def take_over(self) -> None:
+        """The first thing in a new life: counts what the last one left, and sends again what nobody answered."""
+        found = census(Path(self.spec.folder), self.sequence)
+        for word, count in found.items():
+            self.control[word] = count
+        self.resent = found[Word.RESENT]
+        self.send_again(open_too=True)
 
     def warm_up(self) -> None:
         """Sends one block to each partition and waits until all are settled."""
@@ -157,6 +215,7 @@ class SequencedProducer:
         spec, control = self.spec, self.control
         start, already = time.monotonic(), self.sequence
         while self.fatal is None:
+            self._again_if_told()
             if self.sequence >= spec.records and control[Word.GATE] >= Gate.RELEASE:
                 return
             elapsed = time.monotonic() - start
@@ -168,8 +227,9 @@ class SequencedProducer:
 
     def play(self) -> None:
         """A scripted load: sends what it is told to, and after the release one block more to each partition."""
-        control, already = self.control, self.sequence
+        control, already = self.control, self.spec.block * self.spec.partitions
         while self.fatal is None:
+            self._again_if_told()
             if self.sequence - already < control[Word.DUE]:
                 self.send_block()
                 control[Word.HANDED_OVER] = self.sequence - already
@@ -182,14 +242,17 @@ class SequencedProducer:
 
     def run(self) -> None:
         """The whole life of a producer, gate by gate."""
-        self._wait_for(Gate.WARM_UP)
-        self.warm_up()
-        self.control[Word.STATE] = State.WARM
-        self._wait_for(Gate.GO)
+        if self.spec.life:
+            self.take_over()
+        else:
+            self._wait_for(Gate.WARM_UP)
+            self.warm_up()
+            self.control[Word.STATE] = State.WARM
+            self._wait_for(Gate.GO)
         self.control[Word.STATE] = State.LOADING
         self.play() if self.spec.scripted else self.load()
         self.client.flush(self.spec.deadline_s)  # what is left open then is INDETERMINATE
-        self.control[Word.ATTEMPTED] = self.sequence
+        self.control[Word.ATTEMPTED] = self.sequence + self.resent
         self.control[Word.STATE] = State.DONE
 
     def _wait_for(self, gate: Gate) -> None:

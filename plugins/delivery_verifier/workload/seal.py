@@ -2,58 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from delivery_verifier import ledger
 from delivery_verifier.workload.layout import Layout
-from delivery_verifier.workload.live import SHIFT, SLOTS, Control, Word, error_code, outcome_of
+from delivery_verifier.workload.live import (
+    SHIFT,
+    SLOTS,
+    Control,
+    Word,
+    error_code,
+    outcome_of,
+    read_segment,
+)
+from delivery_verifier.workload.resends import Numbers, Round, Run, folder_of, read_rounds, read_slots, shifts
+
+
+class Whose(NamedTuple):
+    """Whose attempts they are."""
+
+    arm: str
+    producer: int
+    session: int
 
 
 def seal(folder: Path, target: Path, arm: str, producer: int, session: int, layout: Layout) -> int:
     """Writes all announced attempts of the producer in `folder` to `target` (`ledger.SCHEMA`); returns their number.
 
-    Attempts that no delivery report settled are INDETERMINATE and `made_by` recovery.
+    First attempts come first, then the resends, round by round. Attempts that no delivery report settled are
+    INDETERMINATE and `made_by` recovery.
     """
-    announced = Control(folder)[Word.ANNOUNCED]
+    whose, rounds, control = Whose(arm, producer, session), read_rounds(folder), Control(folder)
     with ledger.writer(target) as out:
-        for first in range(0, announced, SLOTS):
-            count = min(SLOTS, announced - first)
-            columns = np.fromfile(folder / f"segment-{first >> SHIFT:06d}", np.int64).reshape(3, SLOTS)[:, :count]
-            identity = (arm, producer, session)
-            out.write_table(_table(columns, first, identity, layout))
-    return announced
+        for first in range(0, control[Word.ANNOUNCED], SLOTS):
+            count = min(SLOTS, control[Word.ANNOUNCED] - first)
+            numbered = _put_off(first, count, rounds, layout)
+            out.write_table(_table(read_segment(folder, first >> SHIFT)[:, :count], whose, first, numbered, layout))
+        for one in rounds:
+            if one.runs:
+                out.write_table(pa.concat_tables([_of_run(folder, run, whose, layout) for run in one.runs]))
+    return control[Word.ANNOUNCED] + control[Word.RESENT]
 
 
-def _table(
-    columns: npt.NDArray[np.int64], first: int, identity: tuple[str, int, int], layout: Layout
-) -> pa.Table:
+def _of_run(folder: Path, run: Run, whose: Whose, layout: Layout) -> pa.Table:
+    slots = read_slots(folder_of(folder, run.attempt), run.first, run.count)
+    numbered = np.arange(run.partition_sequence, run.partition_sequence + run.count, dtype=np.int64)
+    return _table(slots, whose, run.first, numbered, layout, run.attempt)
+
+
+def _put_off(first: int, count: int, rounds: Iterable[Round], layout: Layout) -> Numbers:
+    """The partition sequences of first attempts [first, first + count): the layout's, put off by earlier rounds."""
+    partition, numbered = layout.columns(first, count)
+    for one in rounds:
+        by_partition = shifts([one], layout)
+        put_off = np.array([by_partition[at] for at in range(layout.partitions)], np.int64)
+        later = max(0, one.frontier - first)
+        numbered[later:] += put_off[partition[later:]]
+    return numbered
+
+
+def _table(columns: Numbers, whose: Whose, first: int, numbered: Numbers, layout: Layout, attempt: int = 0) -> pa.Table:
     result, sent_ns, settled_ns = columns
-    count, (arm, producer, session) = len(result), identity
-    partition, partition_sequence = layout.columns(first, count)
+    count = len(result)
+    partition, _ = layout.columns(first, count)
     kinds, index = np.unique(np.minimum(result, 1), return_inverse=True)
     outcome = pa.array([str(outcome_of(int(kind))) for kind in kinds])
     error = pa.array([_error_name(int(kind)) for kind in kinds], pa.string())
     indices = pa.array(index.reshape(-1).astype(np.int32))
     none = pa.nulls(count, pa.string())
     data = {
-        "arm": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([arm])).cast(pa.string()),
-        "producer": pa.array(np.full(count, producer, np.int32)),
-        "session": pa.array(np.full(count, session, np.int32)),
+        "arm": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([whose.arm])).cast(pa.string()),
+        "producer": pa.array(np.full(count, whose.producer, np.int32)),
+        "session": pa.array(np.full(count, whose.session, np.int32)),
         "sequence": pa.array(np.arange(first, first + count, dtype=np.int64)),
-        "attempt": pa.array(np.zeros(count, np.int32)),
+        "attempt": pa.array(np.full(count, attempt, np.int32)),
         "partition": pa.array(partition),
-        "partition_sequence": pa.array(partition_sequence),
+        "partition_sequence": pa.array(numbered),
         "outcome": outcome.take(indices),
         "offset": pa.array(result - 1, mask=result <= 0),
         "transaction": none,
         "transaction_outcome": none,
         "sent_at": pa.array(sent_ns // 1000).cast(pa.timestamp("us", tz="UTC")),
-        "settled_at": pa.array(settled_ns // 1000, mask=settled_ns == 0).cast(pa.timestamp("us", tz="UTC")),
+        "settled_at": pa.array(settled_ns // 1000, mask=(settled_ns == 0) | (result == 0)).cast(pa.timestamp("us", tz="UTC")),
         "error": error.take(indices),
         "made_by": pa.array(np.where(result == 0, "recovery", "client").astype(object), pa.string()),
     }

@@ -1,0 +1,65 @@
+"""Faults of clients: producers that are killed and live again, and applications that send again."""
+
+from __future__ import annotations
+
+import signal
+
+from delivery_verifier.faults.moment import Moment
+from delivery_verifier.processes import how_it_ended
+from delivery_verifier.runs import now_us
+from delivery_verifier.workload.valve import Valve
+
+
+class KillProducer:
+    """Kills the producers of all arms at the same moment."""
+
+    def do(self, now: Moment) -> int:
+        """Waits until none of them runs."""
+        at_us = now_us()
+        load(now).kill()
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """What ended each producer, if it was SIGKILL for all, and none runs again."""
+        ended = load(now).exits()
+        killed = len(ended) == load(now).producers and set(ended.values()) == {-signal.SIGKILL}
+        return {f"producer {name}": how_it_ended(code) for name, code in ended.items()} if killed else {}
+
+
+class RestartProducer:
+    """Starts the producers again."""
+
+    def do(self, now: Moment) -> int:
+        """Waits until each has handed over what it sends again."""
+        at_us = now_us()
+        load(now).restart()
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Nothing was broken."""
+        return {}
+
+
+class Resend:
+    """Makes the applications send again what they know nothing certain about."""
+
+    def do(self, now: Moment) -> int:
+        """Waits until it is handed over; whether it arrives is another matter."""
+        at_us = now_us()
+        load(now).resend()
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """How much every arm sent again, if every subject did."""
+        if now.scenario is None:
+            return {}
+        sent = load(now).resent()
+        told: dict[str, object] = {f"resent by {arm}": count for arm, count in sent.items()}
+        return told if all(sent[arm.name] for arm in now.scenario.subjects) else {}
+
+
+def load(now: Moment) -> Valve:
+    """The load of the moment. Raises ValueError if there is none."""
+    if now.valve is None:
+        raise ValueError("there is no load to do this to")
+    return now.valve

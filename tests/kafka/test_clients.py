@@ -1,0 +1,211 @@
+"""Clients on real brokers: a producer that is killed and starts again, and one that sends again what it cannot know."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from test_workload import read_log
+
+from delivery_verifier import record
+from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
+from delivery_verifier.catalogue.profiles import profile_of
+from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.actions import ACTIONS, heal
+from delivery_verifier.faults.moment import Moment
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.injection import Injection
+from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.waiting import DeadlinePassed, wait_until
+from delivery_verifier.workload import valve as valve_module
+from delivery_verifier.workload.crew import Crew, ProducerDied
+from delivery_verifier.workload.live import Gate, State, Word
+from delivery_verifier.workload.seal import seal
+from delivery_verifier.workload.valve import Valve
+
+AT_ONCE, SETTLED = Trigger(kind="at_once"), Trigger(kind="settled")
+BLOCK, PARTITIONS = 20, 2
+SENT = BLOCK * PARTITIONS
+PATIENT = profile_of("patient", "All replicas must have it.", {"min.insync.replicas": 3}, enable_idempotence=True, linger_ms=20)
+HASTY = profile_of(
+    "hasty", "Gives up soon.", {"min.insync.replicas": 3}, enable_idempotence=True, linger_ms=20, delivery_timeout_ms=2500,
+)  # fmt: skip
+
+
+class Stage:
+    """A crew at work on a cluster, and the fault plan that runs beside it."""
+
+    def __init__(self, cluster: Cluster, workspace: Path, plan: FaultPlan, *arms: ArmPlan) -> None:
+        load = Load(partitions=PARTITIONS, pacing="scripted", block=BLOCK, deadline_s=60)
+        entry = Entry(
+            name="clients", title="", promise="", source="", tags=(), arms=arms, load=load, fault=plan,
+        )  # fmt: skip
+        self.cluster, self.workspace, self.injections = cluster, workspace, list[Injection]()
+        self.scenario: Scenario = build(entry, workspace.name)
+        topics.create(self.scenario, cluster.bootstrap_servers)
+        names = [arm.topic_name for arm in self.scenario.arms]
+        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+        self.crew = Crew(self.scenario, cluster.bootstrap_servers, workspace)
+        self.valve = Valve(self.scenario, workspace)
+        self.crew.wait_for(State.READY)
+        self.crew.open(Gate.WARM_UP)
+        self.crew.wait_for(State.WARM)
+        self.crew.open(Gate.GO)
+
+    def play(self) -> list[dict[str, Any]]:
+        """Runs the plan and the load to their end; returns the first arm's ledger."""
+        raised: list[BaseException] = []
+
+        def inject() -> None:
+            try:
+                self.injections = FaultRunner(self.cluster, self.scenario, self.valve).run()
+            except BaseException as error:
+                raised.append(error)
+
+        beside = threading.Thread(target=inject)
+        beside.start()
+        wait_until(lambda: self.look() and not beside.is_alive(), "the plan to end", 120)
+        if raised:
+            raise raised[0]
+        self.crew.open(Gate.RELEASE)
+        self.crew.wait_for(State.DONE)
+        return self.ledger()
+
+    def look(self) -> bool:
+        self.crew.obey(lambda pid: None)
+        return self.crew.check()
+
+    def ledger(self) -> list[dict[str, Any]]:
+        member, file = self.crew.members[0], self.workspace / "ledger.parquet"
+        self.announced = seal(member.folder, file, member.arm.name, 0, 0, member.layout)
+        return list(pq.read_table(file).to_pylist())
+
+
+@pytest.fixture
+def workspace(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    heal(cluster)
+
+
+def plan(*steps: FaultStep) -> FaultPlan:
+    return FaultPlan(name="planned", summary="planned", steps=steps)
+
+
+def attempt_of(row: dict[str, Any] | record.Header) -> tuple[int, int, int]:
+    told = row if isinstance(row, dict) else {name: getattr(row, name) for name in ("sequence", "attempt", "partition_sequence")}
+    return told["sequence"], told["attempt"], told["partition_sequence"]
+
+
+def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
+    """What ledger and log say together; checks by the way that every acknowledged attempt stands where it was said to,
+    and that partition sequences number the sends of each partition without a gap."""
+    log = read_log(stage.crew.members[0].spec, token=stage.scenario.run_token)
+    for row in rows:
+        if row["outcome"] == "ACKED" and row["offset"] is not None:
+            assert attempt_of(log[row["partition"], row["offset"]]) == attempt_of(row)
+    for at in range(PARTITIONS):
+        numbered = sorted(row["partition_sequence"] for row in rows if row["partition"] == at)
+        assert numbered == list(range(len(numbered)))
+        sent = [row["partition_sequence"] for row in sorted(rows, key=lambda it: it["sent_at"]) if row["partition"] == at]
+        assert sent == sorted(sent) or len({row["sent_at"] for row in rows}) < len(rows)
+    assert {attempt_of(header) for header in log.values()} <= {attempt_of(row) for row in rows}
+    together = Counter(header.sequence for header in log.values())
+    counted = Counter(f"{row['outcome']} {row['attempt']} {row['made_by']}" for row in rows)
+    counted["sequences in the log more than once"] = sum(count > 1 for count in together.values())
+    counted["records in the log"] = len(log)
+    return counted
+
+
+def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered(cluster: Cluster, workspace: Path) -> None:
+    """The append happened, the answer never came: every one of these is in the log twice, and the books balance."""
+    stage = Stage(
+        cluster, workspace, plan(
+            FaultStep(trigger=AT_ONCE, action="pause", target="other_follower", proofs=()),
+            FaultStep(trigger=AT_ONCE, action="send"),
+            FaultStep(trigger=Trigger(kind="elapsed", value=1), action="kill_producer", target="none"),
+            FaultStep(trigger=AT_ONCE, action="resume", target="other_follower"),
+            FaultStep(trigger=Trigger(kind="isr_full"), action="restart_producer", target="none"),
+            FaultStep(trigger=SETTLED, action="send"),
+        ), ArmPlan(name="patient", role="subject", profile=PATIENT),
+    )  # fmt: skip
+    rows = stage.play()
+    assert books_of(stage, rows) == {
+        "ACKED 0 client": 3 * SENT, "INDETERMINATE 0 recovery": SENT, "ACKED 1 client": SENT,
+        "sequences in the log more than once": SENT, "records in the log": 5 * SENT,
+    }  # fmt: skip
+    (member,) = stage.crew.members
+    assert stage.announced == len(rows) == member.control[Word.ATTEMPTED] and member.spec.life == 1
+    killed = stage.injections[1]
+    assert killed.bit and killed.action == "kill_producer" and killed.brokers == []
+    assert killed.proof["process_before_heal"] == {"producer patient/0": "exit code -9 (killed by SIGKILL)"}
+    assert killed.hit == {stage.scenario.subjects[0].topic_name: [0, 1]}
+    assert killed.bite_at_us < (killed.healed_at_us or 0) <= (killed.recovered_at_us or 0)
+
+
+def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, workspace: Path) -> None:
+    stage = Stage(
+        cluster, workspace, plan(
+            FaultStep(trigger=AT_ONCE, action="pause", target="other_follower", proofs=()),
+            FaultStep(trigger=AT_ONCE, action="send"),
+            FaultStep(trigger=SETTLED, action="resume", target="other_follower"),
+            FaultStep(trigger=Trigger(kind="isr_full"), action="resend", target="none"),
+            FaultStep(trigger=SETTLED, action="send"),
+        ),
+        ArmPlan(name="hasty", role="subject", profile=HASTY),
+        ArmPlan(name="patient", role="control", profile=PATIENT),
+    )  # fmt: skip
+    rows = stage.play()
+    assert books_of(stage, rows) == {
+        "ACKED 0 client": 3 * SENT, "INDETERMINATE 0 client": SENT, "ACKED 1 client": SENT,
+        "sequences in the log more than once": SENT, "records in the log": 5 * SENT,
+    }  # fmt: skip
+    assert {row["error"] for row in rows if row["outcome"] == "INDETERMINATE"} == {"_MSG_TIMED_OUT"}
+    resent = stage.injections[1]
+    assert resent.bit and resent.proof["process"] == {"resent by hasty": SENT, "resent by patient": 0}
+
+
+def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, workspace: Path) -> None:
+    stage = Stage(
+        cluster, workspace, plan(
+            FaultStep(trigger=AT_ONCE, action="send"), FaultStep(trigger=SETTLED, action="resend", target="none"),
+        ), ArmPlan(name="patient", role="subject", profile=PATIENT),
+    )  # fmt: skip
+    rows = stage.play()
+    assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
+    assert [injection.bit for injection in stage.injections] == [False]
+
+
+def test_a_plan_that_ends_early_leaves_no_producer_dead(cluster: Cluster, workspace: Path) -> None:
+    stage = Stage(
+        cluster, workspace, plan(
+            FaultStep(trigger=AT_ONCE, action="send"), FaultStep(trigger=SETTLED, action="kill_producer", target="none"),
+        ), ArmPlan(name="patient", role="subject", profile=PATIENT),
+    )  # fmt: skip
+    rows = stage.play()
+    assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
+    assert stage.crew.members[0].spec.life == 1 and stage.injections[0].bit and stage.injections[0].healed_at_us
+
+
+def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(
+    cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(
+        cluster, workspace, plan(FaultStep(trigger=AT_ONCE, action="send")),
+        ArmPlan(name="patient", role="subject", profile=PATIENT),
+    )  # fmt: skip
+    now = Moment(cluster, [], {}, stage.scenario, stage.valve)
+    monkeypatch.setattr(valve_module, "HANDOVER_DEADLINE_S", 0.2)
+    with pytest.raises(DeadlinePassed, match="produce to kill all producers"):
+        ACTIONS["kill_producer"].do(now)  # nobody obeys
+    assert ACTIONS["kill_producer"].proof(now) == {}
+    stage.crew.members[0].process.kill()
+    stage.crew.members[0].process.wait()
+    with pytest.raises(ProducerDied, match="killed by SIGKILL"):
+        stage.crew.check()
+    assert ACTIONS["kill_producer"].proof(now) == {}
