@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from delivery_verifier import power
 from delivery_verifier.injection import INJECTED, Disturbance, DisturbanceKind, Injection, Observation
@@ -171,21 +172,32 @@ def _changes(before: _Partition, seen: Observation, biting: list[Injection]) -> 
             yield _disturbance("unclean_election", seen, planned, told)
     gone = set(before.isr) - set(seen.isr)
     if gone:
-        planned = any(gone <= set(cause.brokers) or before.leader in cause.brokers for cause in causes)
+        planned = any(_shrinks(cause, gone, before.leader) for cause in causes)
         yield _disturbance("isr_shrink", seen, planned, f"ISR {before.isr} -> {seen.isr}")
 
 
 def _moves_leaders(cause: Injection, before: _Partition, seen: Observation) -> bool:
     """Whether `cause` explains a new leader or epoch of a partition.
 
-    What was done to a follower is no reason for another leader, until it leads itself.
+    What was done to a follower is no reason for another leader, until it leads itself. An election explains the one
+    leader and epoch that it is proven by.
     """
+    if "re_elected" in cause.proof:
+        elected: Any = cause.proof["re_elected"]
+        told = elected.get(f"{seen.topic}-{seen.partition}", {})
+        return bool(told) and (told["leader"], told["leader_epoch"]) == (seen.leader, seen.leader_epoch)
     if seen.leader == before.leader and before.replicas & set(cause.brokers):
         return True
     if not cause.led:
         return before.leader in cause.brokers
     concerned = {before.leader, seen.leader}
     return seen.partition in cause.hit.get(seen.topic, []) or bool(concerned & set(cause.brokers))
+
+
+def _shrinks(cause: Injection, gone: set[int], leader: int) -> bool:
+    """Whether `cause` explains that brokers left an ISR: not if its action does nothing of the kind."""
+    act = ACTS.get(cause.action)
+    return (act is None or "isr_shrink" in act.causes) and (gone <= set(cause.brokers) or leader in cause.brokers)
 
 
 def _disturbance(kind: DisturbanceKind, seen: Observation, planned: bool, detail: str) -> Disturbance:

@@ -22,6 +22,7 @@ ACTIONS = {
     "kill_producer": "killed",
     "resend": "made to send again",
     "restart": "restarted",
+    "elect_preferred": "replaced in an election",
 }
 WANTED_BOUND = 0.1
 """A bound that is worth aiming at; the limits name the cycles it takes."""
@@ -176,6 +177,8 @@ def _target(evidence: Evidence, action: str) -> str:
     if action in ACTS and ACTS[action].clients:
         return "the producer"
     targets = {step.target for step in evidence.scenario.fault.steps if step.action == action}
+    if targets == {"all"}:
+        return "every leader" if action == "elect_preferred" else "every broker"
     return "the leader" if targets == {"leader"} else "a broker"
 
 

@@ -17,11 +17,12 @@ Equipment = Literal["proxy", "network", "power"]
 apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
 EQUIPMENT: tuple[Equipment, ...] = get_args(Equipment)
 
-Proof = Literal["leader_moved", "deposed", "leaderless", "isr_shrunk", "brief"]
-"""What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by
-another broker; the targets lead none of them any more; every one has no leader; the targets are out of the ISR of every
-one; less than 0.8 of `broker.session.timeout.ms` passed, so that the controller noticed nothing. The state of processes,
-counts of requests and the like are each action's own proof, and come on top."""
+Proof = Literal["leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "brief"]
+"""What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by a broker
+that is no target; every one is led by another broker than before, in a later epoch; the targets lead none of them any
+more; every one has no leader; the targets are out of the ISR of every one; less than 0.8 of `broker.session.timeout.ms`
+passed, so that the controller noticed nothing. The state of processes, counts of requests and the like are each action's
+own proof, and come on top."""
 PROOFS: tuple[Proof, ...] = get_args(Proof)
 
 
@@ -67,6 +68,11 @@ ACTS: dict[str, Act] = {
         Act(
             name="pause", summary="SIGSTOP: stands still with its connections open, and wakes up deposed if that is long.",
             bites=True, does="frozen", causes=("broker_freeze", *_ENDED), proofs=("leader_moved",),
+        ),
+        Act(
+            name="elect_preferred",
+            summary="Makes another replica the preferred leader and has it elected: no broker is harmed.",
+            bites=True, momentary=True, causes=("leader_change",), proofs=("re_elected",),
         ),
         Act(name="resume", summary="SIGCONT: goes on.", heals=("pause",)),
         Act(name="start", summary="Starts brokers that have exited.", heals=("kill", "stop")),

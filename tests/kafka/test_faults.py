@@ -12,6 +12,8 @@ import pytest
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.disturbances import disturbances
+from delivery_verifier.faults import elections
 from delivery_verifier.faults.actions import ACTIONS, Moment, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.injection import Injection, Observation
@@ -54,7 +56,8 @@ class Stage:
         return int(lease.call(self.cluster.socket, "status")["nodes"][str(broker)]["pid"])
 
     def inject(self, *steps: FaultStep) -> list[Injection]:
-        plan = FaultPlan(name="planned", summary="planned", steps=steps)
+        at_once = [msgspec.structs.replace(step, trigger=AT_ONCE) if step.trigger.kind == "reported" else step for step in steps]
+        plan = FaultPlan(name="planned", summary="planned", steps=tuple(at_once))
         made = msgspec.structs.replace(self.scenario, fault=plan)
         return FaultRunner(self.cluster, made, QuietLoad()).run()
 
@@ -152,6 +155,33 @@ def test_a_killed_follower_that_leads_nothing_has_not_bitten(stage: Stage) -> No
     runner._perform(FaultStep(trigger=AT_ONCE, action="start"), [victim], 0)
     (made,) = runner.injections
     assert made["proof"]["process"] and not made["proof"]["leader_moved"] and not made["bit"]
+
+
+def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_and_harms_no_broker(stage: Stage) -> None:
+    names = [arm.topic_name for arm in stage.scenario.arms]
+    before = stage.cluster.partitions(names)
+    (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
+    after = stage.cluster.partitions(names)
+    assert made.bit and sorted(made.hit) == sorted(names) and all(made.hit[name] == [0, 1, 2] for name in names)
+    for key, was in before.items():
+        assert after[key].leader == after[key].replicas[0] == elections.rotated(was)[0] != was.leader
+        assert after[key].leader_epoch > was.leader_epoch and sorted(after[key].replicas) == sorted(was.replicas)
+    assert {item.kind for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us} == {"leader_change"}
+    assert all(item.planned for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us)
+
+
+def test_an_election_that_moves_no_leader_has_not_bitten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elections, "rotated", lambda state: list(state.replicas))
+    (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
+    assert not made.proof["re_elected"] and not made.bit and made.recovered_at_us is not None
+
+
+def test_a_rolling_restart_bites_on_each_broker_and_lets_it_recover_before_the_next(stage: Stage) -> None:
+    plan = FAULTS["rolling_restart"].steps
+    assert [step.target for step in plan if step.act.bites] == ["next", "second", "third"]
+    made = stage.inject(*plan[:4])  # two of three: each costs seconds
+    assert [one.brokers for one in made] == [[1], [2]] and all(one.bit and one.action == "stop" for one in made)
+    assert (made[0].recovered_at_us or 0) < made[1].bite_at_us
 
 
 def test_heal_makes_killed_and_frozen_brokers_run_again(stage: Stage) -> None:

@@ -203,3 +203,24 @@ def test_what_an_injection_says_of_itself_shows_no_observer_that_sees(monkeypatc
     assert not visible(cut), "nothing is to be seen of a connection that was cut"
     assert visible(made(monkeypatch, "isolation", causes=("leader_change",)))
     assert visible(KILL)
+
+
+ELECTION = msgspec.structs.replace(
+    KILL, action="elect_preferred", brokers=[1, 2, 3], healed_at_us=BITE, recovered_at_us=BITE + SECOND,
+    proof={"re_elected": {"t-0": {"leader": 2, "leader_epoch": 1, "isr": [1, 2, 3]}}},
+)  # fmt: skip
+
+
+def test_an_election_explains_the_one_leader_and_epoch_that_it_is_proven_by() -> None:
+    assert kinds(START, at(100, 2, 1, [1, 2, 3]), injections=(ELECTION,)) == [("leader_change", True)]
+
+
+@pytest.mark.parametrize(("leader", "epoch", "partition"), [(3, 1, 0), (2, 2, 0), (2, 1, 1)])
+def test_another_leader_epoch_or_partition_is_not_what_was_elected(leader: int, epoch: int, partition: int) -> None:
+    start = at(1, 1, 0, [1, 2, 3], partition)
+    seen = (start, at(100, leader, epoch, [1, 2, 3], partition))
+    assert kinds(*seen, injections=(ELECTION,)) == [("leader_change", False)]
+
+
+def test_an_election_explains_no_replica_that_falls_out_of_sync() -> None:
+    assert kinds(START, at(100, 2, 1, [1, 2]), injections=(ELECTION,)) == [("isr_shrink", False), ("leader_change", True)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from delivery_verifier import home, record
+from delivery_verifier import catalogue, home, record
 from delivery_verifier.own_settings import properties
 from delivery_verifier.redaction import redact
 from delivery_verifier.runs import Manifest
@@ -71,8 +71,8 @@ def test_bytes_are_a_record_exactly_if_they_have_its_form(value: bytes) -> None:
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
-        "profile": st.sampled_from(["acks_0", "acks_1", "acks_all", "idempotent", "safe"]),
-        "fault": st.sampled_from(["none", "kill_leader", "pause_leader"]),
+        "profile": st.sampled_from(list(catalogue.PROFILES)),
+        "fault": st.sampled_from(list(catalogue.FAULTS)),
         "claim": st.sampled_from(["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]),
         "records": st.integers(0, 10**11), "rate": st.integers(1, 10**6), "producers": st.integers(1, 64),
         "partitions": st.integers(1, 1000), "replication_factor": st.integers(2, 3), "payload_bytes": st.integers(70, 10**6),

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from delivery_verifier.scenario import FaultPlan, FaultStep, Trigger
 
+
+def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
+    """One broker of a rolling restart: shut down in order, and started again once the others know."""
+    return (
+        FaultStep(trigger=when, action="stop", target=broker, proofs=("isr_shrunk",)),
+        FaultStep(trigger=Trigger(kind="isr_shrunk"), action="start"),
+    )
+
+
 FAULTS: dict[str, FaultPlan] = {
     plan.name: plan
     for plan in (
@@ -15,6 +24,34 @@ FAULTS: dict[str, FaultPlan] = {
             steps=(
                 FaultStep(trigger=Trigger(kind="reported", value=0.15), action="kill", target="leader"),
                 FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
+            ),
+        ),
+        FaultPlan(
+            name="stop_leader",
+            summary="SIGTERM the broker that leads a third of the partitions: it hands over, ends, and is started again.",
+            duration_s=9,
+            steps=(
+                FaultStep(trigger=Trigger(kind="reported", value=0.15), action="stop", target="leader"),
+                FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
+            ),
+        ),
+        FaultPlan(
+            name="rolling_restart",
+            summary="Restart all brokers in order, one after the other, each once all replicas are in sync again.",
+            duration_s=24,
+            steps=(
+                *_restart("next", Trigger(kind="reported", value=0.1)),
+                *_restart("second", Trigger(kind="isr_full")),
+                *_restart("third", Trigger(kind="isr_full")),
+            ),
+        ),
+        FaultPlan(
+            name="elect_preferred",
+            summary="Make another replica of every partition the preferred leader and have it elected: no broker is harmed.",
+            duration_s=5,
+            steps=(
+                FaultStep(trigger=Trigger(kind="reported", value=0.15), action="elect_preferred", target="all"),
+                FaultStep(trigger=Trigger(kind="elapsed", value=3), action="wait"),
             ),
         ),
         FaultPlan(

@@ -38,6 +38,16 @@ PROFILES: dict[str, Profile] = {
         profile_of("acks_1", "The leader alone acknowledges.", acks="1"),
         profile_of("acks_all", "All in-sync replicas acknowledge; retries may write twice.", acks="all"),
         profile_of(
+            "retries_off",
+            "acks=all, and the client gives up where it would send again: nothing is written twice but by the client's requeue.",
+            acks="all", retries=0,
+        ),
+        profile_of(
+            "in_flight_1",
+            "acks=all, one request at a time and connection: what was long thought to be a guarantee of order.",
+            acks="all", max_in_flight_requests_per_connection=1,
+        ),
+        profile_of(
             "idempotent",
             "acks=all, and the broker discards what a retry sends twice.",
             acks="all", enable_idempotence=True,

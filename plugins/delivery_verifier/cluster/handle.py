@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -89,6 +90,14 @@ class Cluster:
                 except (OSError, IndexError):
                     continue
         return {}
+
+    def running(self) -> list[int]:
+        """The brokers that run."""
+        return [broker for broker, state in self.states().items() if state == "running"]
+
+    def assign_replicas(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
+        """Gives partitions the replicas `wanted`, the preferred leader first. Raises OSError where it is refused."""
+        wire.assign_replicas(self.layout.client_ports[self.running()[0]], wanted)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
         """Waits until each of `brokers` serves metadata that shows all of them unfenced."""

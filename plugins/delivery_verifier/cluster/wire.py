@@ -1,16 +1,20 @@
-"""Two requests of Kafka's protocol, spoken raw: who leads which partition, and which brokers are alive.
+"""Requests of Kafka's protocol, spoken raw: who leads which partition, which brokers are alive, who shall lead.
 
-librdkafka has no DescribeTopicPartitions (KIP-966), and its threads may hang on a frozen broker; one socket with a
-short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json` v0 and `MetadataRequest.json` v7.
+librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may hang
+on a frozen broker; one socket with a short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json` v0,
+`MetadataRequest.json` v7 and `AlterPartitionReassignmentsRequest.json` v0.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 TIMEOUT_S = 0.7
+ASSIGNMENT_S = 10.0
+"""A change waits for the controller, which may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,48 @@ def live_brokers(port: int, timeout_s: float = TIMEOUT_S) -> set[int]:
         reader.skip(4)
         reader.text(reader.number("h"))
     return found
+
+
+def assign_replicas(port: int, wanted: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S) -> None:
+    """Gives partitions the replicas `wanted`, the preferred leader first; the broker on `port` passes it to the controller.
+
+    Raises OSError, also where the controller refuses any of them.
+    """
+    topics = sorted({topic for topic, _ in wanted})
+    body = struct.pack(">hhih", 45, 0, 3, 3) + b"kdv\0" + struct.pack(">i", int(timeout_s * 1000)) + _varint(len(topics) + 1)
+    for name in topics:
+        placed = sorted((partition, replicas) for (topic, partition), replicas in wanted.items() if topic == name)
+        body += _varint(len(name) + 1) + name.encode() + _varint(len(placed) + 1)
+        for partition, replicas in placed:
+            body += struct.pack(">i", partition) + _varint(len(replicas) + 1)
+            body += struct.pack(f">{len(replicas)}i", *replicas) + b"\0"
+        body += b"\0"
+    answer = _call(port, body + b"\0", timeout_s)
+    try:
+        refused = list(_refusals(_Reader(answer)))
+    except (struct.error, IndexError, ValueError) as error:
+        raise ConnectionError(f"the broker on port {port} gave no answer that can be read: {error}") from None
+    if refused:
+        raise ConnectionError(f"the controller refused the replicas of {'; '.join(refused)}")
+
+
+def _refusals(reader: _Reader) -> Iterator[str]:
+    """What an AlterPartitionReassignmentsResponse v0 refuses: all, or single partitions."""
+    reader.skip(4)
+    reader.tags()
+    reader.skip(4)
+    if error := reader.number("h"):
+        yield f"all partitions: error {error} {reader.compact_text()}"
+        return
+    reader.compact_text()
+    for _ in range(reader.varint() - 1):
+        topic = reader.compact_text()
+        for _ in range(reader.varint() - 1):
+            partition, error, why = reader.number("i"), reader.number("h"), reader.compact_text()
+            reader.tags()
+            if error:
+                yield f"{topic}/{partition}: error {error} {why}"
+        reader.tags()
 
 
 def _varint(value: int) -> bytes:

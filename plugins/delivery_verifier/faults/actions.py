@@ -7,6 +7,7 @@ from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, load
+from delivery_verifier.faults.elections import ElectPreferred
 from delivery_verifier.faults.moment import Moment
 from delivery_verifier.runs import now_us
 from delivery_verifier.waiting import wait_until
@@ -104,6 +105,7 @@ ACTIONS: dict[str, Action] = {
     "kill_producer": KillProducer(),
     "restart_producer": RestartProducer(),
     "resend": Resend(),
+    "elect_preferred": ElectPreferred(),
     "send": Send(),
     "wait": Wait(),
 }

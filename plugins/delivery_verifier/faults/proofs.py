@@ -30,12 +30,27 @@ def prove(
         if name == "brief":
             found[name] = _brief(scenario, injection)
         else:
-            shown = complete and all(_SHOWN[name](state, injection["brokers"]) for state in known.values())
-            if name in ("leader_moved", "deposed"):  # who led nothing can have lost no lead
-                led = {state["leader"] for state in injection["proof"]["before"].values()}
-                shown = shown and led <= set(injection["brokers"])
-            found[name] = _told(known) if shown else {}
+            shown = _re_elected(known, injection) if name == "re_elected" else _shown(name, known, injection)
+            found[name] = _told(known) if complete and shown else {}
     return found
+
+
+def _shown(name: Proof, known: States, injection: Mapping[str, Any]) -> bool:
+    shown = all(_SHOWN[name](state, injection["brokers"]) for state in known.values())
+    if name in ("leader_moved", "deposed"):  # who led nothing can have lost no lead
+        led = {state["leader"] for state in injection["proof"]["before"].values()}
+        shown = shown and led <= set(injection["brokers"])
+    return shown
+
+
+def _re_elected(known: States, injection: Mapping[str, Any]) -> bool:
+    """Whether each partition is led by another broker than just before the bite, in a later epoch."""
+    before = injection["proof"]["before"]
+    return all(
+        state.leader not in (-1, was["leader"]) and state.leader_epoch > was["leader_epoch"]
+        for (topic, partition), state in known.items()
+        for was in [before[f"{topic}-{partition}"]]
+    )
 
 
 _SHOWN: dict[str, Callable[[PartitionState, list[int]], bool]] = {

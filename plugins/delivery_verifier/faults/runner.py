@@ -66,7 +66,7 @@ class FaultRunner:
                 raise
             for injection in self.open or self.injections[-1:]:
                 injection["proof"]["failed"], injection["bit"] = str(error), False
-        self._recover(self.injections[first:])
+        self._recover()
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Does it. A bite may end another one: who is killed while frozen is frozen no more."""
@@ -129,7 +129,7 @@ class FaultRunner:
             injection["healed_at_us"] = at_us
             self.open.remove(injection)
 
-    def _recover(self, made: list[dict[str, Any]]) -> None:
+    def _recover(self) -> None:
         """Recovery: every replica of every partition is in sync again, in every broker's eyes.
 
         Also a broker that died by nobody's plan is started again: the observer has it on record.
@@ -143,12 +143,18 @@ class FaultRunner:
             self.valve.restart()
         for injection in list(self.open):
             self._close(injection, at_us, injection["brokers"])
+        self._await_isr()
+
+    def _await_isr(self) -> None:
+        """Waits until every replica is in sync: then all that was healed before has recovered."""
         wait_until(
             lambda: self.cluster.isr_full(self.topics), "all replicas to be in sync again after the fault",
             RECOVERY_DEADLINE_S, detail=lambda: self.cluster.out_of_sync(self.topics),
         )  # fmt: skip
-        for injection in made:
-            injection["recovered_at_us"] = now_us()
+        at_us = now_us()
+        for injection in self.injections:
+            if "healed_at_us" in injection:
+                injection.setdefault("recovered_at_us", at_us)
 
     def _await(self, step: FaultStep) -> None:
         trigger, deadline = step.trigger, self.scenario.load.deadline_s
@@ -167,7 +173,7 @@ class FaultRunner:
         elif trigger.kind == "led":
             wait_until(self._led, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S)
         elif trigger.kind == "isr_full":
-            wait_until(lambda: self.cluster.isr_full(self.topics), "all replicas to be in sync", RECOVERY_DEADLINE_S)
+            self._await_isr()
         elif trigger.kind == "isr_shrunk":
             wait_until(self._isr_shrunk, "the ISR to shrink to the brokers that run", LEADER_DEADLINE_S)
             pause(APPLIED_S)

@@ -44,7 +44,11 @@ class Targets:
 
     def next(self) -> list[int]:
         """Another broker in every cycle, round and round."""
-        return [self.all()[(self._scenario.seed + self._cycle) % len(self.all())]]
+        return [self.nth(0)]
+
+    def nth(self, place: int) -> int:
+        """The broker at `place` of a round through all of them, which begins at another one in every cycle."""
+        return self.all()[(self._scenario.seed + self._cycle + place) % len(self.all())]
 
 
 _KINDS: dict[str, Callable[[Targets], list[int]]] = {
@@ -55,12 +59,15 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "other_follower": lambda it: it.resolve("followers")[1:2],
     "leader_and_follower": lambda it: [*it.resolve("leader"), *it.resolve("follower")],
     "next": Targets.next,
+    "second": lambda it: [it.nth(1)],
+    "third": lambda it: [it.nth(2)],
     "all": Targets.all,
     "none": lambda it: [],
 }
 TARGETS = tuple(_KINDS)
 """Every target by its name in a fault plan; `same` is that of the step before. `leader` is who leads partition 0 when
-the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs."""
+the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs.
+`next`, `second` and `third` are the brokers in turn."""
 
 
 def hit_by(cluster: Cluster, topics: list[str], brokers: list[int]) -> dict[str, list[int]]:

@@ -1,7 +1,82 @@
-"""Everyday faults under load: every profile as an arm of one run."""
+"""Everyday faults under load: every profile as an arm of one run, under the same fault at the same moment.
+
+Nothing is choreographed: the load flows at its rate, and what is in flight when the fault comes is chance. So the weak
+arms are controls that may break, at least now and then, and the arms that must not break are the subjects.
+"""
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.entry import Entry
+from msgspec.structs import replace
 
-ENTRIES: tuple[Entry, ...] = ()
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.faults import FAULTS
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.scenario import Claim, Expectation, Load
+
+RATE = 500
+"""Records per second and arm: seven arms and a cluster share a small host, which must not be the fault."""
+LEAD_S, AFTER_S = 4.0, 4.0
+EITHER = Expectation(verdicts=("HELD", "VIOLATED"))
+WEAK: dict[str, Claim] = {
+    "acks_0": "at_least_once",
+    "acks_1": "at_least_once",
+    "acks_all": "at_most_once",
+    "retries_off": "at_most_once",
+    "in_flight_1": "ordered",
+}
+"""The profiles that may break, each with the claim that its users make for it and that it does not keep."""
+STRONG = ("idempotent", "safe")
+
+_ARMS = (
+    *(ArmPlan(name=name, role="subject", profile=PROFILES[name], claim="exactly_once") for name in STRONG),
+    *(
+        ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim, expectation=EITHER)
+        for name, claim in WEAK.items()
+    ),
+)
+
+
+def _entry(
+    name: str, fault: str, title: str, promise: str, rules: tuple[str, ...], cycles: int = 1
+) -> Entry:
+    plan = replace(FAULTS[fault], cycles=cycles)
+    duration_s = plan.duration_s * cycles + LEAD_S + AFTER_S
+    return Entry(
+        name=f"everyday.{name}", title=title, promise=promise, source=_MEASURED, tags=("everyday",), arms=_ARMS, fault=plan,
+        load=Load(rate=RATE, duration_s=duration_s, deadline_s=300), records=int(RATE * duration_s), deterministic=False,
+        min_exposed=100, rules=rules,
+    )  # fmt: skip
+
+
+_MEASURED = "Apache Kafka documentation, design: message delivery semantics; measured on Kafka 4.3.1"
+_RETRIES = ("duplicated.retries", "reordered.one_in_flight", "lost.never", "duplicated.never")
+
+ENTRIES: tuple[Entry, ...] = (
+    _entry(
+        "none", "none", "A quiet day: every profile, no fault",
+        "On a quiet day every profile delivers each record once: without a fault they differ in speed alone.", (),
+    ),
+    _entry(
+        "kill_leader", "kill_leader", "A leader is killed",
+        "When a leader dies, idempotence with acks=all loses nothing and writes nothing twice; acks=1 may lose, retries "
+        "may duplicate.",
+        ("lost.acks_0", "lost.acks_1", *_RETRIES), cycles=3,
+    ),
+    _entry(
+        "rolling_restart", "rolling_restart", "All brokers are restarted, one after the other",
+        "An orderly restart is harmless to idempotence with acks=all alone: acks=1 loses records in it too.",
+        ("lost.acks_0", "lost.acks_1", *_RETRIES),
+    ),
+    _entry(
+        "pause_leader", "pause_leader", "A leader stands still for longer than its session",
+        "A leader that wakes up deposed acknowledges once more what acks=1 asks of it, and then throws it away; with acks=all "
+        "it has nobody to acknowledge with.",
+        ("lost.acks_0", "lost.acks_1", *_RETRIES), cycles=2,
+    ),
+    _entry(
+        "preferred_election", "elect_preferred", "Leadership moves, and no broker is harmed",
+        "A preferred leader election, which operators run without a thought, is enough for acks=1 to lose and for retries to "
+        "duplicate; idempotence with acks=all keeps its promise.",
+        ("lost.acks_0", "lost.acks_1", *_RETRIES), cycles=3,
+    ),
+)  # fmt: skip
