@@ -1,14 +1,14 @@
 """Bites: in how many injections an arm was hurt, from the cases that were written down with their times.
 
-Pure. A case belongs to the last injection during which its record was under way: sent before recovery and not yet
-settled one second before the bite, with a second's grace after recovery, in which clients find the new leaders.
+Pure. A case belongs to the injection during which its record was under way: sent before recovery, and not settled yet one
+second before the bite; with a second's grace after recovery, in which clients find the new leaders. Where several meet it,
+the last one that began before it was settled; where it never was, the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from math import comb
 
 import pyarrow as pa
 
@@ -16,49 +16,78 @@ from delivery_verifier.injection import Injection
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
 LEAD_US = 1_000_000
-"""A record that was settled so long before the bite may still have been in a broker's hands only."""
+"""An acknowledgement so long before the bite may still have been the leader's alone."""
 LAG_US = 1_000_000
-FOREVER_US = 2**62
-Bites = dict[str, list[int]]
-"""Per anomaly the injections that hurt, in order; OUTSIDE stands for cases that no injection explains."""
+CONFIDENCE = 0.95
 OUTSIDE = -1
+"""Stands for cases that no injection explains."""
+Bites = dict[str, list[int]]
+"""Per anomaly the ids of the injections in which it was seen, in order, OUTSIDE first."""
 
 
 def bites(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, Bites]:
     """Per arm: which injections hurt it, by which anomaly. `cases` are rows of anomalies/ with at least COLUMNS.
 
-    Cases without times (records that nobody made) are OUTSIDE. Raises KeyError where a column is missing.
+    Cases without times, of records that nobody made, are OUTSIDE. Raises KeyError where a column is missing.
     """
-    windows = sorted(_windows(injections), reverse=True)
-    found: dict[str, dict[str, set[int]]] = {}
-    for case in cases.select(list(COLUMNS)).to_pylist():
-        owner = _owner(case, windows)
-        for kind in (case["kind"], *(case["also"] or ())):
-            found.setdefault(case["arm"], {}).setdefault(kind, set()).add(owner)
+    windows, found = list(_windows(injections)), dict[str, dict[str, set[int]]]()
+    sent, settled = (_micros(cases[name]) for name in ("sent_at", "settled_at"))
+    rows = zip(*(cases[name].to_pylist() for name in ("arm", "kind", "also")), sent, settled, strict=True)
+    for arm, kind, also, sent_us, settled_us in rows:
+        owner = OUTSIDE if sent_us is None else _owner(sent_us, settled_us, windows)
+        for one in (kind, *(also or ())):
+            found.setdefault(arm, {}).setdefault(one, set()).add(owner)
     return {arm: {kind: sorted(ids) for kind, ids in sorted(kinds.items())} for arm, kinds in found.items()}
 
 
-def hurt(found: Bites, anomalies: Iterable[str] | None = None) -> list[int]:
-    """The injections in which any of `anomalies` (None: any at all) was seen; OUTSIDE is none."""
-    wanted = found if anomalies is None else {kind: found.get(kind, []) for kind in anomalies}
-    return sorted({number for numbers in wanted.values() for number in numbers} - {OUTSIDE})
+def hurt(found: Bites) -> list[int]:
+    """The injections in which anything at all was seen; OUTSIDE is none."""
+    return sorted({number for numbers in found.values() for number in numbers} - {OUTSIDE})
 
 
-def _windows(injections: Iterable[Injection]) -> Iterator[tuple[int, int, int]]:
-    """(begin, end, id) of every injection, in µs."""
-    for one in injections:
-        end = FOREVER_US if one.recovered_at_us is None else one.recovered_at_us + LAG_US
-        yield one.bite_at_us - LEAD_US, end, one.id
+def interval(seen: int, of: int) -> tuple[float, float]:
+    """The shares of injections that are compatible with `seen` of `of` at CONFIDENCE: Clopper and Pearson's exact bounds.
+
+    Where none or all were seen the bound is one-sided, as in "0 of 20: below 14 %". Raises ValueError for no injections.
+    """
+    if not 0 <= seen <= of or not of:
+        raise ValueError(f"{seen} of {of} injections")
+    risk = (1 - CONFIDENCE) / (1 if seen in (0, of) else 2)
+    low = 0.0 if seen == 0 else _solved(lambda share: 1 - _at_most(seen - 1, of, share) >= risk)
+    high = 1.0 if seen == of else _solved(lambda share: _at_most(seen, of, share) <= risk)
+    return low, high
 
 
-def _owner(case: Mapping[str, Any], windows: Sequence[tuple[int, int, int]]) -> int:
-    """The id of the last injection that met the record between its sending and its settling; windows: last first."""
-    if case["sent_at"] is None:
-        return OUTSIDE
-    sent = _us(case["sent_at"])
-    settled = FOREVER_US if case["settled_at"] is None else _us(case["settled_at"])
-    return next((number for begin, end, number in windows if sent <= end and settled >= begin), OUTSIDE)
+def _at_most(seen: int, of: int, share: float) -> float:
+    return sum(comb(of, count) * share**count * (1 - share) ** (of - count) for count in range(seen + 1))
 
 
-def _us(moment: datetime) -> int:
-    return int(moment.timestamp() * 1_000_000)
+def _solved(reached: Callable[[float], bool]) -> float:
+    """The smallest share from which on `reached`, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+def _windows(injections: Sequence[Injection]) -> Iterator[tuple[int, int | None, int]]:
+    """(begin, end or None, id) of every injection in µs, in order."""
+    for one in sorted(injections, key=lambda one: one.bite_at_us):
+        yield one.bite_at_us - LEAD_US, None if one.recovered_at_us is None else one.recovered_at_us + LAG_US, one.id
+
+
+def _owner(sent_us: int, settled_us: int | None, windows: Sequence[tuple[int, int | None, int]]) -> int:
+    met = [
+        number for begin, end, number in windows
+        if (end is None or sent_us <= end) and (settled_us is None or settled_us >= begin)
+    ]  # fmt: skip
+    return OUTSIDE if not met else met[0] if settled_us is None else met[-1]
+
+
+def _micros(moments: pa.ChunkedArray) -> list[int | None]:
+    """Times as µs since the epoch."""
+    if pa.types.is_timestamp(moments.type):
+        moments = moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())
+    found: list[int | None] = moments.to_pylist()
+    return found

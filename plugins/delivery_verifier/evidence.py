@@ -9,8 +9,10 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.bites import COLUMNS, Bites, bites
 from delivery_verifier.books import Books
 from delivery_verifier.contract import Ruling, effective
 from delivery_verifier.disturbances import concerning, disturbances
@@ -44,6 +46,8 @@ class Evidence:
     books: Books
     canary_expected: Mapping[str, int]
     ended_early: Mapping[str, str] = field(default_factory=dict)
+    cases: pa.Table | None = None
+    """What bites are read off: those rows of anomalies/ that were written down; None if there is no such file."""
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -57,16 +61,23 @@ class Evidence:
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
             books = Books.read(run.path)
+            cases = _cases(run.path / "anomalies")
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
-        return cls(run.scenario, injections, observations, offsets, books, EXPECTED, ended_early)
+        return cls(run.scenario, injections, observations, offsets, books, EXPECTED, ended_early, cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
         """All that disturbed the cluster, in order of time."""
         return disturbances(self.observations, self.injections)
+
+    @cached_property
+    def bites(self) -> dict[str, Bites] | None:
+        """Per arm the injections that hurt it; None where no cases are at hand."""
+        biting = [injection for injection in self.injections if injection.bit]
+        return None if self.cases is None else bites(self.cases, biting)
 
     def concerning(self, arm: Arm) -> list[Disturbance]:
         """What disturbed the arm: on its topic, or a broker process."""
@@ -89,6 +100,11 @@ class Evidence:
             )
             for row in rows.sort_by("injection").to_pylist()
         ]  # fmt: skip
+
+
+def _cases(folder: Path) -> pa.Table | None:
+    files = sorted(folder.glob("*.parquet"))
+    return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None
 
 
 def _text(file: Path) -> bytes:

@@ -80,6 +80,7 @@ def _arm(evidence: Evidence, arm: Arm, checker: list[Doubt]) -> ArmVerdict:
         books=books,
         exposure=evidence.exposure(arm),
         longest_gap_s=_longest_gap_s(evidence, arm),
+        bites=None if evidence.bites is None or arm.role == "canary" else evidence.bites.get(arm.name, {}),
     )
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from delivery_verifier.bites import OUTSIDE, hurt, interval
 from delivery_verifier.evidence import Evidence
 from delivery_verifier.scenario import Arm, Expectation
 from delivery_verifier.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
@@ -80,7 +81,8 @@ def limits(evidence: Evidence) -> list[str]:
         # Injections of one cycle overlap and belong together: what is independent is the cycle.
         rounds = len({injection.cycle for injection in evidence.injections if injection.bit})
         what = "injections" if rounds == bit else "cycles of injections"
-        bound = 1 - 0.05 ** (1 / rounds)
+        found += _hurt(evidence, rounds, what)
+        bound = interval(0, rounds)[1]
         found.append(
             f"An anomaly that was not seen in {rounds} of {rounds} {what} may still occur in up to {bound:.0%} of them "
             f"(95 % confidence). The bound counts {what}, not records: records of one injection are not independent."
@@ -91,6 +93,25 @@ def limits(evidence: Evidence) -> list[str]:
         "network partitions that were not injected may give another result."
     )
     return found
+
+
+def _hurt(evidence: Evidence, rounds: int, what: str) -> Iterator[str]:
+    """Which arms were hurt, in how many of the rounds: an arm that is hurt now and then is not hurt every time."""
+    if (known := evidence.bites) is None:
+        return
+    cycles = {injection.id: injection.cycle for injection in evidence.injections}
+    told, unhurt = [], []
+    for arm in evidence.scenario.loaded:
+        by_kind = {kind: len({cycles[one] for one in ids if one != OUTSIDE}) for kind, ids in known.get(arm.name, {}).items()}
+        if seen := len({cycles[one] for one in hurt(known.get(arm.name, {}))}):
+            low, high = interval(seen, rounds)
+            each = ", ".join(f"{kind} {count}" for kind, count in by_kind.items() if count)
+            told.append(f"{arm.name} in {seen} ({each}; that may be {low:.0%} to {high:.0%} of all)")
+        else:
+            unhurt.append(arm.name)
+    if told:
+        none = f"; none hurt {', '.join(unhurt)}" if unhurt else ""
+        yield f"Of {rounds} {what}, so many hurt an arm: {', '.join(told)}{none}."
 
 
 def _advised() -> str:

@@ -61,7 +61,11 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
 
 
 class ArmVerdict(_Part, frozen=True):
-    """One arm's verdict. `books` are the totals of its books (attempted, acked, lost, extra_copies ...)."""
+    """One arm's verdict. `books` are the totals of its books (attempted, acked, lost, extra_copies ...).
+
+    `bites`: per anomaly the injections in which it was seen, by the cases that were written down (-1: outside of all); None
+    where that is not known.
+    """
 
     arm: str
     role: Role
@@ -76,6 +80,7 @@ class ArmVerdict(_Part, frozen=True):
     books: dict[str, int]
     exposure: list[Exposure]
     longest_gap_s: float | None
+    bites: dict[str, list[int]] | None = None
 
 
 class RunVerdict(_Part, frozen=True):
