@@ -15,14 +15,14 @@ from typing import Any
 
 from delivery_verifier import __version__, variables
 from delivery_verifier.cluster import lease
-from delivery_verifier.commands import catalogue, comparing, host, pruning, running, stored
+from delivery_verifier.commands import catalogue, comparing, host, pricing, pruning, running, stored
 from delivery_verifier.commands.parsers import BAD_INPUT, Parser
 from delivery_verifier.preflight import Unavailable
 from delivery_verifier.runs import IncompleteRun
 from delivery_verifier.scenario import BadInput
 
 UNAVAILABLE, FAILED, BUSY = 69, 70, 75
-GROUPS = (running, catalogue, stored, comparing, host, pruning)
+GROUPS = (running, catalogue, stored, comparing, pricing, host, pruning)
 """Modules that add their commands, in the order in which the help shows them."""
 
 

@@ -49,7 +49,7 @@ def _seconds(low: float, high: float, *, above: bool = False) -> Check:
 
 
 FIELDS: dict[str, Check] = {
-    "scenario": _one_of(catalogue.ENTRIES, LISTED),
+    "scenario": _one_of(catalogue.SCENARIOS, LISTED),
     "profile": lambda field, value: choice(field, value, profiles.known(), LISTED),
     "fault": _one_of(catalogue.FAULTS, LISTED),
     "claim": _one_of(get_args(Claim)),

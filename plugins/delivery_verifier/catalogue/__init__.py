@@ -4,6 +4,12 @@ from delivery_verifier.catalogue.adhoc import CANARY, CONTROL_SHARE, WEAK, scena
 from delivery_verifier.catalogue.entries import ENTRIES
 from delivery_verifier.catalogue.entry import build
 from delivery_verifier.catalogue.faults import FAULTS
+from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
 
-__all__ = ["CANARY", "CONTROL_SHARE", "ENTRIES", "FAULTS", "PROFILES", "WEAK", "build", "scenario", "token"]
+SCENARIOS = {**ENTRIES, **PRICES}
+"""Everything that can be run by name."""
+
+__all__ = [
+    "CANARY", "CONTROL_SHARE", "ENTRIES", "FAULTS", "PRICES", "PROFILES", "SCENARIOS", "WEAK", "build", "scenario", "token",
+]  # fmt: skip

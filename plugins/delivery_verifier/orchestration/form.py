@@ -66,10 +66,10 @@ def _question() -> dict[str, Param]:
 def _catalogue() -> dict[str, Param]:
     return {
         "scenario": Param(
-            None, type=["string", "null"], enum=[None, *catalogue.ENTRIES], title="Scenario of the catalogue",
+            None, type=["string", "null"], enum=[None, *catalogue.SCENARIOS], title="Scenario of the catalogue",
             description="In place of everything above: a ready-made scenario with its arms, fault and expectations. "
             "Only seed and Kafka version are taken from below.",
-            values_display={name: f"{name}: {entry.title}" for name, entry in catalogue.ENTRIES.items()},
+            values_display={name: f"{name}: {entry.title}" for name, entry in catalogue.SCENARIOS.items()},
             section="Catalogue",
         ),
     }  # fmt: skip

@@ -86,7 +86,7 @@ BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
 
 def _of_the_catalogue(params: Mapping[str, Any], name: str) -> Scenario:
     """A catalogue's scenario. Fields that it settles itself are the form's defaults, and of no account."""
-    entry = catalogue.ENTRIES[params["scenario"]]
+    entry = catalogue.SCENARIOS[params["scenario"]]
     given = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}
     version = str(given.get("kafka_version") or ClusterSpec().kafka_version)
     scenario = catalogue.build(

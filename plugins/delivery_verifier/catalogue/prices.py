@@ -1,0 +1,51 @@
+"""The price of a guarantee: one profile at a time, alone on a fresh cluster, under three conditions that are the same for all.
+
+Arms that share a cluster compete for it, so that each would measure the others; these scenarios have a single one. Flat
+out there is no latency worth the name, for records wait in the client's own queue: latency is measured at a fixed rate.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.faults import FAULTS
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.scenario import Expectation, FaultPlan, Load
+
+Condition = Literal["flat_out", "none", "kill_leader"]
+CONDITIONS: dict[Condition, str] = {
+    "flat_out": "as fast as the client can, no fault",
+    "none": "at a fixed rate, no fault",
+    "kill_leader": "at the same rate, a leader killed and restarted",
+}
+PRICED = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent")
+RATE, RATED_BLOCK, SECONDS = 5000, 25, 12.0
+FLAT_OUT_RECORDS, FLAT_OUT_BLOCK = 500_000, 1000
+
+
+def _entry(condition: Condition, profile: str) -> Entry:
+    flat_out = condition == "flat_out"
+    load = (
+        Load(pacing="flat_out", block=FLAT_OUT_BLOCK, duration_s=SECONDS) if flat_out
+        else Load(rate=RATE, block=RATED_BLOCK, duration_s=SECONDS)
+    )  # fmt: skip
+    arm = ArmPlan(
+        name=profile, role="subject", profile=PROFILES[profile], expectation=Expectation(verdicts=("HELD", "VIOLATED"))
+    )
+    return Entry(
+        name=f"price.{condition}.{profile}", title=f"The price of {profile}: {CONDITIONS[condition]}",
+        promise="What a guarantee costs, and what is got for it: throughput, latency, silence, losses and duplicates.",
+        source="measured here", tags=(), arms=(arm,), fault=_fault(condition), load=load, deterministic=False,
+        records=FLAT_OUT_RECORDS if flat_out else int(RATE * SECONDS), min_exposed=100,
+    )  # fmt: skip
+
+
+def _fault(condition: Condition) -> FaultPlan:
+    return FAULTS["kill_leader" if condition == "kill_leader" else "none"]
+
+
+PRICES: dict[str, Entry] = {
+    entry.name: entry for profile in PRICED for condition in get_args(Condition) for entry in [_entry(condition, profile)]
+}
+"""Every measurement by its name, profile by profile. They promise nothing, and are no part of a catalogue run."""
