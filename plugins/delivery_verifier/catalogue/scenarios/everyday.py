@@ -54,7 +54,8 @@ _RETRIES = ("duplicated.retries", "reordered.one_in_flight", "lost.never", "dupl
 ENTRIES: tuple[Entry, ...] = (
     _entry(
         "none", "none", "A quiet day: every profile, no fault",
-        "On a quiet day every profile delivers each record once: without a fault they differ in speed alone.", (),
+        "On a quiet day every profile delivers each record once: without a fault they differ in speed alone.",
+        ("lost.never", "duplicated.never", "reordered.never"),
     ),
     _entry(
         "kill_leader", "kill_leader", "A leader is killed",
