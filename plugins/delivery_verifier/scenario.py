@@ -107,11 +107,13 @@ class Trigger(_Data, frozen=True):
     kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
     an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
     last injection hit are led by others), `deposed` (they are not led by its brokers any more, if by anyone), `led`
-    (every partition of the subject arms has a leader that runs), `isr_shrunk` (every partition that has a leader is in
-    sync on running brokers only), `isr_full`, `at_once`.
+    (every partition of the subject arms has a leader that runs), `bitten` (the last injection's own proof is there),
+    `isr_shrunk` (every partition that has a leader is in sync on running brokers only), `isr_full`, `at_once`.
     """
 
-    kind: Literal["reported", "settled", "elapsed", "leader_moved", "deposed", "led", "isr_shrunk", "isr_full", "at_once"]
+    kind: Literal[
+        "reported", "settled", "elapsed", "leader_moved", "deposed", "led", "bitten", "isr_shrunk", "isr_full", "at_once",
+    ]  # fmt: skip
     value: float = 0.0
 
 

@@ -22,6 +22,10 @@ ACTIONS = {
     "isolate": "cut off",
     "kill_producer": "killed",
     "resend": "made to send again",
+    "drop": "kept from receiving or answering requests",
+    "hold": "held up in receiving or answering requests",
+    "delay": "delayed in receiving or answering requests",
+    "close": "cut off in the middle of requests",
     "restart": "restarted",
     "elect_preferred": "replaced in an election",
 }

@@ -32,6 +32,7 @@ class Act(Struct, frozen=True, kw_only=True):
     `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
     that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
     `clients`: it is done to the producers of all arms at once, not to brokers: it hits every partition.
+    `waits`: what it did shows only on what comes later, so that its own proof counts only just before healing.
     `does`: the process state it brings about. `causes`: the disturbances it is expected to cause, which the observer must
     see. `itself`: the disturbances that it is, of kinds that no observer sees (`injection.INJECTED`): every injection of it
     counts as one, planned if it bit. An act that is `topic_altered` has the options `setting` and `value`. `proofs`: what
@@ -44,6 +45,7 @@ class Act(Struct, frozen=True, kw_only=True):
     heals: tuple[str, ...] = ()
     momentary: bool = False
     clients: bool = False
+    waits: bool = False
     does: Literal["exited", "frozen", ""] = ""
     causes: tuple[DisturbanceKind, ...] = ()
     itself: tuple[DisturbanceKind, ...] = ()
@@ -53,6 +55,15 @@ class Act(Struct, frozen=True, kw_only=True):
 
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
+
+_FRAMES = {
+    "direction": "request or response (default response)",
+    "api": "name or key of the request in Kafka's protocol (default Produce)",
+    "nth": "from which on, counted per broker and client.id since the step (default 1)",
+    "count": "how many per broker and client.id (default 0: all)",
+    "clients": "so many clients must have been hit for it to have bitten (default 1)",
+}
+"""What the actions of the proxy can be told."""
 
 ACTS: dict[str, Act] = {
     act.name: act
@@ -88,6 +99,27 @@ ACTS: dict[str, Act] = {
         Act(
             name="resend", summary="Every producer sends again what it was told nothing certain about (INDETERMINATE).",
             bites=True, momentary=True, clients=True, itself=("application_resend",),
+        ),
+        Act(
+            name="drop", summary="The proxy swallows requests to brokers, or responses of theirs.",
+            bites=True, waits=True, itself=("connection_loss",), needs=("proxy",), options=_FRAMES,
+        ),
+        Act(
+            name="hold", summary="The proxy keeps requests or responses back until they are released, in order.",
+            bites=True, waits=True, itself=("connection_loss",), needs=("proxy",), options=_FRAMES,
+        ),
+        Act(
+            name="delay", summary="The proxy lets requests or responses go only later.",
+            bites=True, waits=True, itself=("connection_loss",), needs=("proxy",),
+            options={**_FRAMES, "delay_ms": "how much later (ms)"},
+        ),
+        Act(
+            name="close", summary="The proxy closes the connection instead of forwarding a request or response.",
+            bites=True, waits=True, itself=("connection_loss",), needs=("proxy",), options=_FRAMES,
+        ),
+        Act(
+            name="release", summary="The proxy forwards everything again, first what it held back.",
+            heals=("drop", "hold", "delay", "close"),
         ),
         Act(
             name="send", summary="Lets every arm of a scripted load send so many blocks more to each partition.",

@@ -14,6 +14,7 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.processes import ProcessId
 from delivery_verifier.scenario import ClusterSpec
+from delivery_verifier.vocabulary import Equipment
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,8 +28,9 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
     """Starts a keeper of one controller and one broker. Whatever it leaves is killed."""
     made: list[Kept] = []
 
-    def start(owner: ProcessId | None = None, **more: float) -> Kept:
-        made.append(Kept(_own_host / "ws" / uuid.uuid4().hex[:8], ClusterSpec(brokers=1), owner, **more))
+    def start(owner: ProcessId | None = None, equipment: tuple[Equipment, ...] = (), **more: float) -> Kept:
+        spec = ClusterSpec(brokers=1, equipment=equipment)
+        made.append(Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, owner, **more))
         return made[-1]
 
     yield start

@@ -128,3 +128,17 @@ def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
     wait_until(lambda: status() == "exited", "the broker to be gone", 10)
     with pytest.raises(RuntimeError, match="broker 1 is not running"):
         lease.call(kept.socket, "send", node=1, signal_name="SIGCONT")
+
+
+def test_no_proxy_survives_a_keeper_that_is_killed(keep: Keep) -> None:
+    kept = keep(equipment=("proxy",)).answers()
+    assert [line for line in kept.brokers.values() if "cluster.proxy" in line]
+    kept.process.kill()
+    kept.is_gone()
+
+
+def test_a_proxy_that_ends_by_no_plan_ends_the_cluster(keep: Keep) -> None:
+    kept = keep(equipment=("proxy",)).answers()
+    os.kill(lease.call(kept.socket, "status")["proxy"], signal.SIGKILL)
+    assert "the proxy ended with exit code -9 (killed by SIGKILL), by no plan" in kept.is_gone()
+    assert not kept.workspace.exists()

@@ -56,6 +56,10 @@ class Layout(Struct, frozen=True, kw_only=True):
     controller_port: int
     client_ports: dict[int, int]
     replication_ports: dict[int, int]
+    proxied_ports: dict[int, int] = {}
+    """Where brokers listen for what comes through the proxy; empty without one."""
+    proxy_ports: dict[int, int] = {}
+    """Where the proxy listens before each broker."""
 
     @property
     def brokers(self) -> list[int]:
@@ -65,17 +69,31 @@ class Layout(Struct, frozen=True, kw_only=True):
     @property
     def bootstrap_servers(self) -> str:
         """Addresses for clients."""
-        return ",".join(f"127.0.0.1:{self.client_ports[broker]}" for broker in self.brokers)
+        return _addresses(self.client_ports)
+
+    @property
+    def load_bootstrap_servers(self) -> str:
+        """Addresses for the producers under test: the proxy's, where there is one."""
+        return _addresses(self.proxy_ports or self.client_ports)
+
+    def listeners(self, broker: int) -> dict[str, tuple[int, int]]:
+        """Per listener of a broker the port that it binds, and the one that it advertises."""
+        ports = {"CLIENT": (self.client_ports[broker],) * 2, "REPL": (self.replication_ports[broker],) * 2}
+        return ports | ({"PROXIED": (self.proxied_ports[broker], self.proxy_ports[broker])} if self.proxy_ports else {})
+
+
+def _addresses(ports: dict[int, int]) -> str:
+    return ",".join(f"127.0.0.1:{ports[broker]}" for broker in sorted(ports))
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
     """Chooses free loopback ports and writes configurations and formatted data folders into `workspace`."""
     ids = list(range(1, spec.brokers + 1))
-    ports = _free_ports(1 + 2 * len(ids))
+    controller, *ports = _free_ports(1 + 4 * len(ids))
+    client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
     layout = Layout(
-        workspace=str(workspace), spec=spec, controller_port=ports[0],
-        client_ports=dict(zip(ids, ports[1 : 1 + len(ids)], strict=True)),
-        replication_ports=dict(zip(ids, ports[1 + len(ids) :], strict=True)),
+        workspace=str(workspace), spec=spec, controller_port=controller, client_ports=client, replication_ports=replication,
+        proxied_ports=proxied if "proxy" in spec.equipment else {}, proxy_ports=proxy if "proxy" in spec.equipment else {},
     )  # fmt: skip
     for folder in ("conf", "data", "logs"):
         (workspace / folder).mkdir(parents=True)
@@ -118,7 +136,7 @@ def _properties(layout: Layout, node: int) -> str:
         "log.dirs": f"{layout.workspace}/data/{node}",
         "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{layout.controller_port}",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT,PROXIED:PLAINTEXT",
         # Both are read by the controller as well: it is the controller that fences a silent broker.
         "broker.session.timeout.ms": spec.session_timeout_ms,
         "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
@@ -127,10 +145,9 @@ def _properties(layout: Layout, node: int) -> str:
     if node == CONTROLLER:
         settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{layout.controller_port}"}
     else:
-        listeners = (
-            f"CLIENT://127.0.0.1:{layout.client_ports[node]},REPL://127.0.0.1:{layout.replication_ports[node]}"
-        )
-        settings |= {"process.roles": "broker", "listeners": listeners, "advertised.listeners": listeners,
+        ports = layout.listeners(node).items()
+        bound, advertised = (",".join(f"{name}://127.0.0.1:{pair[side]}" for name, pair in ports) for side in (0, 1))
+        settings |= {"process.roles": "broker", "listeners": bound, "advertised.listeners": advertised,
                      "inter.broker.listener.name": "REPL", **_BROKER}  # fmt: skip
         replicas = min(3, spec.brokers)
         settings |= {"offsets.topic.replication.factor": replicas, "transaction.state.log.replication.factor": replicas,

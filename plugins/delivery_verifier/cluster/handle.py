@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from delivery_verifier.runs import RunDirectory
 from delivery_verifier.waiting import wait_until
 
 UP_DEADLINE_S = 90.0
+PROXY_SOCKET = "proxy.sock"
 
 
 class ControllerDied(RuntimeError):
@@ -41,6 +43,11 @@ class Cluster:
     def bootstrap_servers(self) -> str:
         """Addresses for clients."""
         return self.layout.bootstrap_servers
+
+    @property
+    def load_bootstrap_servers(self) -> str:
+        """Addresses for the producers under test: the proxy's, where there is one."""
+        return self.layout.load_bootstrap_servers
 
     @property
     def brokers(self) -> list[int]:
@@ -72,6 +79,15 @@ class Cluster:
     def adopt(self, pid: int) -> None:
         """Makes the keeper kill `pid` when the run ends."""
         lease.call(self.socket, "adopt", pid=pid)
+
+    def proxy(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """One order to the proxy (see `cluster.proxy`). Raises ClusterGone, RuntimeError with what it refused."""
+        return lease.call(self.workspace / PROXY_SOCKET, operation, whom="proxy", **arguments)
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether the producers under test reach the brokers through a proxy."""
+        return bool(self.layout.proxy_ports)
 
     def finish(self, keep_workspace: bool) -> None:
         """Ends the cluster and waits until its keeper is gone."""
@@ -107,6 +123,8 @@ class Cluster:
             for broker, state in self.states().items():
                 if broker in wanted and state == "exited":
                     raise RuntimeError(f"broker {broker} ended while starting: {self.last_log(broker)}")
+            if self.has_proxy and not (self.workspace / PROXY_SOCKET).exists():
+                return False
             try:
                 return all(wanted <= wire.live_brokers(self.layout.client_ports[broker]) for broker in wanted)
             except OSError:

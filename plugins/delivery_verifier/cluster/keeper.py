@@ -23,7 +23,7 @@ import msgspec
 
 from delivery_verifier.cluster import embedded, lease
 from delivery_verifier.cluster.observer import Observer
-from delivery_verifier.processes import ProcessId, dies_with_parent, identify, is_frozen
+from delivery_verifier.processes import ProcessId, dies_with_parent, how_it_ended, identify, is_frozen
 
 TICK_S = 0.05
 
@@ -36,6 +36,7 @@ class Keeper:
     ) -> None:
         self.workspace, self.layout, self.owner, self.lease_s = workspace, layout, owner, lease_s
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
+        self.proxy: subprocess.Popen[bytes] | None = None
         self.expected_exits: set[int] = set()
         self.guests: list[ProcessId] = []
         self.ends_at = time.monotonic() + deadline_s
@@ -65,6 +66,14 @@ class Keeper:
         self.observer.process(node, "running")
         return {"pid": self.nodes[node].pid}
 
+    def start_proxy(self) -> None:
+        """Starts the proxy before the brokers."""
+        with (self.workspace / "logs/proxy.log").open("ab") as log:
+            self.proxy = subprocess.Popen(
+                [sys.executable, "-m", "delivery_verifier.cluster.proxy", str(self.workspace / "keeper.json")],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=dies_with_parent(),
+            )  # fmt: skip
+
     def send(self, node: int, signal_name: str) -> dict[str, Any]:
         """Signals a node: SIGKILL, SIGTERM, SIGSTOP, SIGCONT. Returns the wall time (µs) just before."""
         process = self.nodes[node]
@@ -81,7 +90,8 @@ class Keeper:
             code = process.poll()
             state = "exited" if code is not None else "frozen" if is_frozen(process.pid) else "running"
             nodes[str(node)] = {"state": state, "exit_code": code, "pid": process.pid}
-        return {"nodes": nodes, "pid": os.getpid()}
+        proxy = self.proxy.pid if self.proxy is not None else None
+        return {"nodes": nodes, "pid": os.getpid(), "proxy": proxy}
 
     def watch(self, topics: list[str]) -> dict[str, Any]:
         """Tells the observer which topics to look at."""
@@ -140,7 +150,9 @@ class Keeper:
             else:
                 self.observer.process(node, "frozen" if is_frozen(process.pid) else "running")
         now = time.monotonic()
-        if self.owner is not None and not self.owner.alive:
+        if self.proxy is not None and (code := self.proxy.poll()) is not None:
+            self.end = f"the proxy ended with {how_it_ended(code)}, by no plan"
+        elif self.owner is not None and not self.owner.alive:
             self.end = f"the process that owns the run (pid {self.owner.pid}) is gone"
         elif now > self.lease_ends_at:
             self.end = f"nobody renewed the lease for {self.lease_s:g} s"
@@ -162,10 +174,11 @@ class Keeper:
                 archive.keep()
             except subprocess.TimeoutExpired:
                 print("keeper: no class data archive this time", flush=True)
-        for process in self.nodes.values():
+        children = [*self.nodes.values(), *([self.proxy] if self.proxy is not None else [])]
+        for process in children:
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
-        for process in self.nodes.values():
+        for process in children:
             process.wait()
         if not self.keep_workspace:
             shutil.rmtree(self.workspace, ignore_errors=True)
@@ -192,6 +205,8 @@ def main() -> None:
         listener.listen(16)
         for node in (embedded.CONTROLLER, *layout.brokers):
             keeper.start(node)
+        if layout.proxy_ports:
+            keeper.start_proxy()
         keeper.run(listener)
     host.close()
 

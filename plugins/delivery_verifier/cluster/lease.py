@@ -83,8 +83,10 @@ def holder() -> str | None:
     return None
 
 
-def call(socket_path: Path, operation: str, timeout_s: float = 15.0, **arguments: object) -> dict[str, Any]:
-    """One request to the keeper. Raises ClusterGone if it is not there, RuntimeError with what it refused."""
+def call(
+    socket_path: Path, operation: str, timeout_s: float = 15.0, whom: str = "keeper", **arguments: object
+) -> dict[str, Any]:
+    """One request to the keeper, or to `whom`. Raises ClusterGone if it is not there, RuntimeError with what it refused."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)
@@ -93,12 +95,12 @@ def call(socket_path: Path, operation: str, timeout_s: float = 15.0, **arguments
             with connection.makefile("r") as stream:
                 line = stream.readline()
     except OSError as error:
-        raise ClusterGone(f"the keeper at {socket_path} does not answer ({error}): the run's cluster is gone") from None
+        raise ClusterGone(f"the {whom} at {socket_path} does not answer ({error}): the run's cluster is gone") from None
     if not line:
-        raise ClusterGone(f"the keeper at {socket_path} ended in the middle of {operation}")
+        raise ClusterGone(f"the {whom} at {socket_path} ended in the middle of {operation}")
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
-        raise RuntimeError(f"keeper: {operation}: {answer['error']}")
+        raise RuntimeError(f"{whom}: {operation}: {answer['error']}")
     return answer
 
 

@@ -9,6 +9,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, load
 from delivery_verifier.faults.elections import ElectPreferred
 from delivery_verifier.faults.moment import Moment
+from delivery_verifier.faults.proxied import Frames, Release
 from delivery_verifier.runs import now_us
 from delivery_verifier.waiting import wait_until
 
@@ -106,6 +107,8 @@ ACTIONS: dict[str, Action] = {
     "restart_producer": RestartProducer(),
     "resend": Resend(),
     "elect_preferred": ElectPreferred(),
+    **{name: Frames(name) for name in ("drop", "hold", "delay", "close")},
+    "release": Release(),
     "send": Send(),
     "wait": Wait(),
 }
@@ -114,6 +117,8 @@ ACTIONS: dict[str, Action] = {
 
 def heal(cluster: Cluster) -> None:
     """Makes the cluster whole again, whatever was done to it; harmless if nothing was. Any process may call it."""
+    if cluster.has_proxy:
+        ACTIONS["release"].do(Moment(cluster, cluster.brokers))
     for broker, state in cluster.states().items():
         if state == "frozen":
             ACTIONS["resume"].do(Moment(cluster, [broker]))

@@ -118,7 +118,8 @@ class FaultRunner:
         if "running" not in self.cluster.states().values():
             seen |= injection["proof"].get("waited_for", {})
         injection["proof"] |= {"process_before_heal": still, **seen}
-        injection["bit"] = bool(injection["proof"]["process"] and still and all(seen.values()))
+        done = ACTS[injection["action"]].waits or injection["proof"]["process"]
+        injection["bit"] = bool(done and still and all(seen.values()))
 
     def _close(self, injection: dict[str, Any], at_us: int, brokers: list[int]) -> None:
         """An injection is healed once all its brokers are."""
@@ -172,6 +173,8 @@ class FaultRunner:
             wait_until(lambda: self._seen("deposed"), "the brokers that were hit to lead no more", LEADER_DEADLINE_S)
         elif trigger.kind == "led":
             wait_until(self._led, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S)
+        elif trigger.kind == "bitten":
+            wait_until(self._bitten, f"{self.injections[-1]['action']} to have taken effect", deadline, every_s=0.02)
         elif trigger.kind == "isr_full":
             self._await_isr()
         elif trigger.kind == "isr_shrunk":
@@ -203,6 +206,12 @@ class FaultRunner:
         seen = self.cluster.partitions([arm.topic_name for arm in self.scenario.subjects])
         running = {broker for broker, state in self.cluster.states().items() if state == "running"}
         return bool(seen) and all(state.leader in running for state in seen.values())
+
+    def _bitten(self) -> bool:
+        self.look()
+        last = self.injections[-1]
+        now = Moment(self.cluster, last["brokers"], last["options"], self.scenario, self.valve)
+        return bool(ACTIONS[last["action"]].proof(now))
 
     def _isr_shrunk(self) -> bool:
         """Whether no partition that has a leader counts on a broker that does not run."""

@@ -29,7 +29,7 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         fail_if_asked(scenario, "produce")
-        crew = Crew(scenario, cluster.bootstrap_servers, cluster.workspace)
+        crew = Crew(scenario, cluster.load_bootstrap_servers, cluster.workspace)
         try:
             for member in crew.members:
                 cluster.adopt(member.process.pid)

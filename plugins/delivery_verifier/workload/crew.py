@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from delivery_verifier.processes import dies_with_parent, how_it_ended
-from delivery_verifier.scenario import Arm, Load, Scenario, dumps
+from delivery_verifier.scenario import Arm, Load, Scenario, Setting, dumps
 from delivery_verifier.waiting import wait_until
 from delivery_verifier.workload import layout
 from delivery_verifier.workload.live import Control, Gate, State, Word
@@ -127,13 +127,18 @@ class Crew:
             member.control[Word.EXIT] = member.process.wait()
 
 
+def _settings(arm: Arm, number: int) -> dict[str, Setting]:
+    """The arm's own; brokers, and a proxy before them, know every producer by a name of its own."""
+    return {"client.id": f"{arm.name}-{number}", **arm.profile.producer}
+
+
 def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> Member:
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
     shape = layout.Layout(load.block, load.partitions) if load.block else layout.choose(records, rate or 1e9, load.partitions)
     spec = ProducerSpec(
-        folder=str(folder), bootstrap_servers=bootstrap_servers, settings=arm.profile.producer, topic=arm.topic_name,
+        folder=str(folder), bootstrap_servers=bootstrap_servers, settings=_settings(arm, number), topic=arm.topic_name,
         run_token=scenario.run_token, arm=arm.ordinal, producer=number, session=0, records=records, rate=rate,
         block=shape.block, partitions=load.partitions, payload_bytes=load.payload_bytes, deadline_s=load.deadline_s,
         scripted=load.pacing == "scripted",

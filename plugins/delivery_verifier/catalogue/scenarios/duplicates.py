@@ -2,6 +2,84 @@
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.entry import Entry
+from msgspec.structs import replace
 
-ENTRIES: tuple[Entry, ...] = ()
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Profile, Setting, Trigger
+
+_BLOCK = 20
+
+
+def _one_request(profile: str, **producer: Setting) -> Profile:
+    """The profile with a linger in which a whole block becomes one Produce request."""
+    base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
+    return replace(base, producer=base.producer | {"linger.ms": 100} | named)
+
+
+def _twice(profile: str, **producer: Setting) -> ArmPlan:
+    """An arm whose one request is written twice, every record of it."""
+    return ArmPlan(
+        name=profile, role="subject", profile=_one_request(profile, **producer), claim="at_most_once",
+        expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="DUPLICATED", op="=", value=_BLOCK),)),
+    )  # fmt: skip
+
+
+def _once(profile: str, **producer: Setting) -> ArmPlan:
+    """The arm that must not have any record twice under the same fault."""
+    return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
+
+
+_CLOSED_CONNECTION = Entry(
+    name="duplicates.closed_connection",
+    title="Retries: the connection breaks before the acknowledgement is through",
+    promise="A lost acknowledgement is enough for a retry that writes everything again, whatever acks says; no broker need "
+    "fail for it. An idempotent producer's retry is recognised and discarded.",
+    source="KIP-98; Apache Kafka documentation, producer configurations: retries, enable.idempotence",
+    tags=("smoke", "promises"),
+    arms=(_twice("acks_all"), _twice("acks_1"), _once("idempotent")),
+    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    fault=FaultPlan(
+        name="closed_connection",
+        summary="Close every producer's connection instead of forwarding its next Produce response, once.",
+        duration_s=3,
+        steps=(
+            FaultStep(trigger=Trigger(kind="at_once"), action="close", target="leader", options={"count": 1, "clients": 3}),
+            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
+            FaultStep(trigger=Trigger(kind="bitten"), action="wait"),
+            FaultStep(trigger=Trigger(kind="settled"), action="release"),
+        ),
+    ),
+    rules=("duplicated.retries", "duplicated.never"),
+)  # fmt: skip
+
+_SLOW_ANSWER = Entry(
+    name="duplicates.slow_answer",
+    title="Retries: the acknowledgement comes later than the client waits",
+    promise="A client that gives up waiting sends again what the broker has long written. Nothing failed here, neither "
+    "broker nor connection: the answer was slow.",
+    source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",
+    tags=("promises",),
+    arms=(
+        _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
+        _once("idempotent", socket_timeout_ms=1000),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    fault=FaultPlan(
+        name="slow_answer",
+        summary="Let the answer to every producer's next request go 2.5 s late, where clients wait for 1 s.",
+        duration_s=5,
+        steps=(
+            FaultStep(
+                trigger=Trigger(kind="at_once"), action="delay", target="leader",
+                options={"count": 1, "clients": 3, "delay_ms": 2500},
+            ),
+            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
+            FaultStep(trigger=Trigger(kind="bitten"), action="wait"),
+            FaultStep(trigger=Trigger(kind="settled"), action="release"),
+        ),
+    ),
+    rules=("duplicated.retries", "duplicated.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_CLOSED_CONNECTION, _SLOW_ANSWER)

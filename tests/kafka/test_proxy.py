@@ -1,0 +1,254 @@
+"""The proxy before real brokers: every action bites on who goes through it, and on nobody else, until it is released."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from kept import Kept
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.actions import ACTIONS, heal
+from delivery_verifier.faults.moment import Moment
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.injection import Injection
+from delivery_verifier.scenario import ClusterSpec, FaultPlan, FaultStep, Load, Scenario, Setting, Trigger
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.valve import Valve
+
+SPEC = ClusterSpec(brokers=1, equipment=("proxy",))
+AT_ONCE, BITTEN = Trigger(kind="at_once"), Trigger(kind="bitten")
+
+
+@pytest.fixture(scope="module")
+def cluster(_own_host: Path) -> Iterator[Cluster]:
+    """One broker behind its proxy."""
+    kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None).answers()
+    try:
+        with lease.renewed(kept.socket):
+            cluster = Cluster(kept.workspace)
+            cluster.wait_up()
+            yield cluster
+            cluster.finish(keep_workspace=False)
+    finally:
+        kept.process.kill()
+        kept.process.wait()
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> Iterator[str]:
+    """A new topic; afterwards nothing is in force at the proxy any more."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin = topics.admin(cluster.bootstrap_servers)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+    yield name
+    heal(cluster)
+
+
+@dataclass
+class Client:
+    """A producer, and what it was told: None for an acknowledgement."""
+
+    producer: Producer
+    topic: str
+    told: list[int | None] = field(default_factory=list)
+
+    def send(self, *values: bytes) -> None:
+        for value in values:
+            self.producer.produce(self.topic, value, partition=0, on_delivery=self._tell)
+        self.producer.poll(0)
+
+    def _tell(self, error: KafkaError | None, _: Message) -> None:
+        self.told.append(None if error is None else error.code())
+
+    def acked(self, count: int, within_s: float = 20) -> None:
+        wait_until(lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", within_s)
+        assert self.told == [None] * count
+
+
+def client(cluster: Cluster, topic: str, direct: bool = False, **settings: Setting) -> Client:
+    servers = cluster.bootstrap_servers if direct else cluster.load_bootstrap_servers
+    own = {name.replace("_", "."): value for name, value in settings.items()}
+    made = Client(Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 0, "client.id": "mine", **own}), topic)
+    made.send(b"warm")
+    made.acked(1)
+    made.told.clear()
+    return made
+
+
+def log(cluster: Cluster, topic: str) -> list[bytes]:
+    """Everything in the topic but the warm-up, read past the proxy."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "log_level": 0})
+    end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[bytes] = []
+    while len(found) < end:
+        found += [message.value() or b"" for message in consumer.consume(end, timeout=0.2) if message.error() is None]
+    consumer.close()
+    return [value for value in found if value != b"warm"]
+
+
+def moment(cluster: Cluster, **options: Setting) -> Moment:
+    return Moment(cluster, [1], options)
+
+
+def test_closing_instead_of_the_first_response_writes_a_request_twice_but_not_an_idempotent_one(cluster: Cluster, topic: str) -> None:
+    weak, safe = (client(cluster, topic, enable_idempotence=kind, client_id=f"is-{kind}") for kind in (False, True))
+    now = moment(cluster, count=1, clients=2)
+    ACTIONS["close"].do(now)
+    assert not ACTIONS["close"].proof(now)
+    weak.send(b"a", b"b")
+    weak.acked(2)
+    assert not ACTIONS["close"].proof(now), "one of two clients was hit"
+    safe.send(b"c", b"d")
+    safe.acked(2)
+    assert ACTIONS["close"].proof(now) == {"broker 1": {"is-False": 1, "is-True": 1}}
+    assert log(cluster, topic) == [b"a", b"b", b"a", b"b", b"c", b"d"]
+
+
+def test_held_responses_arrive_in_order_once_they_are_released_and_nothing_is_written_twice(cluster: Cluster, topic: str) -> None:
+    mine, now = client(cluster, topic, linger_ms=0), moment(cluster)
+    ACTIONS["hold"].do(now)
+    mine.send(b"a")
+    wait_until(lambda: log(cluster, topic) == [b"a"], "the record to be in the log", 20)
+    mine.send(b"b")
+    wait_until(lambda: log(cluster, topic) == [b"a", b"b"], "the other one too", 20)
+    mine.producer.poll(0.3)
+    assert not mine.told
+    assert ACTIONS["hold"].proof(now) == {"broker 1": {"mine": 2}}
+    ACTIONS["release"].do(now)
+    mine.acked(2)
+    assert log(cluster, topic) == [b"a", b"b"] and not ACTIONS["hold"].proof(now)
+
+
+def test_a_held_request_is_delivered_on_release_though_its_client_has_hung_up(cluster: Cluster, topic: str) -> None:
+    """So does a network that was down for a while; the client's second try, on another connection, came first."""
+    mine, now = client(cluster, topic, socket_timeout_ms=1000), moment(cluster, direction="request", count=1)
+    ACTIONS["hold"].do(now)
+    mine.send(b"late")
+    mine.acked(1)
+    assert log(cluster, topic) == [b"late"]
+    ACTIONS["release"].do(now)
+    wait_until(lambda: log(cluster, topic) == [b"late", b"late"], "the request that was held to be appended", 20)
+
+
+def test_dropped_requests_reach_no_log_while_direct_clients_are_untouched(cluster: Cluster, topic: str) -> None:
+    mine, other = client(cluster, topic, socket_timeout_ms=1500), client(cluster, topic, direct=True)
+    now = moment(cluster, direction="request")
+    ACTIONS["drop"].do(now)
+    mine.send(b"mine")
+    other.send(b"other")
+    other.acked(1)
+    wait_until(lambda: ACTIONS["drop"].proof(now), "the request to be swallowed", 20)
+    assert log(cluster, topic) == [b"other"] and not mine.told
+    heal(cluster)
+    mine.acked(1)
+    assert log(cluster, topic) == [b"other", b"mine"]
+
+
+def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, topic: str) -> None:
+    mine, now = client(cluster, topic), moment(cluster, delay_ms=700)
+    ACTIONS["delay"].do(now)
+    mine.send(b"a")
+    wait_until(lambda: ACTIONS["delay"].proof(now), "the response to be delayed", 20)
+    mine.producer.poll(0.3)
+    assert not mine.told
+    mine.acked(1)
+    assert log(cluster, topic) == [b"a"]
+
+
+class Sends(Valve):
+    """A load that is sent by one client, one record per step."""
+
+    def __init__(self, by: Client) -> None:
+        self.by = by
+
+    def reported(self) -> int:
+        return len(self.by.told)
+
+    def outstanding(self) -> int:
+        self.by.producer.poll(0)
+        return 1 - len(self.by.told)
+
+    def send(self, blocks: int) -> None:
+        self.by.send(b"a" * blocks)
+
+
+@pytest.fixture(scope="module")
+def plan(cluster: Cluster) -> Scenario:
+    """A scenario on one broker; its faults are planned by each test."""
+    load = Load(partitions=1, replication_factor=1, deadline_s=20)
+    made = scenario("proxied", profile=PROFILES["acks_1"], fault=FAULTS["none"], load=load, records=0, cluster=SPEC)
+    topics.create(made, cluster.bootstrap_servers)
+    return made
+
+
+def inject(cluster: Cluster, plan: Scenario, by: Client, until: Trigger) -> Injection:
+    steps = (
+        FaultStep(trigger=AT_ONCE, action="close", target="leader", options={"count": 1}),
+        FaultStep(trigger=AT_ONCE, action="send"),
+        FaultStep(trigger=until, action="release"),
+    )
+    made = msgspec.structs.replace(plan, fault=FaultPlan(name="planned", summary="planned", steps=steps))
+    (found,) = FaultRunner(cluster, made, Sends(by)).run()
+    return found
+
+
+def test_the_runner_proves_just_before_the_release_that_the_proxy_acted(cluster: Cluster, topic: str, plan: Scenario) -> None:
+    made = inject(cluster, plan, client(cluster, topic), BITTEN)
+    assert made.bit and made.proof["process_before_heal"] == {"broker 1": {"mine": 1}}
+    assert made.hit == {arm.topic_name: [0] for arm in plan.arms} and made.healed_at_us and made.recovered_at_us
+
+
+def test_a_proxy_that_is_bypassed_has_not_bitten(cluster: Cluster, topic: str, plan: Scenario) -> None:
+    made = inject(cluster, plan, client(cluster, topic, direct=True), Trigger(kind="settled"))
+    assert not made.bit and made.proof["process_before_heal"] == {}
+    assert made.healed_at_us
+
+
+def test_waiting_for_a_bite_that_never_comes_ends_without_one(cluster: Cluster, topic: str, plan: Scenario) -> None:
+    hasty = msgspec.structs.replace(plan, load=msgspec.structs.replace(plan.load, deadline_s=1))
+    made = inject(cluster, hasty, client(cluster, topic, direct=True), BITTEN)
+    assert not made.bit and "close to have taken effect" in str(made.proof["failed"])
+
+
+def test_a_rule_without_meaning_is_refused_before_anything_happens(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="Produse"):
+        ACTIONS["drop"].do(moment(cluster, api="Produse"))
+    ACTIONS["drop"].do(moment(cluster))
+    with pytest.raises(RuntimeError, match="proxy: put: ValueError: this rule is in force already"):
+        ACTIONS["drop"].do(moment(cluster))
+    heal(cluster)
+
+
+def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: str) -> None:
+    """Whoever is no client of Kafka is hung up on; so is everybody while the broker is gone; then it goes on as before."""
+    address = ("127.0.0.1", cluster.layout.proxy_ports[1])
+    with socket.create_connection(address, timeout=20) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert hung_up(stranger)
+    mine = client(cluster, topic)
+    ACTIONS["kill"].do(moment(cluster))
+    with socket.create_connection(address, timeout=20) as early:
+        assert hung_up(early)
+    mine.send(b"a")
+    ACTIONS["start"].do(moment(cluster))
+    mine.acked(1, within_s=60)
+    assert log(cluster, topic) == [b"a"]
+
+
+def hung_up(connection: socket.socket) -> bool:
+    """Whether the other side ends the connection, in whatever way."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
