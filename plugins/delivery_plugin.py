@@ -1,4 +1,4 @@
-"""The Airflow plugin: all runs as a page, and the report and the Data Docs of a run as tabs."""
+"""The Airflow plugin: all runs and the catalogue's matrix as pages, and the report and the Data Docs of a run as tabs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delivery_verifier.orchestration.reports import app
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """Adds the page `Delivery` to the navigation, and the tabs `Delivery report` and `Data Docs` to runs."""
+    """Adds `Delivery` and `Delivery matrix` to the navigation, and the tabs `Delivery report` and `Data Docs` to runs."""
 
     name = "delivery_verifier"
     fastapi_apps: list[Any] = [{"app": app, "url_prefix": "/delivery", "name": "Delivery"}]
@@ -35,5 +35,14 @@ class DeliveryPlugin(AirflowPlugin):
             "nav_top_level": True,
             "icon": "delivery/icon/light.svg",
             "icon_dark_mode": "delivery/icon/dark.svg",
+        },
+        {
+            "name": "Delivery matrix",
+            "href": "delivery/matrix/",
+            "destination": "nav",
+            "url_route": "delivery-matrix",
+            "nav_top_level": True,
+            "icon": "delivery/icon/matrix-light.svg",
+            "icon_dark_mode": "delivery/icon/matrix-dark.svg",
         },
     ]

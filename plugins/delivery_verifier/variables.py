@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from delivery_verifier.fields import nearest, refusal, whole
 KEPT_WORKSPACES = 3
 """So many workspaces of violated runs are kept, unless KDV_KEPT says otherwise."""
 SOCKET_PATH_BYTES = 107
+_CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
 _IN_A_WORKSPACE = len("/12345678/keeper.sock")
 
 
@@ -61,6 +63,14 @@ def url(name: str, default: str) -> str:
     return text.rstrip("/")
 
 
+def cron(name: str) -> str:
+    """1, 0, nothing, or a cron expression of five fields. Raises BadInput."""
+    text = " ".join(os.environ.get(name, "").split())
+    if text not in ("", "0", "1") and not _CRON.fullmatch(text):
+        raise refusal(name, text, "1, 0 or a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
+    return text
+
+
 def kept_workspaces() -> int:
     """How many workspaces are kept after they were judged VIOLATED, or with KDV_KEEP."""
     return number("KDV_KEPT", KEPT_WORKSPACES, 0, 1000)
@@ -77,6 +87,8 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_PORT": lambda name: number(name, 8080, 1, 65535),
     "KDV_MAVEN_MIRROR": lambda name: url(name, "https://repo1.maven.org/maven2"),
     "KDV_NOTIFY_EMAIL": str,
+    "KDV_NIGHTLY": cron,
+    "KDV_EXPECT_UNAVAILABLE": str,
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }

@@ -11,7 +11,7 @@ import pytest
 from delivery_verifier.orchestration import run as run_module
 from delivery_verifier.orchestration import supervisor
 from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
-from delivery_verifier.orchestration.run import RunFailed, _naming_what_ended_airflow, _patiently, _require_verdict, _trigger
+from delivery_verifier.orchestration.run import RunFailed, _require_verdict, naming_what_ended_airflow, patiently, trigger
 
 GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
 
@@ -120,18 +120,18 @@ def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_
 ) -> None:
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: None)
     client = BusyClient(silences=2, hears=hears)
-    _trigger(client, "mine", {})
+    trigger(client, "d", "mine", {})
     assert client.runs == ["mine"]
 
 
 def test_an_airflow_that_ended_is_not_asked_again_and_what_ended_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: "its scheduler died")
-    with pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"), _naming_what_ended_airflow():
-        _trigger(BusyClient(silences=99), "mine", {})
+    with pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"), naming_what_ended_airflow():
+        trigger(BusyClient(silences=99), "d", "mine", {})
 
 
 def test_an_airflow_that_lives_and_stays_silent_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: None)
     monkeypatch.setattr(run_module, "PATIENCE_S", 0.1)
     with pytest.raises(AirflowSilent):
-        _patiently(lambda: BusyClient(silences=1).run_ids("d"))
+        patiently(lambda: BusyClient(silences=1).run_ids("d"))

@@ -7,6 +7,7 @@ import platform
 import secrets
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,21 +23,26 @@ from delivery_verifier.steps.plan import commit, versions_of
 MOST_ROUNDS = 100
 
 
-def begin(
-    name: str, *, names: Sequence[str] = (), tag: str = "", expect_unavailable: str = "", rounds: object = 1, direct: bool
-) -> CatalogueRun:
-    """A new catalogue run, written down as pending. Raises BadInput, also if there is one of this name."""
-    found, expected = selection.entries(names, tag), selection.expectable(expect_unavailable)
-    times = whole("repeat", rounds, 1, MOST_ROUNDS)
+def begin(name: str, *, direct: bool, **wanted: Any) -> CatalogueRun:
+    """A new catalogue run, written down as pending; `wanted` as `plan` takes it. Raises BadInput, also if it is there already."""
     if (record.directory(name) / record.FILE).exists():
         raise refusal("catalogue run", name, "a name that none has yet", f"take it up again with: kdv catalogue --resume {name}")
-    catalogue = CatalogueRun(
+    catalogue = plan(name, direct=direct, **wanted)
+    record.write(catalogue)
+    return catalogue
+
+
+def plan(
+    name: str, *, names: Sequence[str] = (), tag: str = "", expect_unavailable: str = "", rounds: object = 1, direct: bool = False
+) -> CatalogueRun:
+    """A new catalogue run, not written down. Raises BadInput."""
+    found, expected = selection.entries(names, tag), selection.expectable(expect_unavailable)
+    times = whole("repeat", rounds, 1, MOST_ROUNDS)
+    return CatalogueRun(
         id=name, wanted=_wanted(names, tag), expect_unavailable=expected, direct=direct, rounds=times, started_at=now(),
         versions=versions_of(ClusterSpec().kafka_version), commit=commit(), machine=machine(),
         items=tuple(_item(entry, number, expected) for number in range(1, times + 1) for entry in found),
     )  # fmt: skip
-    record.write(catalogue)
-    return catalogue
 
 
 def resume(name: str) -> CatalogueRun:
@@ -66,9 +72,10 @@ def _wanted(names: Sequence[str], tag: str) -> str:
 
 
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
+    expected_unavailable = not selection.words_of(entry).isdisjoint(expected)
     return Item(
-        name=entry.name, title=entry.title, kind=selection.KINDS[entry.name], tags=tuple(entry.tags), fault=entry.fault.name,
-        round=number, unavailable=unavailable(entry), expected_unavailable=not selection.words_of(entry).isdisjoint(expected),
+        name=entry.name, title=entry.title, promise=entry.promise, kind=selection.KINDS[entry.name], tags=tuple(entry.tags),
+        fault=entry.fault.name, round=number, unavailable=unavailable(entry), expected_unavailable=expected_unavailable,
     )  # fmt: skip
 
 

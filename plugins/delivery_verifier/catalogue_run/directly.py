@@ -44,17 +44,15 @@ class DirectRunner:
             done: Future[Attempt] = Future()
             done.set_result(results.failed(run, started_at, time.monotonic() - begun, error))
             return done
-        seconds = time.monotonic() - begun
-        return self._judges.submit(attempted, partial(self._judge, run_dir, watch, started_at, seconds), run)
+        return self._judges.submit(attempted, partial(self._judge, run_dir, watch), run)
 
     def _ready(self, before_load: Callable[[], None]) -> None:
         before_load()
         self._spark.result()  # a session that is still starting would take the processors from the first load
 
-    def _judge(self, run_dir: Path, watch: direct.Watch, started_at: str, seconds: float) -> Attempt:
-        begun = time.monotonic()
+    def _judge(self, run_dir: Path, watch: direct.Watch) -> Attempt:
         direct.judge(run_dir, watch, self._spark.result())
-        return results.attempt(run_dir, started_at, seconds + time.monotonic() - begun)
+        return results.attempt(run_dir)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -81,6 +82,7 @@ class Item(_Part, frozen=True):
     kind: str
     tags: tuple[str, ...]
     fault: str
+    promise: str = ""
     round: int = 1
     unavailable: str = ""
     expected_unavailable: bool = False
@@ -175,3 +177,13 @@ def read(name: str) -> CatalogueRun:
         return msgspec.json.decode((directory(name) / FILE).read_bytes(), type=CatalogueRun)
     except msgspec.MsgspecError as error:
         raise refusal("catalogue run", name, "one whose catalogue.json is whole", f"it is damaged: {error}") from None
+
+
+def newest(most: int) -> list[CatalogueRun]:
+    """The newest catalogue runs, newest first; one whose file is damaged is left out."""
+    files = sorted(folder().glob(f"*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
+    found = []
+    for file in files:
+        with suppress(OSError, msgspec.MsgspecError):
+            found.append(msgspec.json.decode(file.read_bytes(), type=CatalogueRun))
+    return sorted(found, key=lambda one: (one.started_at, one.id), reverse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ COUNTS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "
 """The columns of the books that a catalogue run keeps of every arm."""
 
 
-def attempt(run_dir: Path, started_at: str, seconds: float) -> Attempt:
-    """What the judged run in `run_dir` ended with. Raises IncompleteRun if it has no verdict that is sealed."""
+def attempt(run_dir: Path) -> Attempt:
+    """What the judged run in `run_dir` ended with; its seconds are those from plan to conclude.
+
+    Raises IncompleteRun if it has no verdict that is sealed.
+    """
     run = RunDirectory(run_dir)
     try:
         verdict = msgspec.json.decode(run.sealed("conclude", "verdict.json"), type=RunVerdict)
@@ -28,9 +32,11 @@ def attempt(run_dir: Path, started_at: str, seconds: float) -> Attempt:
     latency, load = _rows(run, "timeline/latency"), _rows(run, "timeline/load")
     arms = [_arm(arm, latency, load) for arm in verdict.arms if arm.role != "canary"]
     doubts = sorted({f"{doubt.name}: {doubt.detail}" for arm in verdict.arms for doubt in arm.doubts})
+    begun_us, ended_us = run.manifest("plan").started_at_us, run.manifest("conclude").finished_at_us
+    started_at = datetime.fromtimestamp(begun_us / 1e6, UTC).isoformat(timespec="seconds")
     return Attempt(
-        run=run_dir.name, started_at=started_at, seconds=round(seconds, 1), verdict=verdict.verdict, green=verdict.green,
-        sentence=verdict.sentence, doubts=doubts[:20], arms=arms,
+        run=run_dir.name, started_at=started_at, seconds=round((ended_us - begun_us) / 1e6, 1), verdict=verdict.verdict,
+        green=verdict.green, sentence=verdict.sentence, doubts=doubts[:20], arms=arms,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import get_args
 
@@ -43,3 +44,8 @@ def expectable(text: str) -> tuple[str, ...]:
     """`power,network` as the words of which one suffices for an entry to be expected to be unavailable. Raises BadInput."""
     known = sorted({word for entry in ENTRIES.values() for word in words_of(entry)} | set(get_args(Equipment)))
     return tuple(choice("expect_unavailable", word.strip(), known) for word in text.split(",") if word.strip())
+
+
+def expected_here() -> str:
+    """What this host is known not to be able to run: KDV_EXPECT_UNAVAILABLE, else nothing."""
+    return os.environ.get("KDV_EXPECT_UNAVAILABLE", "")

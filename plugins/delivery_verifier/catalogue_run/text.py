@@ -65,13 +65,12 @@ class Progress:
         self._to, self._begun = to, time.monotonic()
         self._lock = threading.Lock()
 
-    def begin(self, catalogue: CatalogueRun) -> None:
-        """Says how much there is to do, and what this host cannot do."""
-        again = f"kdv catalogue --direct --resume {catalogue.id}"
-        self._say(f"catalogue run {catalogue.id}: {len(catalogue.open)} to run; if it is interrupted: {again}")
+    def begin(self, catalogue: CatalogueRun, more: str) -> None:
+        """Says how much there is to do, what this host cannot do, and `more`."""
+        self.say(f"catalogue run {catalogue.id}: {len(catalogue.open)} to run; {more}")
         for item in catalogue.items:
             if item.unavailable:
-                self._say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
+                self.say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
 
     def told(self, catalogue: CatalogueRun, item: Item) -> None:
         """An item has got another attempt."""
@@ -79,7 +78,7 @@ class Progress:
         state = "inconclusive, once more" if item.open else item.state
         each = (time.monotonic() - self._begun) / max(done, 1)
         rest = f"{left} left, about {left * each / 60:.1f} min" if left else "none left"
-        self._say(f"{SIGNS[item.state]} {item.name}  {verdicts(attempt)}: {state}  ({attempt.seconds:.0f} s; {rest})")
+        self.say(f"{SIGNS[item.state]} {item.name}  {verdicts(attempt)}: {state}  ({attempt.seconds:.0f} s; {rest})")
 
     def step(self, run: str, step: str, state: str, _seconds: float) -> None:
         """A step of a run changed its state."""
@@ -88,7 +87,8 @@ class Progress:
                 self._to.write(f"\r\033[K{clean(run)}: {step}")
                 self._to.flush()
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """One line, with the seconds since the start."""
         with self._lock:
             start = "\r\033[K" if self._to.isatty() else ""
             self._to.write(f"{start}{time.monotonic() - self._begun:6.1f} s  {clean(text)}\n")

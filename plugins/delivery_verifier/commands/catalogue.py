@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from delivery_verifier import home
 from delivery_verifier.catalogue_run import begin, record, selection
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
 from delivery_verifier.catalogue_run.text import Progress, listing, summary
 from delivery_verifier.cluster import lease
-from delivery_verifier.commands import outputs
+from delivery_verifier.commands import outputs, parsers
 from delivery_verifier.commands.parsers import Add
 from delivery_verifier.scenario import BadInput
 
@@ -37,7 +39,7 @@ def register(add: Add) -> None:
     sub.add_argument("--direct", action="store_true", help="without Airflow: in this process, with one Spark session")
     sub.add_argument("--repeat", metavar="N", default=1, help="run everything N times (with --direct)")
     sub.add_argument("--resume", metavar="ID", help="take up a catalogue run that was interrupted (with --direct)")
-    sub.add_argument("--expect-unavailable", metavar="WORDS", default="",
+    sub.add_argument("--expect-unavailable", metavar="WORDS", default=selection.expected_here(),
                      help="names, kinds, tags or equipment (power,network) that may be unavailable on this host")  # fmt: skip
     sub.add_argument("--out", metavar="FILE.html", help="copy the page to this file")
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
@@ -67,7 +69,7 @@ def _directly(arguments: argparse.Namespace) -> CatalogueRun:
     if (holder := lease.holder()) is not None:
         raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
     started, progress = _begun(arguments), Progress(sys.stderr)
-    progress.begin(started)
+    progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
     told = _writing(page.write, progress.told)
     with runner(progress.step) as running:
         ended = Loop(started, running, told).run()
@@ -99,4 +101,28 @@ def _writing(write: Callable[[CatalogueRun], Path], told: Callable[[CatalogueRun
 
 
 def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
-    raise BadInput("direct is not given; allowed in this version: kdv catalogue --direct")
+    from delivery_verifier.orchestration import local
+    from delivery_verifier.orchestration.cells import attempt_of
+    from delivery_verifier.orchestration.client import ui_url
+    from delivery_verifier.orchestration.run_catalogue import item_of, run_catalogue_through_airflow
+    from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID
+
+    if arguments.resume or arguments.repeat != 1:
+        raise BadInput("direct is not given; allowed without it: neither --resume nor --repeat; in Airflow, clear the cells of "
+                       "run_scenario that are to run again")  # fmt: skip
+    name, progress = begin.new_id(), Progress(sys.stderr)
+    planned = begin.plan(name, names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable)
+    progress.say("bringing up Airflow on this host (first time about half a minute)")
+    url = ui_url(local.up(parsers.port(arguments)).url or "", CATALOGUE_DAG_ID, name)
+    progress.begin(planned, f"to follow it: {url}")
+    known = planned
+
+    def ended(run_id: str, state: str) -> None:
+        nonlocal known
+        if (item := item_of(known, run_id)) is not None:
+            changed = replace(item, attempts=(*item.attempts, attempt_of(run_id, state)))
+            known = replace(known, items=tuple(changed if one is item else one for one in known.items))
+            progress.told(known, changed)
+
+    conf = {"names": arguments.names, "tag": arguments.tag, "expect_unavailable": arguments.expect_unavailable}
+    return run_catalogue_through_airflow(conf, name, ended, port=parsers.port(arguments))

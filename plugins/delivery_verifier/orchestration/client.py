@@ -31,6 +31,7 @@ class Task(Struct, frozen=True):
     try_number: int = 0
     start_date: str | None = None
     end_date: str | None = None
+    map_index: int = -1
 
 
 class Client:
@@ -84,7 +85,7 @@ class Client:
 
     def tasks(self, dag_id: str, run_id: str) -> list[Task]:
         """The run's task instances, in order of their start."""
-        found = self.get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=100")["task_instances"]
+        found = self.get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=500")["task_instances"]
         tasks = [Task(**{field: one[field] for field in Task.__struct_fields__}) for one in found]
         return sorted(tasks, key=lambda task: task.start_date or "~")
 

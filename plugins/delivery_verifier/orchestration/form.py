@@ -9,6 +9,7 @@ from airflow.sdk import Param
 from msgspec import Struct
 
 from delivery_verifier import catalogue
+from delivery_verifier.catalogue_run import selection
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.fields import limits
 from delivery_verifier.own_settings import profiles
@@ -41,6 +42,26 @@ DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": 
 def params() -> dict[str, Param]:
     """The fields in their order. Four are in no section: the UI folds sections, and opens one at a time."""
     return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
+
+
+def catalogue_params() -> dict[str, Param]:
+    """The fields of a catalogue run. All have defaults that hold for a scheduled one: everything."""
+    return {
+        "tag": Param(
+            "", type="string", enum=["", *selection.tags()], title="Tag", values_display={"": "all scenarios"},
+            description="Only scenarios with this tag.",
+        ),
+        "names": Param(
+            [], type="array", examples=list(catalogue.ENTRIES), title="Scenarios", items={"type": "string"},
+            values_display={name: f"{name}: {entry.title}" for name, entry in catalogue.ENTRIES.items()},
+            description="Only these scenarios; none chosen: all.",
+        ),
+        "expect_unavailable": Param(
+            selection.expected_here(), type="string", title="Expected to be unavailable",
+            description="Names, kinds, tags or equipment, separated by commas, of scenarios that this host may be unable to "
+            "run, e.g. power,network. One that is unavailable and not named here turns the run red.",
+        ),
+    }  # fmt: skip
 
 
 def _question() -> dict[str, Param]:

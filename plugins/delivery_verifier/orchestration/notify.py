@@ -11,9 +11,11 @@ from airflow.sdk import Context
 from airflow.sdk.configuration import conf
 
 from delivery_verifier import home
+from delivery_verifier.catalogue_run import page, record
 from delivery_verifier.orchestration.client import ui_url
-from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.overview.rows import read
+from delivery_verifier.scenario import BadInput
 
 VARIABLE = "KDV_NOTIFY_EMAIL"
 """Environment variable of all Airflow processes: one or more addresses, separated by commas. Unset: nobody is told."""
@@ -27,21 +29,47 @@ class RedRunMail(SmtpNotifier):
 
         Subject and text are set here, after Airflow has rendered its templates: what a run says is never a template.
         """
-        self.subject, self.html_content = message(str(context["run_id"]))
+        self.subject, self.html_content = self.message(str(context["run_id"]))
         super().notify(context)
 
+    def message(self, run_id: str) -> tuple[str, str]:
+        """Subject and HTML text."""
+        return message(run_id)
 
-def on_red() -> list[Any]:
+
+class RedCatalogueMail(RedRunMail):
+    """The same for a catalogue run: which scenarios are not as expected."""
+
+    def message(self, run_id: str) -> tuple[str, str]:
+        """Subject and HTML text."""
+        return catalogue_message(run_id)
+
+
+def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
     """The DAG's callbacks for a red run: none unless the variable names somebody."""
     to = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
-    return [RedRunMail(to=to)] if to else []
+    return [mail(to=to)] if to else []
 
 
 def message(run_id: str) -> tuple[str, str]:
     """Subject and HTML text of the mail about a red run."""
     row = read(home.run_directory(run_id))
     told = row.sentence or f"The run failed before a verdict could be given; {row.why}."
-    url = ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), DAG_ID, run_id)
     lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(told), f"Run {html.escape(run_id)}"]
-    link = f'<a href="{html.escape(url)}">{html.escape(url)}</a>'
-    return f"Delivery run is red: {row.verdict} ({run_id})", "".join(f"<p>{line}</p>" for line in [*lines, link])
+    return f"Delivery run is red: {row.verdict} ({run_id})", _text(lines, DAG_ID, run_id)
+
+
+def catalogue_message(run_id: str) -> tuple[str, str]:
+    """Subject and HTML text of the mail about a red catalogue run."""
+    try:
+        catalogue = record.read(home.run_directory_name(run_id))
+    except BadInput:
+        return f"Catalogue run is red: it never began ({run_id})", _text(["Nothing was run."], CATALOGUE_DAG_ID, run_id)
+    red = [f"{html.escape(item.name)}: {item.state}" for item in catalogue.items if not item.green]
+    subject = f"Catalogue run is red: {len(red)} of {len(catalogue.items)} scenarios ({run_id})"
+    return subject, _text([f"<b>{html.escape(page.headline(catalogue))}</b>", *red], CATALOGUE_DAG_ID, run_id)
+
+
+def _text(lines: list[str], dag_id: str, run_id: str) -> str:
+    url = html.escape(ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id))
+    return "".join(f"<p>{line}</p>" for line in [*lines, f'<a href="{url}">{url}</a>'])

@@ -13,9 +13,11 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from delivery_verifier import home
+from delivery_verifier.catalogue_run import page as catalogue_page
+from delivery_verifier.catalogue_run import record
 from delivery_verifier.orchestration import dag_runs, unreported
 from delivery_verifier.orchestration.dag_runs import State
-from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.overview import page
 from delivery_verifier.overview.wanted import Wanted
 
@@ -25,6 +27,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+LISTED = 100
+"""Catalogue runs that the matrix lists, the newest."""
 _Field = Annotated[str, Query(max_length=200)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of its task.
@@ -53,9 +57,21 @@ def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: 
     return HTMLResponse(page.overview(home.runs_dir(), wanted, docs=docs, dag_path=f"../dags/{DAG_ID}"))
 
 
+@app.get("/matrix/")
+def matrix(run: _Field = "") -> HTMLResponse:
+    """The matrix of the catalogue run `run`, or of the newest, and the list of all; 404 for one that does not exist."""
+    known = record.newest(LISTED)
+    wanted = next((one for one in known if run in ("", one.id)), None)
+    if wanted is None and run:
+        raise HTTPException(404, "no such catalogue run")
+    return HTMLResponse(unreported.no_catalogue() if wanted is None else catalogue_page.render(wanted, "../runs", known))
+
+
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
 def of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
-    """The tab of a DAG run: its report, or a page that says why there is none."""
+    """The tab of a DAG run: its report or matrix, or a page that says why there is none."""
+    if dag_id == CATALOGUE_DAG_ID and (record.folder() / home.run_directory_name(run_id) / record.FILE).is_file():
+        return RedirectResponse(f"../../../matrix/?run={quote(home.run_directory_name(run_id))}", status_code=307)
     if dag_id != DAG_ID:
         return HTMLResponse(unreported.of_another_dag())
     name = home.run_directory_name(run_id)
@@ -74,11 +90,16 @@ def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
     return RedirectResponse(f"../../../../runs/{home.DATA_DOCS}/index.html#{quote(name)}", status_code=307)
 
 
-@app.get("/icon/{theme}.svg")
-def icon(theme: Literal["light", "dark"]) -> Response:
-    """The sign of the page in the navigation: a record that arrived."""
-    ink = "#5f78a3" if theme == "light" else "#d4d4d8"
-    drawing = "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5"
+_DRAWINGS = {
+    "": "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5",  # a record that arrived
+    "matrix-": "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13.5 16.5l2.5 2.5 4.5-5",  # scenarios, and their check
+}
+
+
+@app.get("/icon/{name}.svg")
+def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Response:
+    """The signs of the pages in the navigation."""
+    ink, drawing = ("#5f78a3" if name.endswith("light") else "#d4d4d8"), _DRAWINGS["matrix-" if "-" in name else ""]
     style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
     return Response(svg, media_type="image/svg+xml")

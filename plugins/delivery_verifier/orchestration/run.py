@@ -53,20 +53,21 @@ def run_through_airflow(
     status, me = local.up(port), processes.myself()
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
     run = (status.runs or home.runs_dir()) / home.run_directory_name(run_id)
-    with _naming_what_ended_airflow():
-        _trigger(client, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
+    with naming_what_ended_airflow():
+        trigger(client, DAG_ID, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
         try:
             state = _follow(client, run_id, on_progress)
         except BaseException:
             # Also Ctrl-C: a run without its terminal must not go on.
-            _end_quietly(client, run_id)
+            end_quietly(client, DAG_ID, run_id)
             raise
         _require_verdict(client, run_id, state, run)
     return run
 
 
 @contextmanager
-def _naming_what_ended_airflow() -> Iterator[None]:
+def naming_what_ended_airflow() -> Iterator[None]:
+    """Inside, an error of an Airflow that has ended says which of its processes did."""
     try:
         yield
     except AirflowError as error:
@@ -75,17 +76,17 @@ def _naming_what_ended_airflow() -> Iterator[None]:
         raise
 
 
-def _trigger(client: Client, run_id: str, conf: Mapping[str, object]) -> None:
+def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
     """Starts the run. Airflow may have heard also where it did not answer in time: that is asked, not done twice."""
     try:
-        return client.trigger(DAG_ID, run_id, conf)
+        return client.trigger(dag_id, run_id, conf)
     except AirflowSilent:
-        if run_id in _patiently(lambda: client.run_ids(DAG_ID)):
+        if run_id in patiently(lambda: client.run_ids(dag_id)):
             return
-    client.trigger(DAG_ID, run_id, conf)
+    client.trigger(dag_id, run_id, conf)
 
 
-def _patiently(ask: Callable[[], T]) -> T:
+def patiently(ask: Callable[[], T]) -> T:
     """What Airflow answers. On a busy host it may be silent for a while; as long as it lives, it is asked again."""
     until = time.monotonic() + PATIENCE_S
     while True:
@@ -101,8 +102,8 @@ def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]
     """Reports each change of a task's state until the run has ended; returns the run's state."""
     begun, seen = time.monotonic(), dict[str, str]()
     while True:
-        state = _patiently(lambda: client.state(DAG_ID, run_id))
-        for task in _patiently(lambda: client.tasks(DAG_ID, run_id)):
+        state = patiently(lambda: client.state(DAG_ID, run_id))
+        for task in patiently(lambda: client.tasks(DAG_ID, run_id)):
             if task.state and seen.get(task.task_id) != task.state:
                 seen[task.task_id] = task.state
                 on_progress(Progress(task.task_id, task.state, time.monotonic() - begun))
@@ -111,9 +112,10 @@ def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]
         pause(_POLL_S)
 
 
-def _end_quietly(client: Client, run_id: str) -> None:
+def end_quietly(client: Client, dag_id: str, run_id: str) -> None:
+    """Ends a run, if Airflow is still there to do it."""
     try:
-        client.end_run(DAG_ID, run_id)
+        client.end_run(dag_id, run_id)
     except AirflowError:
         return  # Airflow is gone, and the run with it; the error that brought us here is the one to tell
 
@@ -124,14 +126,14 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
     Red with a verdict is the gate's doing, if it alone failed and the verdict is not green. Anything else that is
     red has no verdict to speak of, even where a file lies there.
     """
-    tasks = _patiently(lambda: client.tasks(DAG_ID, run_id))
+    tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]
     verdict = _verdict(run)
     if verdict is not None and state == "success" and verdict.green and not failed:
         return
     if verdict is not None and state == "failed" and not verdict.green and _names(failed) == ["conclude"]:
         return
-    told = [(task, _patiently(partial(client.log_tail, DAG_ID, run_id, task))) for task in failed if task.state == "failed"]
+    told = [(task, patiently(partial(client.log_tail, DAG_ID, run_id, task))) for task in failed if task.state == "failed"]
     if not told:
         raise RunFailed(DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", [])
     # Of two that run side by side the second fails because the first did, and may well start or end before it.

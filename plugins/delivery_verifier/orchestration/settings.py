@@ -15,12 +15,27 @@ from delivery_verifier.cluster.java import java_home
 from delivery_verifier.fields import whole
 
 DAG_ID = "verify_delivery"
+CATALOGUE_DAG_ID = "verify_catalogue"
+NIGHTLY = "0 2 * * *"
+"""When the whole catalogue is run, if nothing else is said (cron, UTC)."""
 DEFAULT_PORT = 8080
 MARK = "KDV_LOCAL_AIRFLOW"
 """Environment variable that all processes of one local Airflow carry, however often they were reparented."""
 
 SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
 """Default of AIRFLOW_CONN_SPARK_DEFAULT. (A URI `spark://local[2]` would be taken for yarn, silently.)"""
+
+
+def nightly() -> str | None:
+    """When the catalogue runs by itself, as cron; None: only when it is asked for.
+
+    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 for never. Unset: nightly, but on the local Airflow of `kdv up`
+    never: a laptop is not to start killing brokers at night because its owner once looked at the UI.
+    """
+    chosen = variables.cron("KDV_NIGHTLY")
+    if chosen in ("", "0"):
+        return None if chosen or MARK in os.environ else NIGHTLY
+    return NIGHTLY if chosen == "1" else chosen
 
 
 def airflow_home() -> Path:

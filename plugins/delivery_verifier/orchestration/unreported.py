@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from delivery_verifier.orchestration.dag_runs import State, Step
-from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.overview import page
 
 LOOKS_AGAIN_S = 4
@@ -14,7 +14,14 @@ SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running
 
 def of_another_dag() -> str:
     """The tab stands on every DAG's runs; others than ours have no report."""
-    return _page("This DAG has no delivery report", f"Only runs of the DAG {DAG_ID} have one.", [], [], None)
+    told = f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
+    return _page("This DAG has no delivery report", told, [], [], None)
+
+
+def no_catalogue() -> str:
+    """The matrix where no catalogue run was ever begun."""
+    told = f"Trigger the DAG {CATALOGUE_DAG_ID}, or run kdv catalogue in a terminal."
+    return _page("No catalogue run yet", told, [], [], None)
 
 
 def no_docs() -> str:

@@ -1,0 +1,80 @@
+"""# Verify catalogue
+
+Runs every scenario of the catalogue, one at a time, and shows all of them on one page: the **matrix**. Each scenario puts
+one promise of Kafka's settings to the test and says beforehand how it must end; the catalogue is **green** only if
+every one ended that way.
+
+## To start it
+By itself every night (`KDV_NIGHTLY`: a cron expression, `1` for 02:00 UTC, `0` for never; on the local Airflow of
+`kdv up` it is never, unless the variable says so). At any time: press **Trigger** and choose
+
+* **Tag**: only scenarios with this tag; `smoke` takes minutes;
+* **Scenarios**: only these;
+* **Expected to be unavailable**: what this host may be unable to run, e.g. `power,network` where there is no root.
+
+## To read the result
+The page **Delivery matrix** in the navigation shows the newest catalogue run, and the tab **Delivery report** this one.
+Each scenario is a run of `verify_delivery` with a report of its own.
+
+| a scenario is | which means |
+|---|---|
+| as expected | every arm ended as predicted, also those that were predicted to end `VIOLATED` |
+| not as expected | an arm did not: this is what you want to know in the morning |
+| inconclusive | it could not be told, in two attempts |
+| unavailable | this host lacks what the fault needs; red, unless that was expected |
+| failed | there is no verdict at all |
+
+A red scenario does not stop those after it.
+
+## The tasks
+`plan` writes down what will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits for it.
+`repeat` looks for those that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix` writes the page,
+whatever happened before. `gate` is red unless everything is green. Clear a cell of `run_scenario` to have its
+scenario run again; the page is written anew.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, task
+
+from delivery_verifier.orchestration import form, notify
+from delivery_verifier.orchestration.cells import (
+    AGAIN,
+    FIRST,
+    RunScenario,
+    begin_catalogue,
+    collect_first,
+    require_green,
+    write_matrix,
+)
+from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, nightly
+
+SHORT, LONG = timedelta(minutes=15), timedelta(hours=3)
+
+with DAG(
+    dag_id=CATALOGUE_DAG_ID,
+    dag_display_name="Verify catalogue",
+    description="Runs every scenario of the catalogue, one at a time, and writes the matrix.",
+    schedule=nightly(),
+    catchup=False,
+    max_active_runs=1,
+    is_paused_upon_creation=False,
+    tags=["kafka", "delivery"],
+    doc_md=__doc__,
+    default_args={"owner": "delivery-verifier", "retries": 0},
+    params=form.catalogue_params(),
+    on_failure_callback=notify.on_red(notify.RedCatalogueMail),
+) as dag:
+    plan = task(task_id="plan", execution_timeout=SHORT)(begin_catalogue)()
+    # One at a time: it is one host. The waiting task holds one slot of the executor; a run needs two more.
+    cells = RunScenario.partial(task_id=FIRST, max_active_tis_per_dag=1, execution_timeout=LONG).expand(cell=plan)
+    repeat = task(task_id="repeat", trigger_rule="all_done", execution_timeout=SHORT)(collect_first)()
+    again = RunScenario.partial(task_id=AGAIN, max_active_tis_per_dag=1, execution_timeout=LONG).expand(cell=repeat)
+    matrix = task(task_id="matrix", trigger_rule="all_done", execution_timeout=SHORT)(write_matrix)()
+    # The gate: a plain leaf behind the page, which alone says whether the catalogue is green.
+    gate = task(task_id="gate", execution_timeout=SHORT)(require_green)()
+
+    cells >> repeat
+    [cells, again] >> matrix >> gate
