@@ -125,7 +125,7 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
                 ruled_by="claim",
                 rule=f"claim.{claim}",
                 sentence=f"The claim {claim} asks for more than these settings promise: {rulings[anomaly].sentence}",
-                source="the claim of this arm",
+                source=f"the claim of this arm, against {rulings[anomaly].rule}",
             )
     return rulings
 

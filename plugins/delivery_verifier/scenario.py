@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from delivery_verifier.anomalies import Anomaly
-from delivery_verifier.injection import DisturbanceKind
 from delivery_verifier.vocabulary import ACTS, Act, Equipment, Proof
 
 Setting = str | int | bool
@@ -137,17 +136,12 @@ class FaultStep(_Data, frozen=True):
 
 
 class FaultPlan(_Data, frozen=True):
-    """Ordered steps, repeatable in cycles; each cycle waits until the one before has healed and recovered.
-
-    `causes`: disturbances that the steps are expected to cause together, beside those of each action, for telling
-    beforehand what the plan permits. A verdict goes by what was observed.
-    """
+    """Ordered steps, repeatable in cycles; each cycle waits until the one before has healed and recovered."""
 
     name: Name
     summary: str
     steps: tuple[FaultStep, ...] = ()
     cycles: Annotated[int, Meta(ge=1, le=1000)] = 1
-    causes: tuple[DisturbanceKind, ...] = ()
     duration_s: float = 8.0
     """How long one cycle takes, for pacing the load."""
 

@@ -37,7 +37,7 @@ def register(add: Add) -> None:
     fields.add(dry)
     dry.add_argument("--json", action="store_true", help="print scenario.json")
     why = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
-    fields.add(why, only=("profile", "fault", "claim", "min_insync_replicas"))
+    fields.add(why, only=("scenario", "profile", "fault", "claim", "min_insync_replicas", "replication_factor", "kafka_version"))
     why.add_argument("--json", action="store_true", help="print the explanation as JSON")
 
 
@@ -88,7 +88,7 @@ def _tell_promises(given: dict[str, Any], follower: Follower) -> None:
 
     scenario = scenario_from_params(given, "planned")
     for arm in scenario.subjects:
-        for line in (*arm.profile.notes, f"{arm.name} promises under {scenario.fault.name}:", *promises(arm, scenario.fault)):
+        for line in (*arm.profile.notes, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
             follower.say(line)
 
 
@@ -126,12 +126,16 @@ def plan(arguments: argparse.Namespace) -> int:
 
 def explain(arguments: argparse.Namespace) -> int:
     """`kdv explain`."""
-    from delivery_verifier import explanation
+    from delivery_verifier import catalogue, explanation
     from delivery_verifier.scenario import dumps
     from delivery_verifier.steps.plan import scenario_from_params
 
-    scenario = scenario_from_params(fields.given(arguments), "explained")
-    subject = scenario.subjects[0]
-    found = explanation.explain(subject.profile, scenario.fault, subject.claim)
+    given = fields.given(arguments)
+    scenario = scenario_from_params(given, "explained")
+    if name := given.get("scenario"):
+        whole = explanation.explain_scenario(catalogue.ENTRIES[name], scenario)
+        sys.stdout.write(dumps(whole).decode() if arguments.json else explanation.told_scenario(whole))
+        return 0
+    found = explanation.explain(scenario, scenario.subjects[0])
     sys.stdout.write(dumps(found).decode() if arguments.json else explanation.told(found))
     return 0

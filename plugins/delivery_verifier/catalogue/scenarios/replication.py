@@ -52,7 +52,7 @@ _ONE_ACKNOWLEDGES = Entry(
             FaultStep(trigger=Trigger(kind="led"), action="start", target="leader"),
         ),
     ),
-    rules=("lost.unclean", "lost.min_isr_1", "lost.never"),
+    rules=("lost.unclean", "lost.never"),
 )  # fmt: skip
 
 _STALE_REPLICA = (

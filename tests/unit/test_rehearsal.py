@@ -1,0 +1,66 @@
+"""The rehearsal of a fault plan: what its steps cause only together."""
+
+from __future__ import annotations
+
+import pytest
+
+from delivery_verifier import vocabulary
+from delivery_verifier.injection import Disturbance
+from delivery_verifier.rehearsal import ROLES, expected
+from delivery_verifier.scenario import FaultPlan, FaultStep, Trigger
+from delivery_verifier.vocabulary import Act, Proof
+
+
+@pytest.fixture(autouse=True)
+def _power(monkeypatch: pytest.MonkeyPatch) -> None:
+    act = Act(name="test_off", summary="", bites=True, does="exited", causes=("broker_crash",), itself=("power_loss",))
+    monkeypatch.setitem(vocabulary.ACTS, act.name, act)
+    start = vocabulary.ACTS["start"]
+    monkeypatch.setitem(vocabulary.ACTS, "start", Act(name="start", summary="", heals=(*start.heals, "test_off")))
+
+
+def plan(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> FaultPlan:
+    at_once = Trigger(kind="at_once")
+    made = (FaultStep(trigger=at_once, action=step[0], target=step[1], proofs=step[2] if len(step) == 3 else None) for step in steps)
+    return FaultPlan(name="p", summary="", steps=tuple(made))
+
+
+def together(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> list[tuple[str, int]]:
+    kinds = ("isr_power_loss", "unclean_election")
+    return [(it.kind, it.replicas) for it in expected(plan(*steps), "t") if it.kind in kinds]
+
+
+def test_each_action_says_what_it_causes_and_what_it_is() -> None:
+    found = expected(plan(("test_off", "leader")), "t")
+    assert [it.kind for it in found] == ["power_loss", "broker_crash"]
+    assert all(isinstance(it, Disturbance) and it.planned and it.topic == "t" for it in found)
+
+
+def test_power_of_all_replicas_takes_three_and_of_one_takes_none() -> None:
+    assert together(("test_off", "all"), ("start", "all")) == [("isr_power_loss", 3)]
+    assert together(("test_off", "leader"), ("start", "same")) == []
+
+
+def test_the_last_replica_standing_is_one() -> None:
+    assert together(("stop", "other_follower"), ("stop", "follower"), ("test_off", "leader")) == [("isr_power_loss", 1)]
+    killed = together(("stop", "other_follower"), ("kill", "follower"), ("test_off", "leader"))
+    assert killed == [("isr_power_loss", 2)], "a crashed one is not eligible"
+
+
+def test_starting_only_a_replica_that_is_not_in_sync_asks_for_an_unclean_election() -> None:
+    steps = (("kill", "other_follower"), ("kill", "leader_and_follower"))
+    assert together(*steps, ("start", "other_follower")) == [("unclean_election", 0)]
+    assert together(*steps, ("start", "leader")) == []
+    assert together(("kill", "leader"), ("start", "leader")) == []
+
+
+def test_a_short_freeze_takes_nobody_out_of_the_isr() -> None:
+    steps = (("kill", "leader"), ("resume", "followers"))
+    assert together(("pause", "followers", ("brief",)), *steps) == []
+    assert together(("pause", "followers"), *steps) == [("unclean_election", 0)]
+
+
+def test_every_target_of_a_plan_has_its_brokers_in_the_rehearsal() -> None:
+    from delivery_verifier.faults.targets import TARGETS
+
+    assert set(TARGETS) - set(ROLES) <= {"next"}, "give the new target its brokers in rehearsal.ROLES"
