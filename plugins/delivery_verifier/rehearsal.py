@@ -12,9 +12,9 @@ from delivery_verifier.scenario import FaultPlan, FaultStep
 ROLES: dict[str, frozenset[int]] = {
     "leader": frozenset({1}), "new_leader": frozenset({2}), "followers": frozenset({2, 3}), "follower": frozenset({2}),
     "other_follower": frozenset({3}), "leader_and_follower": frozenset({1, 2}), "all": frozenset({1, 2, 3}),
-    "none": frozenset(),
+    "next": frozenset({1}), "second": frozenset({2}), "third": frozenset({3}), "none": frozenset(),
 }  # fmt: skip
-"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow. Any other target is its leader."""
+"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow."""
 STEP_US = 10_000_000
 
 
@@ -47,7 +47,7 @@ class _Partition:
         """Does one step. Yields an unclean election where only a replica that is not in sync comes up."""
         if not self.seen:
             self._look(0)
-        self.target = self.target if step.target == "same" else ROLES.get(step.target, ROLES["leader"])
+        self.target = self.target if step.target == "same" else ROLES[step.target]
         if step.act.bites:
             self._hurt(at_us, step)
         elif step.act.heals and (back := self.target - self.up):
