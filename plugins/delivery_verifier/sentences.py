@@ -56,11 +56,25 @@ def arm_sentence(
 
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
     """The subjects' sentences, and beside them what became of the weak controls' records."""
-    named = len(subjects) > 1
-    told = [f"{arm.arm}: {arm.sentence}" if named else arm.sentence for arm in subjects]
     faulted = any(injection.bit for injection in evidence.injections)
-    told += [_control(arm, faulted) for arm in controls if not any(doubt.kind == "checker" for doubt in arm.doubts)]
-    return " ".join(told)
+    sound = [arm for arm in controls if not any(doubt.kind == "checker" for doubt in arm.doubts)]
+    told = [arm.sentence for arm in subjects]
+    if len(subjects) > 1:  # what was done to the cluster is said once, for all of them
+        told = [f"{arm.arm}: {arm.sentence.split('; ')[0].rstrip('.')}." for arm in subjects]
+        told += [f"{done[:1].upper()}{done[1:]}." for done in [_done(evidence)] if faulted]
+    several = len(sound) > 2
+    return " ".join([*told, *([_controls(sound, faulted)] if several else [_control(arm, faulted) for arm in sound])])
+
+
+def _controls(arms: Sequence[ArmVerdict], faulted: bool) -> str:
+    """What became of many controls: who was hurt, by what, and who was not."""
+    seen = {arm.arm: [finding for finding in arm.findings if finding.count + finding.also] for arm in arms}
+    hurt_ = [f"{name} ({_listed(found)})" for name, found in seen.items() if found]
+    unhurt = [name for name, found in seen.items() if not found]
+    return (
+        f"Of the controls, {'the fault hurt' if faulted else 'hurt without a fault were'} {', '.join(hurt_) or 'none'}"
+        + (f", and not {', '.join(unhurt)}" if unhurt and hurt_ else "") + "."
+    )  # fmt: skip
 
 
 def _control(arm: ArmVerdict, faulted: bool) -> str:
@@ -181,14 +195,18 @@ def _reported(evidence: Evidence, arm: Arm) -> str:
 
 
 def _circumstances(evidence: Evidence, arm: Arm) -> str:
-    bit = Counter(injection.action for injection in evidence.injections if injection.bit)
-    if not bit:
+    if not any(injection.bit for injection in evidence.injections):
         return "no fault was injected"
-    done = " and ".join(
+    return f"{_done(evidence)}, with {_exposed(evidence, arm)}"
+
+
+def _done(evidence: Evidence) -> str:
+    """What was done to the cluster, e.g. `the leader was killed twice`."""
+    bit = Counter(injection.action for injection in evidence.injections if injection.bit)
+    return " and ".join(
         f"{_target(evidence, action)} was {ACTIONS.get(action, f'hit by {action}')} {_times(count)}"
         for action, count in bit.items()
     )
-    return f"{done}, with {_exposed(evidence, arm)}"
 
 
 def _exposed(evidence: Evidence, arm: Arm) -> str:

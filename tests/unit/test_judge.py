@@ -26,6 +26,7 @@ from hand_made import (
 
 from delivery_verifier.evidence import Evidence
 from delivery_verifier.scenario import Arm, Bound, Expectation, Scenario
+from delivery_verifier.sentences import run_sentence
 
 
 def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
@@ -168,3 +169,18 @@ def test_evidence_is_pure_data_and_tables_with_other_types_do_not_become_zero() 
     plain: Evidence = evidence_of(RUN)
     assert isinstance(plain.books.tables["books/laws.parquet"], pa.Table)
     assert plain.books.totals("nobody")["lost"] == 0
+
+
+def test_several_subjects_and_many_controls_are_told_in_one_line_each_and_the_fault_once() -> None:
+    evidence = evidence_of(RUN, lost(30, WEAK))
+    verdict = judged(evidence)
+    subjects = [arm(verdict), msgspec.structs.replace(arm(verdict), arm="safe")]
+    hurt, unhurt = arm(verdict, WEAK), msgspec.structs.replace(arm(judged(evidence_of(RUN)), WEAK), arm="acks_1")
+    told = run_sentence(evidence, subjects, [hurt, unhurt, msgspec.structs.replace(hurt, arm="acks_all")])
+    clause = "HELD: all 1,200 acknowledged records are in the log exactly once and in order."
+    assert told == (
+        f"{SUBJECT}: {clause} safe: {clause} The leader was killed once. Of the controls, the fault hurt "
+        "control-acks_0 (30 lost), acks_all (30 lost), and not acks_1."
+    )
+    quiet = run_sentence(evidence_of(a_scenario(fault="none")), subjects[:1], [unhurt] * 3)
+    assert quiet.endswith("Of the controls, hurt without a fault were none.")

@@ -80,16 +80,14 @@ class Threshold:
 
 
 def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
-    """One per subject whose findings were judged."""
-    return [
-        Threshold(
-            arm.arm,
-            listed([_convicts(one) for one in arm.findings if one.tolerance is not None]),
-            listed([breaks(one.anomaly) for one in arm.findings if one.tolerance is None]),
-        )
-        for arm in (verdict.arms if verdict else [])
-        if arm.role == "subject" and arm.findings
-    ]
+    """One per subject whose findings were judged; subjects with the same one share it."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    for arm in verdict.arms if verdict else []:
+        if arm.role == "subject" and arm.findings:
+            convicts = listed([_convicts(one) for one in arm.findings if one.tolerance is not None])
+            permitted = listed([breaks(one.anomaly) for one in arm.findings if one.tolerance is None])
+            owners.setdefault((convicts, permitted), []).append(arm.arm)
+    return [Threshold(listed(arms), *texts) for texts, arms in owners.items()]
 
 
 def _convicts(finding: Finding) -> str:
