@@ -18,7 +18,7 @@ class Outcome(StrEnum):
     SENT = "SENT"
     """acks=0: handed to the socket; nobody asked for an acknowledgement."""
     FAILED = "FAILED"
-    """Certainly not written. Needs proof: see `ledger.classify`."""
+    """Certainly not written. Needs proof: the client refused it, and never queued it (docs/adr/0004)."""
     INDETERMINATE = "INDETERMINATE"
     """Nobody can know: timed out, connection lost, producer killed."""
 

@@ -154,7 +154,7 @@ def _told(row: dict[str, Any], leader: int) -> str:
             "The client hands it to the socket and reports it as sent; nobody asked for an acknowledgement."
         )
     if row["outcome"] == "FAILED":
-        return f"The client reports that it certainly was not written{error}."
+        return f"The client refuses it: it certainly was not written{error}."
     return f"The client gives up: nobody can know whether it was written{error}."
 
 

@@ -22,6 +22,7 @@ from delivery_verifier.workload.layout import Layout, room
 from delivery_verifier.workload.live import (
     ACKED_NOWHERE,
     FAILED,
+    INDETERMINATE,
     MASK,
     SENT,
     SHIFT,
@@ -32,7 +33,6 @@ from delivery_verifier.workload.live import (
     Word,
     encode_error,
 )
-from delivery_verifier.workload.outcome import classify
 from delivery_verifier.workload.resends import (
     census,
     folder_of,
@@ -103,12 +103,14 @@ class SequencedProducer:
         )
 
     def _callback(self, ledger: LiveLedger) -> Callable[[KafkaError | None, Message], None]:
-        """The delivery callback. It runs once per record, so everything it needs is a local."""
+        """The delivery callback. It runs once per record, so everything it needs is a local.
+
+        No error proves that a record was not written (docs/adr/0004): an earlier try may have been.
+        """
         segments, words, clock = ledger.segments, self.control._words, time.time_ns
         # With acks=0 librdkafka sometimes makes an offset up (seen: 0, 1, 2 ... after a lost connection): never believe it.
         unasked = str(self.spec.settings["acks"]) == "0"
-        retries, where = int(self.spec.settings["retries"]), record.SEQUENCE
-        reported, failed, indeterminate = int(Word.REPORTED), int(Word.FAILED), int(Word.INDETERMINATE)
+        where, reported, indeterminate = record.SEQUENCE, int(Word.REPORTED), int(Word.INDETERMINATE)
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             sequence = int(message.value()[where])  # type: ignore[index]
@@ -123,9 +125,8 @@ class SequencedProducer:
                     result[slot] = SENT if unasked else ACKED_NOWHERE
                 words[reported] += 1
             else:
-                code = classify(error.code(), retries)
-                result[slot] = code
-                words[failed if code > -15_000 else indeterminate] += 1
+                result[slot] = encode_error(INDETERMINATE, error.code())
+                words[indeterminate] += 1
 
         return on_delivery
 
@@ -250,10 +251,19 @@ class SequencedProducer:
             self.control[Word.STATE] = State.WARM
             self._wait_for(Gate.GO)
         self.control[Word.STATE] = State.LOADING
-        self.play() if self.spec.scripted else self.load()
-        self.client.flush(self.spec.deadline_s)  # what is left open then is INDETERMINATE
+        self._unless_fatal(self.play if self.spec.scripted else self.load)
+        self._unless_fatal(lambda: self.client.flush(self.spec.deadline_s))  # what is left open then is INDETERMINATE
         self.control[Word.ATTEMPTED] = self.sequence + self.resent
         self.control[Word.STATE] = State.DONE
+
+    def _unless_fatal(self, work: Callable[[], object]) -> None:
+        """Works until it is done, or until the client can do no more: that comes as the bare error, which is no Exception."""
+        try:
+            work()
+        except KafkaError as error:  # type: ignore[misc]  # raised by the C library, against Python's rules
+            if not error.fatal():
+                raise
+            self.fatal = str(error)
 
     def _wait_for(self, gate: Gate) -> None:
         def opened() -> bool:

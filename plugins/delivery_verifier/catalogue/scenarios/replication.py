@@ -24,6 +24,11 @@ _UNCLEAN = profile_of(
     topic={"unclean.leader.election.enable": True}, topic_metadata_refresh_interval_ms=1000,
 )  # fmt: skip
 
+_UNCLEAN_IDEMPOTENT = profile_of(
+    "unclean_idempotent", "The same, idempotent: this producer notices the gap in its own sequence, and refuses to go on.",
+    topic={"unclean.leader.election.enable": True}, enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
+)  # fmt: skip
+
 _ONE_ACKNOWLEDGES = Entry(
     name="min_isr_1.last_in_sync_killed",
     title="min.insync.replicas=1: one broker acknowledges for all, and dies",
@@ -67,12 +72,16 @@ _UNCLEAN_ELECTION = Entry(
     name="unclean.stale_replica_elected",
     title="unclean.leader.election.enable=true: a replica that missed records becomes leader",
     promise="An unclean election trades records for availability: a replica that missed acknowledged records becomes leader, "
-    "and the others cut off what it does not have, whatever acks and min.insync.replicas say. Without it the partition "
-    "waits for a replica that has them.",
+    "and the others cut off what it does not have, whatever acks and min.insync.replicas say. An idempotent producer that "
+    "goes on sending notices the gap (OUT_OF_ORDER_SEQUENCE_NUMBER, fatal); what was acknowledged is gone all the same. "
+    "Without unclean election the partition waits for a replica that has them.",
     source=f"{_TOPICS}: unclean.leader.election.enable; KIP-106",
     tags=("promises",),
     arms=(
         ArmPlan(name="unclean", role="subject", profile=_UNCLEAN, claim="at_least_once", expectation=_ALL_LOST),
+        ArmPlan(
+            name="unclean_idempotent", role="subject", profile=_UNCLEAN_IDEMPOTENT, claim="at_least_once", expectation=_ALL_LOST
+        ),
         ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
     ),
     load=_LOAD,
