@@ -17,12 +17,12 @@ Equipment = Literal["proxy", "network", "power"]
 apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
 EQUIPMENT: tuple[Equipment, ...] = get_args(Equipment)
 
-Proof = Literal["leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "brief"]
+Proof = Literal["leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief"]
 """What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by a broker
 that is no target; every one is led by another broker than before, in a later epoch; the targets lead none of them any
-more; every one has no leader; the targets are out of the ISR of every one; less than 0.8 of `broker.session.timeout.ms`
-passed, so that the controller noticed nothing. The state of processes, counts of requests and the like are each action's
-own proof, and come on top."""
+more; every one has no leader; the targets are out of the ISR of every one; those of the subjects' partitions that had no
+leader have one now, and there were such; less than 0.8 of `broker.session.timeout.ms` passed, so that the controller
+noticed nothing. The state of processes, counts of requests and the like are each action's own proof, and come on top."""
 PROOFS: tuple[Proof, ...] = get_args(Proof)
 
 
@@ -120,6 +120,17 @@ ACTS: dict[str, Act] = {
         Act(
             name="release", summary="The proxy forwards everything again, first what it held back.",
             heals=("drop", "hold", "delay", "close"),
+        ),
+        Act(
+            name="elect_unclean",
+            summary="An operator asks for leaders from outside the ISR, for the subjects' partitions that have none.",
+            bites=True, momentary=True, itself=("unclean_request",), causes=("leader_change", "unclean_election"),
+            proofs=("elected",),
+        ),
+        Act(
+            name="alter_topic", summary="An operator changes a setting of every arm's topic while the load goes on.",
+            bites=True, momentary=True, itself=("topic_altered",),
+            options={"setting": "the topic's, e.g. min.insync.replicas", "value": "its new value"},
         ),
         Act(
             name="send", summary="Lets every arm of a scripted load send so many blocks more to each partition.",

@@ -115,6 +115,14 @@ class Cluster:
         """Gives partitions the replicas `wanted`, the preferred leader first. Raises OSError where it is refused."""
         wire.assign_replicas(self.layout.client_ports[self.running()[0]], wanted)
 
+    def alter_topics(self, topics: list[str], setting: str, value: str) -> None:
+        """Sets `setting` of every topic to `value`, through a broker that runs. Raises OSError where it is refused."""
+        wire.alter_topics(self.layout.client_ports[self.running()[0]], topics, setting, value)
+
+    def topic_setting(self, topics: list[str], setting: str) -> dict[str, str]:
+        """The value of `setting` per topic, as a broker that runs knows it. Raises OSError."""
+        return wire.topic_setting(self.layout.client_ports[self.running()[0]], topics, setting)
+
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
         """Waits until each of `brokers` serves metadata that shows all of them unfenced."""
         wanted = set(brokers or self.brokers)

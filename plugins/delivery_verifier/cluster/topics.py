@@ -32,7 +32,7 @@ def create(scenario: Scenario, bootstrap_servers: str) -> None:
     wanted = [
         NewTopic(
             arm.topic_name, num_partitions=scenario.load.partitions, replica_assignment=assignment(scenario),
-            config={**WHOLE_LOG, **{key: _text(value) for key, value in arm.profile.topic.items()}},
+            config={**WHOLE_LOG, **{key: text(value) for key, value in arm.profile.topic.items()}},
         )
         for arm in scenario.arms
     ]  # fmt: skip
@@ -75,5 +75,6 @@ def start_offsets(client: AdminClient, partitions: list[tuple[str, int]]) -> dic
     return offsets(client, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
 
 
-def _text(value: str | int | bool) -> str:
+def text(value: str | int | bool) -> str:
+    """A setting's value as brokers write it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,8 +1,9 @@
-"""Requests of Kafka's protocol, spoken raw: who leads which partition, which brokers are alive, who shall lead.
+"""Requests of Kafka's protocol, spoken raw: leaders and who shall lead, brokers that are alive, settings of topics.
 
 librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may hang
 on a frozen broker; one socket with a short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json` v0,
-`MetadataRequest.json` v7 and `AlterPartitionReassignmentsRequest.json` v0.
+`MetadataRequest.json` v7, `AlterPartitionReassignmentsRequest.json` v0, `IncrementalAlterConfigsRequest.json` v0 and
+`DescribeConfigsRequest.json` v1.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ class _Reader:
         value = self._data[self._at : self._at + max(length, 0)].decode()
         self._at += max(length, 0)
         return value
+
+    def short_text(self) -> str:
+        return self.text(self.number("h"))
 
     def compact_text(self) -> str:
         return self.text(self.varint() - 1)
@@ -159,6 +163,43 @@ def _refusals(reader: _Reader) -> Iterator[str]:
             if error:
                 yield f"{topic}/{partition}: error {error} {why}"
         reader.tags()
+
+
+_TOPIC, _SET = 2, 0
+
+
+def alter_topics(port: int, topics: Sequence[str], setting: str, value: str, timeout_s: float = ASSIGNMENT_S) -> None:
+    """Sets `setting` of every topic to `value`; the broker on `port` passes it to the controller. Raises OSError."""
+    change = struct.pack(">i", 1) + _short(setting) + struct.pack(">b", _SET) + _short(value)
+    body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
+    body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + change for topic in topics)
+    reader = _Reader(_call(port, body + b"\0", timeout_s))
+    reader.skip(8)
+    for _ in range(reader.number("i")):
+        error, why, _type, topic = reader.number("h"), reader.short_text(), reader.number("b"), reader.short_text()
+        if error:
+            raise ConnectionError(f"the controller refused {setting}={value} for {topic}: error {error} {why}")
+
+
+def topic_setting(port: int, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
+    """The value of `setting` per topic, as the broker on `port` knows it. Raises OSError."""
+    body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
+    body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + struct.pack(">i", 1) + _short(setting) for topic in topics)
+    reader, found = _Reader(_call(port, body + b"\0", timeout_s)), dict[str, str]()
+    reader.skip(8)
+    for _ in range(reader.number("i")):
+        error, why, _type, topic = reader.number("h"), reader.short_text(), reader.number("b"), reader.short_text()
+        if error:
+            raise ConnectionError(f"{setting} of {topic} is not told: error {error} {why}")
+        for _ in range(reader.number("i")):
+            reader.short_text()
+            found[topic] = reader.short_text()
+            reader.skip(3 + 4)  # three flags, and no synonyms
+    return found
+
+
+def _short(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
 
 
 def _varint(value: int) -> bytes:

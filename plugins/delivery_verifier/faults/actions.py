@@ -7,6 +7,7 @@ from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, load
+from delivery_verifier.faults.commands import AlterTopic, ElectUnclean
 from delivery_verifier.faults.elections import ElectPreferred
 from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.proxied import Frames, Release
@@ -109,6 +110,8 @@ ACTIONS: dict[str, Action] = {
     "elect_preferred": ElectPreferred(),
     **{name: Frames(name) for name in ("drop", "hold", "delay", "close")},
     "release": Release(),
+    "elect_unclean": ElectUnclean(),
+    "alter_topic": AlterTopic(),
     "send": Send(),
     "wait": Wait(),
 }

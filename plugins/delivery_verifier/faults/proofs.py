@@ -29,6 +29,8 @@ def prove(
     for name in names:
         if name == "brief":
             found[name] = _brief(scenario, injection)
+        elif name == "elected":
+            found[name] = _elected(known, scenario, injection)
         else:
             shown = _re_elected(known, injection) if name == "re_elected" else _shown(name, known, injection)
             found[name] = _told(known) if complete and shown else {}
@@ -59,6 +61,16 @@ _SHOWN: dict[str, Callable[[PartitionState, list[int]], bool]] = {
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
+
+
+def _elected(known: States, scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
+    """The partitions of subject arms that had no leader just before the bite, if there are any and all have one now."""
+    topics, before = {arm.topic_name for arm in scenario.subjects}, injection["proof"]["before"]
+    offline = {
+        (topic, partition): state for (topic, partition), state in known.items()
+        if topic in topics and before[f"{topic}-{partition}"]["leader"] < 0
+    }  # fmt: skip
+    return _told(offline) if all(state.leader >= 0 for state in offline.values()) else {}
 
 
 def _brief(scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:

@@ -93,4 +93,107 @@ _UNCLEAN_ELECTION = Entry(
     rules=("lost.unclean", "lost.never"),
 )  # fmt: skip
 
-ENTRIES: tuple[Entry, ...] = (_ONE_ACKNOWLEDGES, _UNCLEAN_ELECTION)
+_OPERATOR = Entry(
+    name="unclean.asked_for",
+    title="An unclean election that an operator asks for",
+    promise="unclean.leader.election.enable=false keeps the controller from electing a replica that missed records; it does "
+    "not keep an operator from it. Whoever asks for an unclean election to have a partition back gives up what only the "
+    "absent replicas have, whatever the settings. Whoever waits for them loses nothing.",
+    source="KIP-460 (ElectLeaders, UNCLEAN), kafka-leader-election.sh --election-type unclean",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="elected", role="subject", profile=PROFILES["acks_all"], claim="at_least_once", expectation=_ALL_LOST,
+        ),
+        ArmPlan(name="waiting", role="control", profile=PROFILES["acks_all"], claim="at_least_once"),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="operator_elects_stale_replica",
+        summary="Kill one follower, let the other two acknowledge 50 records, kill both, start the one that missed them and "
+        "have it elected, for the subject alone.",
+        steps=(
+            *_STALE_REPLICA,
+            FaultStep(trigger=Trigger(kind="deposed"), action="elect_unclean", target="other_follower"),
+            FaultStep(trigger=AT_ONCE, action="send"),
+            FaultStep(trigger=AT_ONCE, action="start", target="leader_and_follower"),
+        ),
+    ),
+    rules=("lost.unclean_request", "lost.never"),
+)  # fmt: skip
+
+_REFUSED = Entry(
+    name="retries_off.refused",
+    title="NotEnoughReplicas: refused means not written, and the client cannot prove it",
+    promise="Below min.insync.replicas a leader refuses acks=all before it writes anything: without retries the application "
+    "gets NOT_ENOUGH_REPLICAS, and none of those records turns up. With retries the producer waits until enough replicas "
+    "are back, and all of them do.",
+    source=f"{_TOPICS}: min.insync.replicas",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="retries_off", role="subject", profile=PROFILES["retries_off"], claim="exactly_once",
+            expectation=Expectation(bounds=(
+                Bound(count="indeterminate", op="=", value=50), Bound(count="resolved_absent", op="=", value=50),
+            )),
+        ),
+        ArmPlan(
+            name="safe", role="control", profile=PROFILES["safe"], claim="exactly_once",
+            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
+        ),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="below_min_isr",
+        summary="Send 50 records, kill both followers, send the leader 50 that it must refuse, start the followers.",
+        steps=(
+            FaultStep(trigger=AT_ONCE, action="send"),
+            FaultStep(trigger=SETTLED, action="kill", target="followers", proofs=("isr_shrunk",)),
+            FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
+            FaultStep(trigger=SETTLED, action="start", target="followers"),
+        ),
+    ),
+    rules=("lost.never", "duplicated.never"),
+    why_held="A refusal breaks no promise: what the client was not told to be written need not be there.",
+)  # fmt: skip
+
+_TIMED_OUT = Entry(
+    name="retries_off.timed_out",
+    title="REQUEST_TIMED_OUT, and written all the same",
+    promise="A leader whose followers do not fetch in time answers with an error, after it has written: an application that "
+    "takes REQUEST_TIMED_OUT for a failure, and sends again, writes twice. The outcome of such a record is unknown, never "
+    "failed.",
+    source="Apache Kafka documentation, producer configurations: request.timeout.ms",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="retries_off", role="subject", claim="exactly_once",
+            profile=profile_of(
+                "retries_off_impatient", "acks=all without retries; brokers wait one second for replicas.",
+                retries=0, request_timeout_ms=1000,
+            ),
+            expectation=Expectation(bounds=(
+                Bound(count="indeterminate", op="=", value=50), Bound(count="resolved_present", op="=", value=50),
+            )),
+        ),
+        ArmPlan(
+            name="safe", role="control", profile=PROFILES["safe"], claim="exactly_once",
+            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=150),)),
+        ),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="followers_do_not_fetch",
+        summary="Freeze both followers, send the leader 50 records, thaw them when the client has given up.",
+        steps=(
+            FaultStep(trigger=AT_ONCE, action="pause", target="followers", proofs=("brief",)),
+            FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="send"),
+            FaultStep(trigger=SETTLED, action="resume", target="followers"),
+        ),
+    ),
+    session_timeout_ms=6000,
+    rules=("lost.never", "duplicated.requeued", "duplicated.never"),
+    why_held="An error convicts nobody: the records are there, and nobody was told so.",
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_ONE_ACKNOWLEDGES, _UNCLEAN_ELECTION, _OPERATOR, _REFUSED, _TIMED_OUT)
