@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from delivery_verifier import preflight
-from delivery_verifier.cluster import java, lease, workspaces
+from delivery_verifier.cluster import java, lease, packet_filter, workspaces
 from delivery_verifier.preflight import Check
 from delivery_verifier.waiting import wait_until
 
@@ -31,6 +31,8 @@ def heal() -> Iterator[str]:
             continue
     wait_until(lambda: lease.holder() is None, "the run that holds this host to end", HEALED_WITHIN_S)
     with lease.acquire_host("kdv doctor --heal"):
+        for chain in packet_filter.sweep():
+            yield f"removed the packet filter's chain {chain}"
         for workspace in workspaces.sweep():
             yield f"removed {workspace}"
 
@@ -71,7 +73,8 @@ def _lock() -> Check:
 
 def _leftovers() -> Check:
     found = [one.name for one in workspaces.every() if not (one / workspaces.KEPT).exists()]
-    idle = found if lease.holder() is None else []
+    chains = [chain.name for chain in packet_filter.abandoned()]
+    idle = [*(found if lease.holder() is None else []), *chains]
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
     )

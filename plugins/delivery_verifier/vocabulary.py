@@ -85,8 +85,20 @@ ACTS: dict[str, Act] = {
             summary="Makes another replica the preferred leader and has it elected: no broker is harmed.",
             bites=True, momentary=True, causes=("leader_change",), proofs=("re_elected",),
         ),
+        Act(
+            name="isolate", summary="Cut off from the controller and the other brokers, while clients still reach it.",
+            bites=True, causes=_ENDED, itself=("isolation",), proofs=("leader_moved",), needs=("network",),
+            options={"links": "any of controller, replication, client; default controller,replication"},
+        ),
+        Act(name="rejoin", summary="Reachable again.", heals=("isolate",)),
+        Act(
+            name="power_off", summary="The host loses power: the process ends, and what was not flushed to the disk is gone.",
+            bites=True, does="exited", causes=("broker_crash", *_ENDED), itself=("power_loss",), proofs=("leader_moved",),
+            needs=("power",),
+        ),
+        Act(name="sync", summary="Flushes everything to the brokers' disks: it survives a loss of power.", needs=("power",)),
         Act(name="resume", summary="SIGCONT: goes on.", heals=("pause",)),
-        Act(name="start", summary="Starts brokers that have exited.", heals=("kill", "stop")),
+        Act(name="start", summary="Starts brokers that have exited.", heals=("kill", "stop", "power_off")),
         Act(
             name="kill_producer", summary="SIGKILL for every producer: what was under way is never answered.",
             bites=True, clients=True, itself=("client_crash",),

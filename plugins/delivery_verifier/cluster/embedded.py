@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from delivery_verifier.cluster.class_archive import ClassArchive
+from delivery_verifier.cluster.disks import Disk
 from delivery_verifier.cluster.jars import cache_dir, kafka_jars
 from delivery_verifier.cluster.java import java_home
 from delivery_verifier.scenario import ClusterSpec
@@ -18,6 +19,7 @@ from delivery_verifier.scenario import ClusterSpec
 CONTROLLER = 100
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 HEAP = "256m"
+NO_ELR = ("--feature", "eligible.leader.replicas.version=0")
 
 _LOG4J = """status=error
 rootLogger.level=INFO
@@ -101,9 +103,19 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
     for node in (CONTROLLER, *ids):
         (workspace / f"conf/{node}.properties").write_text(_properties(layout, node))
     template = _template(layout)
+    for disk in _disks(layout):
+        disk.make()
     for node in (CONTROLLER, *ids):
-        shutil.copytree(template / str(node), workspace / "data" / str(node))
+        shutil.copytree(template / str(node), workspace / "data" / str(node), dirs_exist_ok=True)
+    for disk in _disks(layout):
+        disk.sync()
     return layout
+
+
+def _disks(layout: Layout) -> list[Disk]:
+    """The brokers' disks, where they have their own. The controller never loses power."""
+    has_own = "power" in layout.spec.equipment
+    return [Disk.of(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
 
 def command(layout: Layout, node: int) -> list[str]:
@@ -158,14 +170,15 @@ def _properties(layout: Layout, node: int) -> str:
 def _template(layout: Layout) -> Path:
     """Formatted data folders, made once per version and then copied: formatting costs four JVM starts."""
     spec = layout.spec
-    template = cache_dir() / "templates" / f"kafka-{spec.kafka_version}-{spec.brokers}"
+    without = "" if spec.elr else "-without-elr"
+    template = cache_dir() / "templates" / f"kafka-{spec.kafka_version}-{spec.brokers}{without}"
     if template.exists():
         return template
     nodes = [CONTROLLER, *layout.brokers]
     running = [
         subprocess.Popen(
             [*_java(layout, "kafka.tools.StorageTool", "format"), "-t", CLUSTER_ID, "-c",
-             f"{layout.workspace}/conf/{node}.properties"],
+             f"{layout.workspace}/conf/{node}.properties", *([] if spec.elr else NO_ELR)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )
         for node in nodes

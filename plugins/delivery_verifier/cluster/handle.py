@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from delivery_verifier.cluster import embedded, lease, wire
+from delivery_verifier.cluster import embedded, lease, views, wire
 from delivery_verifier.cluster.wire import PartitionState
 from delivery_verifier.processes import how_it_ended, identify
 from delivery_verifier.runs import RunDirectory
@@ -72,6 +73,23 @@ class Cluster:
         """Starts a broker that does not run."""
         lease.call(self.socket, "start", node=broker)
 
+    def isolate(self, brokers: list[int], links: Sequence[str]) -> int:
+        """Drops the packets of `brokers` on `links`; returns the wall time (µs) just before."""
+        return int(lease.call(self.socket, "isolate", nodes=brokers, links=list(links))["at_us"])
+
+    def rejoin(self, brokers: list[int]) -> None:
+        """Lets the packets of `brokers` through again."""
+        lease.call(self.socket, "rejoin", nodes=brokers)
+
+    def cut_off(self) -> dict[int, dict[str, int]]:
+        """Per isolated broker and link the packets that were dropped; without the links that are not wholly cut."""
+        found = lease.call(self.socket, "cut_off")["nodes"]
+        return {int(broker): links for broker, links in found.items()}
+
+    def power_off(self, brokers: list[int]) -> int:
+        """Kills `brokers` and cuts the power of their disks; returns the wall time (µs) just before."""
+        return int(lease.call(self.socket, "power_off", nodes=brokers)["at_us"])
+
     def watch(self, topics: list[str]) -> None:
         """Makes the observer look at `topics`."""
         lease.call(self.socket, "watch", topics=topics)
@@ -97,15 +115,13 @@ class Cluster:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", 40)
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """State of all partitions of `topics`, as the first running broker that answers (or `via`) sees it; {} if none."""
-        states = self.states()
+        """State of all partitions of `topics`: the newest that running brokers tell, or what `via` tells; {} if none does."""
+        states, seen = self.states(), []
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
-                try:
-                    return wire.describe_partitions(self.layout.client_ports[broker], topics)
-                except (OSError, IndexError):
-                    continue
-        return {}
+                with suppress(OSError, IndexError):
+                    seen.append(wire.describe_partitions(self.layout.client_ports[broker], topics))
+        return views.newest(seen)
 
     def running(self) -> list[int]:
         """The brokers that run."""

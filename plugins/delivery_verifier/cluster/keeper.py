@@ -21,11 +21,17 @@ from typing import Any
 
 import msgspec
 
-from delivery_verifier.cluster import embedded, lease
+from delivery_verifier.cluster import disks, embedded, lease
+from delivery_verifier.cluster.disks import Disk
+from delivery_verifier.cluster.isolation import Isolation, Link
 from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.cluster.packet_filter import GROUPS
 from delivery_verifier.processes import ProcessId, dies_with_parent, how_it_ended, identify, is_frozen
 
 TICK_S = 0.05
+OPERATIONS = (
+    "renew", "start", "send", "status", "watch", "adopt", "isolate", "rejoin", "cut_off", "power_off", "finish",
+)  # fmt: skip
 
 
 class Keeper:
@@ -43,6 +49,7 @@ class Keeper:
         self.lease_ends_at = time.monotonic() + self.lease_s
         self.end: str | None = None
         self.keep_workspace = False
+        self.isolation = Isolation(layout, workspace.name[:8])
         self.observer = Observer(layout, workspace / "observations.jsonl")
 
     # ---- operations: each takes and returns JSON values ----
@@ -57,10 +64,12 @@ class Keeper:
         running = self.nodes.get(node)
         if running is not None and running.poll() is None:
             raise ValueError(f"broker {node} is already running")
+        if node in self.layout.brokers and "power" in self.layout.spec.equipment:
+            Disk.of(self.workspace, node).remount()
         log = (self.workspace / f"logs/{node}.log").open("ab")
         self.nodes[node] = subprocess.Popen(
             embedded.command(self.layout, node), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            start_new_session=True, preexec_fn=dies_with_parent(),
+            start_new_session=True, preexec_fn=dies_with_parent(), group=self._group(node),
         )  # fmt: skip
         log.close()
         self.observer.process(node, "running")
@@ -73,6 +82,11 @@ class Keeper:
                 [sys.executable, "-m", "delivery_verifier.cluster.proxy", str(self.workspace / "keeper.json")],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=dies_with_parent(),
             )  # fmt: skip
+
+    def _group(self, node: int) -> int | None:
+        """The group by which the packet filter tells a broker's connections from others'."""
+        told_apart = node in self.layout.brokers and "network" in self.layout.spec.equipment
+        return GROUPS + node if told_apart else None
 
     def send(self, node: int, signal_name: str) -> dict[str, Any]:
         """Signals a node: SIGKILL, SIGTERM, SIGSTOP, SIGCONT. Returns the wall time (µs) just before."""
@@ -92,6 +106,30 @@ class Keeper:
             nodes[str(node)] = {"state": state, "exit_code": code, "pid": process.pid}
         proxy = self.proxy.pid if self.proxy is not None else None
         return {"nodes": nodes, "pid": os.getpid(), "proxy": proxy}
+
+    def isolate(self, nodes: list[int], links: list[Link]) -> dict[str, Any]:
+        """Cuts brokers off. Returns the wall time (µs) just before."""
+        at_us = time.time_ns() // 1000
+        for node in nodes:
+            self.isolation.cut(node, links)
+        return {"at_us": at_us}
+
+    def rejoin(self, nodes: list[int]) -> dict[str, Any]:
+        """Lets brokers' packets through again; harmless for those that are not cut off."""
+        for node in nodes:
+            self.isolation.mend(node)
+        return {}
+
+    def cut_off(self) -> dict[str, Any]:
+        """Packets dropped per broker that is cut off, and link."""
+        return {"nodes": {str(node): links for node, links in self.isolation.dropped().items()}}
+
+    def power_off(self, nodes: list[int]) -> dict[str, Any]:
+        """Ends brokers and the power of their disks. Returns the wall time (µs) just before."""
+        at_us = min(self.send(node, "SIGKILL")["at_us"] for node in nodes)
+        for node in nodes:
+            Disk.of(self.workspace, node).cut_power()
+        return {"at_us": at_us}
 
     def watch(self, topics: list[str]) -> dict[str, Any]:
         """Tells the observer which topics to look at."""
@@ -132,10 +170,10 @@ class Keeper:
                 with connection.makefile("r") as stream:
                     request = json.loads(stream.readline())
                 operation = request.pop("operation")
-                if operation not in ("renew", "start", "send", "status", "watch", "adopt", "finish"):
+                if operation not in OPERATIONS:
                     raise ValueError(f"unknown operation {operation!r}")
                 answer = getattr(self, operation)(**request)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             try:
                 connection.sendall(json.dumps(answer).encode() + b"\n")
@@ -180,6 +218,8 @@ class Keeper:
                 os.kill(process.pid, signal.SIGKILL)
         for process in children:
             process.wait()
+        self.isolation.end()
+        disks.release(self.workspace)
         if not self.keep_workspace:
             shutil.rmtree(self.workspace, ignore_errors=True)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster import wire
+from delivery_verifier.cluster import views, wire
 from delivery_verifier.cluster.embedded import Layout
 from delivery_verifier.injection import Observation
 
@@ -59,21 +59,17 @@ class Observer:
                 self._look(topics)
 
     def _look(self, topics: list[str]) -> None:
-        """Asks the brokers that run, one after the other, until one answers.
-
-        A broker that was cut off or just woke up may answer from the past: of two views the higher leader epoch
-        is the newer one, so an older epoch is not taken over.
-        """
+        """Asks all brokers that run: one that was cut off or just woke up may answer from the past."""
+        seen = []
         for broker in self._layout.brokers:
             if self._processes.get(broker) != "running":
                 continue
             try:
-                found = wire.describe_partitions(self._layout.client_ports[broker], topics)
+                seen.append(wire.describe_partitions(self._layout.client_ports[broker], topics))
             except (OSError, IndexError, ValueError):
                 continue
-            for key, state in found.items():
-                self._note(key, state)
-            return
+        for key, state in views.newest(seen).items():
+            self._note(key, state)
 
     def _note(self, key: tuple[str, int], state: wire.PartitionState) -> None:
         before = self._partitions.get(key)

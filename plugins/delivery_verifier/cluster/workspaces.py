@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delivery_verifier import variables
-from delivery_verifier.cluster import lease
+from delivery_verifier.cluster import disks, lease, packet_filter
 from delivery_verifier.processes import identify
 
 ORDERS = "keeper.json"
@@ -39,7 +39,7 @@ def is_one(place: Path) -> bool:
 def remove(place: Path) -> None:
     """Removes a workspace, and nothing that is none: what a file names as one is no leave to remove a folder."""
     if is_one(place):
-        shutil.rmtree(place, ignore_errors=True)
+        _erase(place)
 
 
 def sweep() -> list[Path]:
@@ -50,7 +50,8 @@ def sweep() -> list[Path]:
     """
     swept = [workspace for workspace in every() if not (workspace / KEPT).exists() and not _is_served(workspace)]
     for workspace in swept:
-        shutil.rmtree(workspace, ignore_errors=True)
+        _erase(workspace)
+    packet_filter.sweep()
     return [*swept, *trim()]
 
 
@@ -73,8 +74,14 @@ def trim() -> list[Path]:
     """Removes all but the newest workspaces that are kept (KDV_KEPT). Returns them."""
     old = sorted(_kept(), reverse=True)[variables.kept_workspaces() :]
     for _, workspace in old:
-        shutil.rmtree(workspace, ignore_errors=True)
+        _erase(workspace)
     return [workspace for _, workspace in old]
+
+
+def _erase(workspace: Path) -> None:
+    """Unmounts what is mounted in it first: a loop device would hold the space of a file that nobody sees."""
+    disks.release(workspace)
+    shutil.rmtree(workspace, ignore_errors=True)
 
 
 def _kept() -> Iterator[tuple[int, Path]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults import outages
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, load
 from delivery_verifier.faults.commands import AlterTopic, ElectUnclean
 from delivery_verifier.faults.elections import ElectPreferred
@@ -112,6 +113,10 @@ ACTIONS: dict[str, Action] = {
     "release": Release(),
     "elect_unclean": ElectUnclean(),
     "alter_topic": AlterTopic(),
+    "isolate": outages.Isolate(),
+    "rejoin": outages.Rejoin(),
+    "power_off": outages.PowerOff(),
+    "sync": outages.Sync(),
     "send": Send(),
     "wait": Wait(),
 }
@@ -122,6 +127,7 @@ def heal(cluster: Cluster) -> None:
     """Makes the cluster whole again, whatever was done to it; harmless if nothing was. Any process may call it."""
     if cluster.has_proxy:
         ACTIONS["release"].do(Moment(cluster, cluster.brokers))
+    cluster.rejoin(list(cluster.cut_off()))
     for broker, state in cluster.states().items():
         if state == "frozen":
             ACTIONS["resume"].do(Moment(cluster, [broker]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +34,7 @@ def start_cluster(run_dir: Path) -> None:
         try:
             cluster = _start(scenario, workspace, owner, host.fileno())
         except BaseException:
-            shutil.rmtree(workspace, ignore_errors=True)
+            workspaces.remove(workspace)
             raise
         output.notes["workspace"] = str(workspace)
         output.notes["bootstrap_servers"] = cluster.bootstrap_servers

@@ -1,0 +1,84 @@
+"""Outages: actions that need the host, to cut a broker off its network or its power."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from delivery_verifier.cluster.disks import Disk
+from delivery_verifier.cluster.isolation import LINKS, Link
+from delivery_verifier.faults.moment import Moment
+from delivery_verifier.runs import now_us
+from delivery_verifier.waiting import wait_until
+
+DEADLINE_S = 10.0
+
+
+def links_of(now: Moment) -> list[Link]:
+    """The links named in the step's option `links`; all but the clients' where it says nothing. Raises ValueError."""
+    named = [link.strip() for link in str(now.options.get("links", "controller,replication")).split(",")]
+    if unknown := set(named) - set(LINKS):
+        raise ValueError(f"links has {sorted(unknown)}; allowed: {', '.join(LINKS)}")
+    return cast("list[Link]", named)
+
+
+class Isolate:
+    """Drops the packets of brokers on some of their links. Nobody is told: connections hang."""
+
+    def do(self, now: Moment) -> int:
+        """Sets the rules, and waits until each link has dropped a packet."""
+        at_us = now.cluster.isolate(now.brokers, links_of(now))
+        wait_until(lambda: bool(self.proof(now)), f"packets of brokers {now.brokers} to be dropped", DEADLINE_S)
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Packets dropped so far, if the kernel has every rule and every link dropped some."""
+        dropped, links = now.cluster.cut_off(), links_of(now)
+        counts = {broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in now.brokers}
+        whole = counts and all(all(count.values()) for count in counts.values())
+        return {f"broker {broker}": count for broker, count in counts.items()} if whole else {}
+
+
+class Rejoin:
+    """Lets the packets of brokers through again."""
+
+    def do(self, now: Moment) -> int:
+        """Removes the rules. TCP takes seconds until it tries again what was dropped."""
+        at_us = now_us()
+        now.cluster.rejoin(now.brokers)
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Which of them are cut off no more."""
+        cut = now.cluster.cut_off()
+        return {f"broker {broker}": "reachable" for broker in now.brokers if broker not in cut}
+
+
+class PowerOff:
+    """Ends brokers together with the power of their disks: what was not flushed is gone."""
+
+    def do(self, now: Moment) -> int:
+        """Does it to all of them at once, and waits until it is done."""
+        at_us = now.cluster.power_off(now.brokers)
+        wait_until(lambda: bool(self.proof(now)), f"brokers {now.brokers} to be without power", DEADLINE_S, every_s=0.005)
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """That the processes have exited and their disks answer with an I/O error."""
+        states = now.cluster.states()
+        off = [states[broker] == "exited" and Disk.of(now.cluster.workspace, broker).is_off() for broker in now.brokers]
+        return {f"broker {broker}": "exited, its disk is off" for broker in now.brokers} if off and all(off) else {}
+
+
+class Sync:
+    """Flushes disks, so that what a loss of power spares is known."""
+
+    def do(self, now: Moment) -> int:
+        """All that was written to the disks before is on them afterwards. Raises OSError."""
+        at_us = now_us()
+        for broker in now.brokers:
+            Disk.of(now.cluster.workspace, broker).sync()
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Nothing was broken."""
+        return {}

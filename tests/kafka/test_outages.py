@@ -1,0 +1,247 @@
+"""Outages on real brokers: cut off from the network or from power, proven, healed, and not believed where bypassed."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kept import Kept
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.cluster import disks, lease, packet_filter, topics, workspaces
+from delivery_verifier.cluster.disks import Disk
+from delivery_verifier.cluster.equipment import availability
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.actions import ACTIONS, Moment, heal
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.scenario import ClusterSpec, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.vocabulary import Equipment
+from delivery_verifier.waiting import wait_until
+from delivery_verifier.workload.valve import Valve
+
+AT_ONCE = Trigger(kind="at_once")
+NEEDED: tuple[Equipment, ...] = ("network", "power")
+SPEC = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250, equipment=NEEDED, elr=False)
+
+pytestmark = pytest.mark.skipif(
+    any(availability(name) for name in NEEDED), reason="; ".join(str(availability(name)) for name in NEEDED)
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(_own_host: Path) -> Iterator[Cluster]:
+    """Three brokers that can be cut off from each other and from power."""
+    kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None).answers()
+    try:
+        with lease.renewed(kept.socket):
+            cluster = Cluster(kept.workspace)
+            cluster.wait_up()
+            yield cluster
+            cluster.finish(keep_workspace=False)
+            assert not kept.workspace.exists() and not disks.mounts(kept.workspace)
+    finally:
+        kept.process.kill()
+        kept.process.wait()
+        disks.release(kept.workspace)
+
+
+@pytest.fixture(scope="module")
+def made(cluster: Cluster) -> Scenario:
+    made = scenario("outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1, deadline_s=60), records=0)
+    topics.create(made, cluster.bootstrap_servers)
+    wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", 60)
+    cluster.watch(names(made))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _whole(cluster: Cluster, made: Scenario) -> Iterator[None]:
+    yield
+    heal(cluster)
+    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
+
+
+def names(made: Scenario) -> list[str]:
+    return [arm.topic_name for arm in made.arms]
+
+
+def topic(made: Scenario) -> str:
+    return made.subjects[0].topic_name
+
+
+def leader(cluster: Cluster, made: Scenario) -> int:
+    return cluster.partitions([topic(made)])[topic(made), 0].leader
+
+
+def runner(cluster: Cluster, made: Scenario) -> FaultRunner:
+    class Quiet(Valve):
+        def __init__(self) -> None:
+            pass
+
+    return FaultRunner(cluster, made, Quiet())
+
+
+def write(cluster: Cluster, made: Scenario, count: int, acks: str, **more: str | int) -> int:
+    """Sends `count` records and returns how many were acknowledged."""
+    acked: list[int | None] = []
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": acks, "linger.ms": 5, "log_level": 0}
+    producer = Producer({**settings, "message.timeout.ms": 20_000, **more})
+    for number in range(count):
+        producer.produce(
+            topic(made), str(number).encode(), partition=0,
+            on_delivery=lambda error, message: acked.append(message.offset()) if error is None else None,
+        )  # fmt: skip
+    producer.flush(25)
+    return len(acked)
+
+
+def end(cluster: Cluster, made: Scenario) -> int:
+    """The log's end, as its leader says."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic(made), 0), timeout=20)[1])
+    finally:
+        consumer.close()
+
+
+def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it(cluster: Cluster, made: Scenario) -> None:
+    victim, before, run = leader(cluster, made), end(cluster, made), runner(cluster, made)
+    run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
+    assert write(cluster, made, 20, "1", **{"bootstrap.servers": f"127.0.0.1:{cluster.layout.client_ports[victim]}"}) == 20
+    wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
+    stale = cluster.partitions([topic(made)], via=victim)[topic(made), 0]
+    assert stale.leader == victim and len(stale.isr) == 3
+    run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
+    (injection,) = run.injections
+    assert injection["bit"] and injection["proof"]["leader_moved"]
+    assert set(injection["proof"]["process_before_heal"][f"broker {victim}"]) == {"controller", "replication"}
+    assert cluster.cut_off() == {}
+    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
+    assert end(cluster, made) == before
+
+
+def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
+    victim, run = leader(cluster, made), runner(cluster, made)
+    run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
+    wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
+    chain = packet_filter.Chain(chains()[0])
+    chain.remove([packet_filter.Rule(f"{victim}.controller", controller_rule(cluster, victim))])
+    run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
+    (injection,) = run.injections
+    assert injection["proof"]["process"] and injection["proof"]["leader_moved"]
+    assert injection["proof"]["process_before_heal"] == {} and not injection["bit"]
+
+
+def controller_rule(cluster: Cluster, broker: int) -> str:
+    group = packet_filter.GROUPS + broker
+    return f"-m owner --gid-owner {group} -m tcp --dport {cluster.layout.controller_port}"
+
+
+def chains() -> list[str]:
+    """Chains of living keepers in the packet filter; the one of the shared cluster is the youngest."""
+    listed = subprocess.run(["iptables", "-w", "-S"], capture_output=True, text=True, check=True).stdout
+    return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(f"-N {packet_filter.PREFIX}-")]
+
+
+def test_a_broker_that_is_cut_off_from_its_clients_only_leads_on_and_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
+    victim, run = leader(cluster, made), runner(cluster, made)
+    step = FaultStep(trigger=AT_ONCE, action="isolate", target="leader", options={"links": "client"})
+    run._perform(step, [victim], 0)
+    assert leader(cluster, made) == victim
+    assert cluster.partitions([topic(made)], via=victim) == {}
+    run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
+    assert cluster.partitions([topic(made)], via=victim) and not run.injections[0]["bit"]
+
+
+def test_heal_lets_isolated_brokers_join_again(cluster: Cluster) -> None:
+    ACTIONS["isolate"].do(Moment(cluster, [1]))
+    ACTIONS["isolate"].do(Moment(cluster, [2], {"links": "replication"}))
+    assert set(cluster.cut_off()) == {1, 2}
+    heal(cluster)
+    assert cluster.cut_off() == {}
+
+
+def test_an_unknown_link_is_refused_with_its_name(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match=r"links has \['moon'\]; allowed: controller, replication, client"):
+        ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "moon"}))
+    assert cluster.cut_off() == {}
+
+
+def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_nothing_that_was_flushed(
+    cluster: Cluster, made: Scenario
+) -> None:
+    run, brokers = runner(cluster, made), cluster.brokers
+    assert write(cluster, made, 10, "all") == 10
+    wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", 30)
+    before = end(cluster, made)
+    run._perform(FaultStep(trigger=AT_ONCE, action="sync"), brokers, 0)
+    assert write(cluster, made, 20, "all") == 20
+    run._perform(FaultStep(trigger=AT_ONCE, action="power_off", proofs=()), brokers, 0)
+    run._perform(FaultStep(trigger=AT_ONCE, action="start"), brokers, 0)
+    (injection,) = run.injections
+    assert injection["bit"] and injection["proof"]["process_before_heal"]["broker 1"] == "exited, its disk is off"
+    assert not any(Disk.of(cluster.workspace, broker).is_off() for broker in brokers)
+    wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
+    assert end(cluster, made) == before
+
+
+def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Cluster) -> None:
+    cluster.send(1, "SIGKILL")
+    wait_until(lambda: cluster.states()[1] == "exited", "broker 1 to end", 10)
+    assert ACTIONS["power_off"].proof(Moment(cluster, [1])) == {}
+
+
+@pytest.fixture
+def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Kept]]:
+    """A keeper of one broker that is cut off and without power, beside the shared one: it takes another lock."""
+    monkeypatch.setenv("KDV_LOCK", str(_own_host / "other lock"))
+    made: list[Kept] = []
+
+    def start() -> Kept:
+        spec = ClusterSpec(brokers=1, equipment=NEEDED)
+        kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None).answers()
+        made.append(kept)
+        cluster = Cluster(kept.workspace)
+        cluster.wait_up()
+        ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "controller"}))
+        cluster.power_off([1])
+        assert disks.mounts(kept.workspace) and of(kept)
+        return kept
+
+    yield start
+    for kept in made:
+        kept.process.kill()
+        kept.process.wait()
+        disks.release(kept.workspace)
+
+
+def of(kept: Kept) -> list[str]:
+    """The chains of one keeper."""
+    return [name for name in chains() if name.startswith(f"{packet_filter.PREFIX}-{kept.workspace.name}-")]
+
+
+def loops(kept: Kept) -> str:
+    found = subprocess.run(["losetup", "-a"], capture_output=True, text=True, check=True).stdout
+    return "\n".join(line for line in found.splitlines() if kept.workspace.name in line)
+
+
+def test_a_keeper_leaves_no_rule_no_mount_and_no_loop_device_behind(alone: Callable[[], Kept]) -> None:
+    kept = alone()
+    lease.call(kept.socket, "finish")
+    kept.is_gone()
+    assert not of(kept) and not disks.mounts(kept.workspace) and not loops(kept) and not kept.workspace.exists()
+
+
+def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(alone: Callable[[], Kept], cluster: Cluster) -> None:
+    ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "replication"}))
+    kept = alone()
+    kept.process.kill()
+    kept.process.wait()
+    assert of(kept) and disks.mounts(kept.workspace) and loops(kept)
+    assert kept.workspace in workspaces.sweep()
+    assert not of(kept) and not disks.mounts(kept.workspace) and not loops(kept) and not kept.workspace.exists()
+    assert cluster.cut_off()[1]["replication"] and disks.mounts(cluster.workspace)
