@@ -60,7 +60,7 @@ class OfScenario(Struct, frozen=True, kw_only=True):
 def explain(scenario: Scenario, arm: Arm) -> Explanation:
     """Raises ContradictorySettings where the settings promise nothing, because no producer can have them."""
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
-    expected = _possible(settings, rehearsal.expected(scenario.fault, arm.topic_name))
+    expected = _possible(settings, rehearsal.expected(scenario.fault, arm))
     worst = [found for one in FAULT_CLASSES for found in one.disturbances]
     given, always = guarantees(contract(settings, expected)), guarantees(contract(settings, worst))
     return Explanation(

@@ -29,6 +29,6 @@ def describe(scenario: Scenario) -> str:
 
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """One line per anomaly: what the arm's settings and claim say of it under the scenario's fault."""
-    seen = rehearsal.expected(scenario.fault, arm.topic_name)
+    seen = rehearsal.expected(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, seen).values()
     return [f"{ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}" for ruling in rulings]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from delivery_verifier import power
 from delivery_verifier.injection import Disturbance, Injection, Observation
-from delivery_verifier.scenario import FaultPlan, FaultStep
+from delivery_verifier.scenario import Arm, FaultPlan, FaultStep
 
 ROLES: dict[str, frozenset[int]] = {
     "leader": frozenset({1}), "new_leader": frozenset({2}), "followers": frozenset({2, 3}), "follower": frozenset({2}),
@@ -18,17 +18,18 @@ ROLES: dict[str, frozenset[int]] = {
 STEP_US = 10_000_000
 
 
-def expected(fault: FaultPlan, topic: str) -> list[Disturbance]:
-    """The disturbances of `topic`: those of each action, and those that the steps cause only together."""
+def expected(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
+    """The disturbances of the arm's topic: those of each action, and those that the steps cause only together."""
+    topic, steps = arm.topic_name, [step for step in fault.steps if arm.role == "subject" or not step.act.subjects]
     own = [
         Disturbance(
             kind=kind, at_us=0, planned=True, topic=topic, setting=str(step.options.get("setting", "")),
             value=str(step.options.get("value", "")).lower(),
         )
-        for step in fault.steps for kind in (*step.act.itself, *step.act.causes)
+        for step in steps for kind in (*step.act.itself, *step.act.causes)
     ]  # fmt: skip
     partition = _Partition(topic)
-    together = [found for at, step in enumerate(fault.steps, 1) for found in partition.take(at * STEP_US, step)]
+    together = [found for at, step in enumerate(steps, 1) for found in partition.take(at * STEP_US, step)]
     return [*own, *together, *power.of_isr(partition.seen, partition.cuts)]
 
 

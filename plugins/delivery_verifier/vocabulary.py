@@ -32,6 +32,7 @@ class Act(Struct, frozen=True, kw_only=True):
     `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
     that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
     `clients`: it is done to the producers of all arms at once, not to brokers: it hits every partition.
+    `subjects`: it is done to the topics of subjects alone, and controls show what is without it.
     `waits`: what it did shows only on what comes later, so that its own proof counts only just before healing.
     `does`: the process state it brings about. `causes`: the disturbances it is expected to cause, which the observer must
     see. `itself`: the disturbances that it is, of kinds that no observer sees (`injection.INJECTED`): every injection of it
@@ -45,6 +46,7 @@ class Act(Struct, frozen=True, kw_only=True):
     heals: tuple[str, ...] = ()
     momentary: bool = False
     clients: bool = False
+    subjects: bool = False
     waits: bool = False
     does: Literal["exited", "frozen", ""] = ""
     causes: tuple[DisturbanceKind, ...] = ()
@@ -136,7 +138,7 @@ ACTS: dict[str, Act] = {
         Act(
             name="elect_unclean",
             summary="An operator asks for leaders from outside the ISR, for the subjects' partitions that have none.",
-            bites=True, momentary=True, itself=("unclean_request",), causes=("leader_change", "unclean_election"),
+            bites=True, momentary=True, subjects=True, itself=("unclean_request",), causes=("leader_change", "unclean_election"),
             proofs=("elected",),
         ),
         Act(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from delivery_verifier import vocabulary
+from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.injection import Disturbance
 from delivery_verifier.rehearsal import ROLES, expected
-from delivery_verifier.scenario import FaultPlan, FaultStep, Trigger
+from delivery_verifier.scenario import Arm, FaultPlan, FaultStep, Trigger
 from delivery_verifier.vocabulary import Act, Proof
+
+ARM = Arm(name="safe", ordinal=1, role="subject", profile=PROFILES["safe"], topic_name="t")
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +31,13 @@ def plan(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> FaultP
 
 def together(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> list[tuple[str, int]]:
     kinds = ("isr_power_loss", "unclean_election")
-    return [(it.kind, it.replicas) for it in expected(plan(*steps), "t") if it.kind in kinds]
+    return [(it.kind, it.replicas) for it in expected(plan(*steps), ARM) if it.kind in kinds]
 
 
 def test_each_action_says_what_it_causes_and_what_it_is() -> None:
-    found = expected(plan(("test_off", "leader")), "t")
+    found = expected(plan(("test_off", "leader")), ARM)
     assert [it.kind for it in found] == ["power_loss", "broker_crash"]
-    assert all(isinstance(it, Disturbance) and it.planned and it.topic == "t" for it in found)
+    assert all(isinstance(it, Disturbance) and it.planned and it.topic == ARM.topic_name for it in found)
 
 
 def test_power_of_all_replicas_takes_three_and_of_one_takes_none() -> None:
@@ -64,3 +68,10 @@ def test_every_target_of_a_plan_has_its_brokers_in_the_rehearsal() -> None:
     from delivery_verifier.faults.targets import TARGETS
 
     assert set(TARGETS) == set(ROLES), "give the new target its brokers in rehearsal.ROLES"
+
+
+def test_what_is_done_to_subjects_alone_is_expected_of_no_control() -> None:
+    steps = plan(("elect_unclean", "leader"), ("alter_topic", "none"))
+    of_subject, of_control = expected(steps, ARM), expected(steps, replace(ARM, role="control"))
+    assert "unclean_request" in {it.kind for it in of_subject}
+    assert {it.kind for it in of_control} == {"topic_altered"}

@@ -21,8 +21,6 @@ WITHOUT_SCENARIO: dict[str, str] = {
     "lost.min_isr_1": _LATER,
     "lost.power_of_all": _LATER,
     "lost.power_of_last": _LATER,
-    "lost.unclean_request": _LATER,
-    "duplicated.requeued": "seen once in ten of librdkafka's own retries: nothing makes it happen at will",
     "reordered.retries": _LATER,
     "reordered.requeued": "follows from duplicated.requeued, and has not been seen by itself",
     "resent.application": _LATER,
@@ -64,7 +62,7 @@ IDS = [f"{entry.name}-{arm.name}" for entry, arm in ARMS]
 def rulings(entry: Entry, plan: ArmPlan) -> dict[Anomaly, Ruling]:
     scenario = build(entry, "rehearsed")
     arm = scenario.arm(plan.name)
-    seen = concerning(arm.topic_name, rehearsal.expected(scenario.fault, arm.topic_name))
+    seen = concerning(arm.topic_name, rehearsal.expected(scenario.fault, arm))
     return contract(Settings.of_arm(scenario, arm), seen)
 
 
