@@ -47,6 +47,8 @@ class _End:
 
     def read(self) -> None:
         """Takes in what there is. Raises NotKafka, Closed."""
+        if self.incoming.full:
+            return
         try:
             data = self.stream.recv(CHUNK)
         except BlockingIOError:
@@ -120,6 +122,7 @@ class Proxy:
         self._waiting: set[_Link] = set()
         for broker, (listening, port) in ports.items():
             listener = socket.create_server(("127.0.0.1", listening), backlog=128)
+            listener.setblocking(False)
             self.selector.register(listener, selectors.EVENT_READ, partial(self._accept, listener, port, broker))
 
     def serve(self, orders: socket.socket) -> None:
@@ -141,7 +144,10 @@ class Proxy:
             self._settle(self._touched.pop(), now)
 
     def _accept(self, listener: socket.socket, port: int, broker: int) -> None:
-        client, _ = listener.accept()
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return  # it hung up before it was let in
         link = _Link(client, port, broker, self.book)
         self.links.add(link)
         self._touched.add(link)
