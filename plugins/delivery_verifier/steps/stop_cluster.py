@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.handle import PROXY_SOCKET, Cluster
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.steps.failing import fail_if_asked
 
@@ -27,6 +27,7 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     with suppress(lease.ClusterGone):  # a keeper that was killed took its brokers along, and left the workspace
         cluster.finish(keep_workspace=keep)
     if keep:
-        cluster.socket.unlink(missing_ok=True)
+        for left in (cluster.socket, cluster.workspace / PROXY_SOCKET):
+            left.unlink(missing_ok=True)
     else:
         workspaces.remove(cluster.workspace)
