@@ -21,7 +21,7 @@ _FROZEN_LEADER = Entry(
     "still and then dies takes along all that waited in its socket. With acks=1 or all the producer is still waiting for "
     "an answer, and sends it again.",
     source=_ACKS,
-    tags=("promises",),
+    tags=("smoke", "promises"),
     arms=(
         ArmPlan(
             name="acks_0", role="subject", profile=_ACKS_0, claim="at_least_once",
@@ -82,7 +82,7 @@ _BELOW_MIN_ISR = Entry(
     "last in sync, and when that leader dies an eligible leader replica (KIP-966) is elected without those records, "
     "although no election was unclean. acks=all is refused all the while, and loses nothing.",
     source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966",
-    tags=("promises",),
+    tags=("smoke", "promises"),
     arms=(
         ArmPlan(
             name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",

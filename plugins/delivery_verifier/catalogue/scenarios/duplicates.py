@@ -82,4 +82,66 @@ _SLOW_ANSWER = Entry(
     rules=("duplicated.retries", "duplicated.never"),
 )  # fmt: skip
 
-ENTRIES: tuple[Entry, ...] = (_CLOSED_CONNECTION, _SLOW_ANSWER)
+_FROZEN_FOLLOWERS = Entry(
+    name="duplicates.frozen_followers",
+    title="Retries: the leader has written, its followers are late",
+    promise="A leader that waits for its followers longer than request.timeout.ms answers with an error for records it has "
+    "written, and every retry of acks=all writes them once more: four times in four seconds. An idempotent producer's retry "
+    "is recognised; acks=1 does not wait.",
+    source="KIP-98; Apache Kafka documentation, producer configurations: request.timeout.ms, retries",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="acks_all", role="subject", profile=_one_request("acks_all", request_timeout_ms=1000), claim="at_most_once",
+            expectation=Expectation(
+                verdicts=("VIOLATED",),
+                bounds=(Bound(count="DUPLICATED", op="=", value=_BLOCK), Bound(count="extra_copies", op=">=", value=2 * _BLOCK)),
+            ),
+        ),
+        _once("acks_1", request_timeout_ms=1000), _once("idempotent", request_timeout_ms=1000),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    fault=FaultPlan(
+        name="followers_late",
+        summary="Freeze both followers for 4 s, far less than their session, and send the leader one request.",
+        duration_s=5,
+        steps=(
+            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="followers", proofs=("brief",)),
+            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
+            FaultStep(trigger=Trigger(kind="elapsed", value=4), action="resume", target="followers"),
+        ),
+    ),
+    session_timeout_ms=15_000,
+    rules=("duplicated.retries", "duplicated.never"),
+)  # fmt: skip
+"""The session is long because nothing must come of the freeze but retries. Measured: four copies of every record, five on a busy
+host, which thaws late: at least three are asked for."""
+
+_FROZEN_LEADER = Entry(
+    name="duplicates.frozen_leader",
+    title="Retries: a leader that stands still has the request already",
+    promise="A client that has waited socket.timeout.ms in vain closes the connection and sends again on a new one; the "
+    "broker, when it goes on, finds both requests and writes both, whatever acks says. An idempotent producer's second "
+    "request is recognised and discarded.",
+    source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",
+    tags=("smoke", "promises"),
+    arms=(
+        _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
+        _once("idempotent", socket_timeout_ms=1000),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    fault=FaultPlan(
+        name="leader_frozen_briefly",
+        summary="Freeze the leader for 2.5 s, far less than its session, with one request of every producer in its socket.",
+        duration_s=4,
+        steps=(
+            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="leader", proofs=("brief",)),
+            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
+            FaultStep(trigger=Trigger(kind="elapsed", value=2.5), action="resume", target="leader"),
+        ),
+    ),
+    session_timeout_ms=15_000,
+    rules=("duplicated.retries", "duplicated.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_CLOSED_CONNECTION, _SLOW_ANSWER, _FROZEN_FOLLOWERS, _FROZEN_LEADER)

@@ -36,7 +36,7 @@ _ONE_ACKNOWLEDGES = Entry(
     "loses what it acknowledged alone. With min.insync.replicas=2 nothing is acknowledged until two have it; without "
     "unclean election the partition stays offline until that broker is back.",
     source=f"{_TOPICS}: min.insync.replicas, unclean.leader.election.enable",
-    tags=("promises",),
+    tags=("smoke", "promises"),
     arms=(
         ArmPlan(
             name="min_isr_1_unclean", role="subject", profile=_UNCLEAN_MIN_ISR_1, claim="at_least_once",
@@ -76,7 +76,7 @@ _UNCLEAN_ELECTION = Entry(
     "goes on sending notices the gap (OUT_OF_ORDER_SEQUENCE_NUMBER, fatal); what was acknowledged is gone all the same. "
     "Without unclean election the partition waits for a replica that has them.",
     source=f"{_TOPICS}: unclean.leader.election.enable; KIP-106",
-    tags=("promises",),
+    tags=("smoke", "promises"),
     arms=(
         ArmPlan(name="unclean", role="subject", profile=_UNCLEAN, claim="at_least_once", expectation=_ALL_LOST),
         ArmPlan(
@@ -164,7 +164,7 @@ _TIMED_OUT = Entry(
     "takes REQUEST_TIMED_OUT for a failure, and sends again, writes twice. The outcome of such a record is unknown, never "
     "failed.",
     source="Apache Kafka documentation, producer configurations: request.timeout.ms",
-    tags=("promises",),
+    tags=("smoke", "promises"),
     arms=(
         ArmPlan(
             name="retries_off", role="subject", claim="exactly_once",
@@ -191,7 +191,7 @@ _TIMED_OUT = Entry(
             FaultStep(trigger=SETTLED, action="resume", target="followers"),
         ),
     ),
-    session_timeout_ms=6000,
+    session_timeout_ms=15_000,
     rules=("lost.never", "duplicated.requeued", "duplicated.never"),
     why_held="An error convicts nobody: the records are there, and nobody was told so.",
 )  # fmt: skip
