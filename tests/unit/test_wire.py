@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -38,3 +39,20 @@ def test_a_refused_assignment_names_the_partition_and_the_controllers_reason() -
         patch.setattr(wire, "_call", lambda *_: refused)
         with pytest.raises(OSError, match="t/4: error 60 no"):
             wire.assign_replicas(1, {("t", 4): [1, 2, 3]})
+
+
+@given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
+def test_any_answer_about_settings_is_understood_or_an_oserror(answer: bytes) -> None:
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "_call", lambda *_: answer)
+        for ask in (lambda: wire.alter_topics(1, ["t"], "a", "b"), lambda: wire.topic_setting(1, ["t"], "a")):
+            with suppress(OSError):
+                ask()
+
+
+def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
+    refused = struct.pack(">iiihh", 4, 0, 1, 40, 2) + b"no" + struct.pack(">bh", 2, 1) + b"t"
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "_call", lambda *_: refused)
+        with pytest.raises(OSError, match="of t was refused: error 40 no"):
+            wire.alter_topics(1, ["t"], "min.insync.replicas", "none")

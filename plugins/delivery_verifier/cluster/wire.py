@@ -169,32 +169,38 @@ _TOPIC, _SET = 2, 0
 
 
 def alter_topics(port: int, topics: Sequence[str], setting: str, value: str, timeout_s: float = ASSIGNMENT_S) -> None:
-    """Sets `setting` of every topic to `value`; the broker on `port` passes it to the controller. Raises OSError."""
+    """Sets `setting` of every topic to `value`; the broker on `port` passes it to the controller.
+
+    Raises OSError, also where the controller refuses any of them.
+    """
     change = struct.pack(">i", 1) + _short(setting) + struct.pack(">b", _SET) + _short(value)
     body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + change for topic in topics)
-    reader = _Reader(_call(port, body + b"\0", timeout_s))
-    reader.skip(8)
-    for _ in range(reader.number("i")):
-        error, why, _type, topic = reader.number("h"), reader.short_text(), reader.number("b"), reader.short_text()
-        if error:
-            raise ConnectionError(f"the controller refused {setting}={value} for {topic}: error {error} {why}")
+    _settings(port, _call(port, body + b"\0", timeout_s), told=False)
 
 
 def topic_setting(port: int, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     """The value of `setting` per topic, as the broker on `port` knows it. Raises OSError."""
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + struct.pack(">i", 1) + _short(setting) for topic in topics)
-    reader, found = _Reader(_call(port, body + b"\0", timeout_s)), dict[str, str]()
-    reader.skip(8)
-    for _ in range(reader.number("i")):
-        error, why, _type, topic = reader.number("h"), reader.short_text(), reader.number("b"), reader.short_text()
-        if error:
-            raise ConnectionError(f"{setting} of {topic} is not told: error {error} {why}")
+    return _settings(port, _call(port, body + b"\0", timeout_s), told=True)
+
+
+def _settings(port: int, answer: bytes, told: bool) -> dict[str, str]:
+    """What an IncrementalAlterConfigsResponse v0, or where `told` a DescribeConfigsResponse v1, says per topic."""
+    reader, found = _Reader(answer), dict[str, str]()
+    try:
+        reader.skip(8)
         for _ in range(reader.number("i")):
-            reader.short_text()
-            found[topic] = reader.short_text()
-            reader.skip(3 + 4)  # three flags, and no synonyms
+            error, why, _type, topic = reader.number("h"), reader.short_text(), reader.number("b"), reader.short_text()
+            if error:
+                raise ConnectionError(f"the setting of {topic} was refused: error {error} {why}")
+            for _ in range(reader.number("i") if told else 0):
+                reader.short_text()
+                found[topic] = reader.short_text()
+                reader.skip(3 + 4)  # three flags, and no synonyms
+    except (struct.error, IndexError, ValueError) as error:
+        raise ConnectionError(f"the broker on port {port} gave no answer that can be read: {error}") from None
     return found
 
 
