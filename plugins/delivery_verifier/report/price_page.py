@@ -27,17 +27,16 @@ HOW = (
 )
 CAUTION = (
     "One run per figure, on one host: figures compare profiles with each other, roughly, and not clusters. A loss that was not "
-    "seen in one injection is no promise; what the settings promise stands in `kdv explain`."
+    "seen in one injection is no promise; what the settings promise is what kdv explain says."
 )
 ABSENT = "–"
 
 
 @dataclass(frozen=True)
 class Column:
-    """One figure of every profile: its heading, the condition it was measured under, and how it is told."""
+    """One figure: its heading, and how it is told."""
 
     heading: str
-    condition: Condition
     told: Callable[[Measured], str]
     count: bool = False
     """Whether it counts what went wrong: then anything but 0 stands out."""
@@ -59,17 +58,30 @@ def _per_s(one: Measured) -> str:
     return ABSENT if one.records_per_s is None else number(round(one.records_per_s))
 
 
-_RATED = (
-    ("half within", _ms("latency_ms_p50"), False), ("99 % within", _ms("latency_ms_p99"), False),
-    ("99.9 % within", _ms("latency_ms_p999"), False), ("longest silence", _gap, False), ("lost", _count("lost"), True),
-    ("duplicated", _count("duplicated"), True), ("out of order", _count("reordered"), True),
-    ("no answer", _count("unanswered"), True),
+WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_leader": "leader killed"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One table: every profile under `conditions`, one below the other, so that what the fault changes is seen."""
+
+    name: str
+    conditions: tuple[Condition, ...]
+    columns: tuple[Column, ...]
+
+
+GROUPS = (
+    Group("As fast as the client can", ("flat_out",), (Column("records/s", _per_s),)),
+    Group(
+        "At a fixed rate", ("none", "kill_leader"),
+        (
+            Column("half within", _ms("latency_ms_p50")), Column("99 % within", _ms("latency_ms_p99")),
+            Column("99.9 % within", _ms("latency_ms_p999")), Column("longest silence", _gap),
+            Column("lost", _count("lost"), count=True), Column("duplicated", _count("duplicated"), count=True),
+            Column("out of order", _count("reordered"), count=True), Column("no answer", _count("unanswered"), count=True),
+        ),
+    ),
 )  # fmt: skip
-GROUPS: dict[str, tuple[Column, ...]] = {
-    "Flat out": (Column("records/s", "flat_out", _per_s),),
-    "Without a fault": tuple(Column(heading, "none", tell, count) for heading, tell, count in _RATED),
-    "With a leader killed": tuple(Column(heading, "kill_leader", tell, count) for heading, tell, count in _RATED),
-}
 
 
 @dataclass(frozen=True)
@@ -81,10 +93,28 @@ class Cell:
     stands_out: bool
 
 
-def rows(price: Price, columns: tuple[Column, ...]) -> list[tuple[str, str, list[Cell]]]:
-    """(profile, verdict, cells) of every profile that was measured under the columns' condition."""
-    measured = [one for name in price.profiles if (one := price.of(name, columns[0].condition)) is not None]
-    return [(one.profile, one.verdict, [_cell(column, one) for column in columns]) for one in measured]
+@dataclass(frozen=True)
+class Row:
+    """One profile under one condition. `first` of its profile in the table."""
+
+    profile: str
+    when: str
+    faulted: bool
+    verdict: str
+    cells: list[Cell]
+    first: bool
+
+
+def rows(price: Price, group: Group) -> list[Row]:
+    """Those that were measured, profile by profile."""
+    found = []
+    for profile in price.profiles:
+        measured = [one for condition in group.conditions if (one := price.of(profile, condition)) is not None]
+        for one in measured:
+            cells = [_cell(column, one) for column in group.columns]
+            faulted = one.condition == "kill_leader"
+            found.append(Row(profile, WHEN[one.condition], faulted, one.verdict, cells, first=one is measured[0]))
+    return found
 
 
 def _cell(column: Column, one: Measured) -> Cell:
@@ -100,7 +130,7 @@ def write(price: Price, into: Path) -> None:
 def render(price: Price) -> str:
     """The page as HTML text."""
     script = asset("page.js")
-    groups = [(name, columns, rows(price, columns)) for name, columns in GROUPS.items()]
+    groups = [(group, rows(price, group)) for group in GROUPS]
     return environment().get_template("price.html.j2").render(
         it=price, how=how(price), caution=CAUTION, groups=groups, scripts=[Markup(script)], policy=source_of(script),
         style=Markup(asset("page.css")),
@@ -115,14 +145,14 @@ def how(price: Price) -> str:
 def text(price: Price, to: TextIO) -> None:
     """The tables on a terminal, or plain in a pipe."""
     console = Console(file=to, highlight=False, emoji=False, width=None if to.isatty() else PLAIN_WIDTH)
-    for name, columns in GROUPS.items():
-        table = Table(name, box=SIMPLE_HEAD if console.is_terminal else ASCII)
-        for column in columns:
+    for group in GROUPS:
+        table = Table(group.name, "", box=SIMPLE_HEAD if console.is_terminal else ASCII)
+        for column in group.columns:
             table.add_column(column.heading, justify="right")
-        table.add_column("verdict")
-        for profile, verdict, cells in rows(price, columns):
-            told_cells = [Text(clean(cell.text), style="bold yellow" if cell.stands_out else "") for cell in cells]
-            table.add_row(Text(clean(profile)), *told_cells, Text(clean(verdict), style=STYLES[verdict]))
+        table.add_column("its contract")
+        for row in rows(price, group):
+            cells = [Text(clean(cell.text), style="bold yellow" if cell.stands_out else "") for cell in row.cells]
+            table.add_row(Text(clean(row.profile)), row.when, *cells, Text(clean(row.verdict), style=STYLES[row.verdict]))
         console.print(table)
     for line in (how(price), CAUTION):
         console.print(Text(clean(line), style="dim"), soft_wrap=True)
