@@ -34,7 +34,8 @@ test: setup ## all tests, tier by tier, with their times
 	@.venv/bin/python tests/tiers.py
 
 campaign: setup ## what takes hours: repetitions, scale and chaos, results for docs/
-	@.venv/bin/python bench/campaign.py; code=$$?; .venv/bin/python bench/chaos.py && exit $$code
+	@.venv/bin/python bench/campaign.py; code=$$?; .venv/bin/python bench/everyday.py || code=1; \
+	  .venv/bin/python bench/chaos.py && exit $$code
 
 bench: setup ## the figures the docs quote, beside their peers
 	@.venv/bin/python bench/producer.py

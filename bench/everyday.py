@@ -1,0 +1,123 @@
+"""Everyday faults, counted: in how many injections each profile was hurt, with exact bounds of what that may mean.
+
+`python bench/everyday.py [--entries a,b] [--injections N] [--from RUN...]`, part of `make campaign`. Repeats each entry, with
+another seed each time, until N rounds of its fault have bitten; prints a Markdown table and saves it with machine, versions
+and commit in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected; an INCONCLUSIVE one is not counted,
+and said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from delivery_verifier import catalogue, direct, home
+from delivery_verifier.bites import OUTSIDE, interval
+from delivery_verifier.commands.stored import read_verdict, run_dir_of
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.verdict import ArmVerdict, RunVerdict
+
+MOST_RUNS = 40
+
+
+@dataclass
+class Tally:
+    """One arm over all runs of one entry. A round is one cycle of the fault."""
+
+    rounds: int = 0
+    hurt: int = 0
+    cases: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    longest_gap_s: float = 0.0
+
+    def add(self, arm: ArmVerdict) -> None:
+        """Counts another run. Raises ValueError where it is not known which injections hurt the arm."""
+        if arm.bites is None:
+            raise ValueError(f"{arm.arm}: the run does not say which injections hurt it")
+        cycles = {one.injection: one.cycle for one in arm.exposure}
+        self.rounds += len({*cycles.values()})
+        self.hurt += len({cycles[one] for ids in arm.bites.values() for one in ids if one != OUTSIDE})
+        self.longest_gap_s = max(self.longest_gap_s, arm.longest_gap_s or 0.0)
+        for name in ("reported", "lost", "duplicated", "reordered"):
+            self.cases[name] += arm.books.get(name, 0)
+
+
+def main() -> int:
+    """Runs, or reads, and saves the tables after every run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", default=",".join(name for name, one in catalogue.ENTRIES.items() if "everyday" in one.tags))
+    parser.add_argument("--injections", type=int, default=20)
+    parser.add_argument("--from", dest="runs", nargs="+", metavar="RUN", help="run nothing: count these runs")
+    arguments = parser.parse_args()
+    if arguments.runs:
+        verdicts = [read_verdict(run_dir_of(name)) for name in arguments.runs]
+        print(report(verdicts, RunDirectory(run_dir_of(arguments.runs[-1])).scenario.versions))
+        return 0 if all(one.green for one in verdicts) else 1
+    return _run(arguments.entries.split(","), arguments.injections)
+
+
+def _run(entries: list[str], wanted: int) -> int:
+    direct.prepare_spark()
+    from spark_jobs.session import local_session
+
+    target = Path(__file__).parent / "results" / f"everyday-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
+    target.parent.mkdir(exist_ok=True)
+    verdicts: list[RunVerdict] = []
+    with local_session() as spark:
+        for entry in entries:
+            for seed in range(MOST_RUNS):
+                name = f"everyday-{time.strftime('%m%dT%H%M%S')}-{entry}"
+                verdicts.append(direct.run({"scenario": entry, "seed": seed}, name, lambda *_: None, spark))
+                versions = RunDirectory(home.runs_dir() / name).scenario.versions
+                target.write_text(report(verdicts, versions))
+                print(verdicts[-1].sentence, flush=True)
+                if _rounds(verdicts, entry) >= wanted or not catalogue.ENTRIES[entry].fault.steps:
+                    break
+    print(target.read_text())
+    return 0 if all(one.green for one in verdicts) else 1
+
+
+def _rounds(verdicts: list[RunVerdict], entry: str) -> int:
+    return min((tally.rounds for tally in tallies(verdicts, entry).values()), default=0)
+
+
+def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
+    """Per arm, over the runs of `entry` in which that arm has a verdict."""
+    found: dict[str, Tally] = defaultdict(Tally)
+    for verdict in verdicts:
+        for arm in verdict.arms:
+            if verdict.scenario == entry and arm.role != "canary" and arm.verdict != "INCONCLUSIVE":
+                found[arm.arm].add(arm)
+    return found
+
+
+def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
+    """The tables as Markdown."""
+    lines = ["# Everyday faults, counted", "", f"{datetime.date.today()}; {os.cpu_count()} CPUs, {platform.platform()}; "
+             + ", ".join(f"{name} {version}" for name, version in versions.items()), ""]  # fmt: skip
+    for entry in dict.fromkeys(verdict.scenario for verdict in verdicts):
+        runs = [verdict for verdict in verdicts if verdict.scenario == entry]
+        doubted = sum(arm.verdict == "INCONCLUSIVE" for verdict in runs for arm in verdict.arms)
+        lines += [f"## {entry}", "", f"{len(runs)} runs, {sum(one.green for one in runs)} as expected; arms without a verdict, "
+                  f"which are not counted: {doubted}.", "",
+                  "| arm | rounds of the fault | hurt in | that may be (95 %) | lost | duplicated | out of order | of records "
+                  "reported | longest silence |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        lines += [_line(name, tally) for name, tally in tallies(verdicts, entry).items()] + [""]
+    return "\n".join(lines)
+
+
+def _line(name: str, tally: Tally) -> str:
+    low, high = interval(tally.hurt, tally.rounds) if tally.rounds else (0.0, 1.0)
+    may_be = f"{low:.0%} to {high:.0%}" if tally.rounds else "–"
+    cases = " | ".join(f"{tally.cases[kind]:,}" for kind in ("lost", "duplicated", "reordered", "reported"))
+    return f"| {name} | {tally.rounds} | {tally.hurt} | {may_be} | {cases} | {tally.longest_gap_s:.1f} s |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
