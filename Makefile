@@ -33,9 +33,13 @@ verify: setup ## the main job: a million records, the leader killed and back
 test: setup ## all tests, tier by tier, with their times
 	@.venv/bin/python tests/tiers.py
 
-campaign: setup ## what takes hours: repetitions, scale and chaos, results for docs/
-	@.venv/bin/python bench/campaign.py; code=$$?; .venv/bin/python bench/everyday.py || code=1; \
+campaign: setup ## what takes hours: the catalogue three times, repetitions and chaos, results for docs/
+	@code=0; $(KDV) catalogue --direct --repeat 3 --results docs/results || code=1; \
+	  .venv/bin/python bench/campaign.py || code=1; .venv/bin/python bench/everyday.py || code=1; \
 	  .venv/bin/python bench/chaos.py && exit $$code
+
+catalogue: setup ## every scenario of the catalogue, on one page
+	@$(KDV) catalogue --direct
 
 bench: setup ## the figures the docs quote, beside their peers
 	@.venv/bin/python bench/producer.py
@@ -52,4 +56,4 @@ down: ## stop it
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup verify test campaign bench lint up down clean
+.PHONY: help setup verify test campaign catalogue bench lint up down clean

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from delivery_verifier import home
+from delivery_verifier.catalogue_run import record
 from delivery_verifier.cluster import lease
 from delivery_verifier.processes import ProcessId, identify
 from delivery_verifier.runs import IncompleteRun, RunDirectory
@@ -21,11 +22,15 @@ _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """One run directory: its size in bytes, and when it was planned (s since the epoch)."""
+    """What stays or goes as one: a run directory, or a catalogue run with the run directories of its scenarios (`runs`).
+
+    `size` in bytes, of all together; `planned_at` in s since the epoch.
+    """
 
     path: Path
     size: int
     planned_at: float
+    runs: tuple[Path, ...] = ()
 
 
 def runs(folder: Path) -> list[Kept]:
@@ -38,22 +43,57 @@ def runs(folder: Path) -> list[Kept]:
     return sorted(found, key=lambda run: (run.planned_at, run.path.name), reverse=True)
 
 
+def catalogues(folder: Path) -> list[Kept]:
+    """All catalogue runs below `folder`, each with the run directories of its scenarios."""
+    planned = runs(folder)
+    found = []
+    for path in sorted((folder / home.CATALOGUES).glob("*")):
+        if path.is_dir() and not path.is_symlink() and (path / record.FILE).is_file():
+            theirs = [run for run in planned if _is_of(path, run.path.name)]
+            at = max([(path / record.FILE).stat().st_mtime, *(run.planned_at for run in theirs)])
+            size = _size(path) + sum(run.size for run in theirs)
+            found.append(Kept(path=path, size=size, planned_at=at, runs=tuple(run.path for run in theirs)))
+    return found
+
+
+def kept(folder: Path) -> list[Kept]:
+    """Whatever stays or goes as one, newest first: a run of a catalogue run is kept or removed with it, never by itself."""
+    whole = catalogues(folder)
+    theirs = {run for one in whole for run in one.runs}
+    found = [*whole, *(run for run in runs(folder) if run.path not in theirs)]
+    return sorted(found, key=lambda one: (one.planned_at, one.path.name), reverse=True)
+
+
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Kept]:
-    """The oldest run directories beyond `keep` runs or `max_bytes` in all. What is in progress counts, and stays."""
+    """The oldest runs and catalogue runs beyond `keep` of them or `max_bytes` in all. What is in progress counts, and stays."""
     going, count, size = [], 0, 0
-    for run in runs(folder):
-        count, size = count + 1, size + run.size
+    for one in kept(folder):
+        count, size = count + 1, size + one.size
         beyond = (keep is not None and count > keep) or (max_bytes is not None and size > max_bytes)
-        if beyond and not in_progress(run.path):
-            going.append(run)
+        if beyond and not _at_work(one):
+            going.append(one)
     return going[::-1]
 
 
-def remove(run: Kept) -> None:
-    """Removes a run directory; it disappears at once under its name. Raises OSError."""
-    doomed = run.path.with_name(f".pruned-{run.path.name}-{os.getpid()}")
-    run.path.rename(doomed)
-    shutil.rmtree(doomed)
+def remove(one: Kept) -> None:
+    """Removes a run directory, or a catalogue run and then its runs; each disappears at once under its name. Raises OSError."""
+    for path in (one.path, *one.runs):
+        doomed = path.with_name(f".pruned-{path.name}-{os.getpid()}")
+        path.rename(doomed)
+        shutil.rmtree(doomed)
+
+
+def _at_work(one: Kept) -> bool:
+    """Whether a run is in progress, or any of a catalogue run, or that may have more to come."""
+    if one.path.parent.name != home.CATALOGUES:
+        return in_progress(one.path)
+    idle = time.time() - (one.path / record.FILE).stat().st_mtime >= IDLE_S
+    return any(in_progress(run) for run in one.runs) or not (record.has_ended(one.path) or idle)
+
+
+def _is_of(catalogue: Path, run: str) -> bool:
+    """Whether a run was begun by a catalogue run, also one that is not written down there yet."""
+    return any(run.startswith(f"{catalogue.name}-{name}") for name in record.names(catalogue))
 
 
 def in_progress(path: Path) -> bool:

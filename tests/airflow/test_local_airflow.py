@@ -16,7 +16,8 @@ from delivery_verifier.waiting import wait_until
 
 PAGES = [
     "/delivery/", f"/delivery/dag/{DAG_ID}/never/", "/delivery/dag/other/run/", f"/delivery/dag/{DAG_ID}/never/docs/",
-    "/delivery/docs/index.html", "/delivery/icon/light.svg"]  # fmt: skip
+    "/delivery/docs/index.html", "/delivery/icon/light.svg", "/delivery/matrix/",
+    "/delivery/icon/matrix-light.svg"]  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from catalogue_runs import catalogue, item
 from fastapi.testclient import TestClient
 from listed_runs import judged, planned
 
 from delivery_verifier import home
+from delivery_verifier.catalogue_run import page, record
 from delivery_verifier.orchestration import dag_runs, reports, unreported
 from delivery_verifier.orchestration.dag_runs import State, Step
-from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID
 
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
 
@@ -175,3 +177,39 @@ def test_every_answer_refuses_foreign_frames_and_guessing_of_types(client: TestC
     headers = client.get(path).headers
     assert headers["content-security-policy"] == "frame-ancestors 'self'"
     assert headers["x-content-type-options"] == "nosniff"
+
+
+def _catalogues(runs: Path) -> None:
+    for number, name in enumerate(["older", "newer"]):
+        found = catalogue(item("a", "as expected"), id=name, started_at=f"2026-11-2{number}T02:00:00+00:00")
+        record.write(found)
+        page.write(found)
+
+
+def test_the_matrix_is_that_of_the_newest_catalogue_run_and_lists_all(client: TestClient, runs: Path) -> None:
+    assert "No catalogue run yet" in client.get("/matrix/").text
+    _catalogues(runs)
+    text = client.get("/matrix/").text
+    assert "matrix of catalogue run newer" in text and 'href="?run=older"' in text and 'href="../runs/c-a-1/report.html"' in text
+    assert "matrix of catalogue run older" in client.get("/matrix/?run=older").text
+    assert client.get("/matrix/?run=../../secret.txt").status_code == 404
+    assert client.get("/matrix/").headers["content-security-policy"] == "frame-ancestors 'self'"
+
+
+def test_the_tab_of_a_catalogue_run_leads_to_its_matrix(client: TestClient, runs: Path) -> None:
+    _catalogues(runs)
+    assert "matrix of catalogue run older" in client.get(f"/dag/{CATALOGUE_DAG_ID}/older/").text
+    assert "a matrix once their plan is made" in client.get(f"/dag/{CATALOGUE_DAG_ID}/never/").text
+
+
+def test_the_stored_page_of_a_catalogue_run_is_served_too_and_nothing_hidden(client: TestClient, runs: Path) -> None:
+    _catalogues(runs)
+    (runs / "catalogues" / "older" / ".catalogue.json.1.partial").write_text("{}")
+    assert "matrix of catalogue run older" in client.get("/runs/catalogues/older/matrix.html").text
+    assert client.get("/runs/catalogues/older/.catalogue.json.1.partial").status_code == 404
+    assert client.get("/runs/catalogues/..%2f..%2fsecret.txt").status_code == 404
+
+
+def test_both_pages_have_a_sign_in_the_navigation(client: TestClient) -> None:
+    for name in ("light", "dark", "matrix-light", "matrix-dark"):
+        assert client.get(f"/icon/{name}.svg").headers["content-type"].startswith("image/svg")

@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
+from catalogue_runs import catalogue, item
 from hand_made import RUN
 from sealed_runs import judged
 
 from delivery_verifier import cli, processes, retention
+from delivery_verifier.catalogue_run import record
 from delivery_verifier.cluster import lease
 from delivery_verifier.commands.parsers import BAD_INPUT
 from delivery_verifier.runs import RunDirectory
@@ -116,3 +118,53 @@ def test_a_bound_that_is_none_is_refused_and_nothing_goes(
     assert cli.main(["prune", *options]) == BAD_INPUT
     assert told in capsys.readouterr().err
     assert len(names(runs)) == 4
+
+
+def with_catalogue(runs: Path, name: str, *ages: int, ended: bool = True) -> None:
+    """A catalogue run with a run of `a` for each age, the last one of which is not written down yet unless it has ended."""
+    record.write(catalogue(item("a", *["as expected"] * len(ages)), ended=ended, id=name))
+    for number, age in enumerate(ages, 1):
+        run, _ = judged(runs, f"{name}-a" + (f"-{number}" if number > 1 else ""))
+        os.utime(run.path / "scenario.json", (age, age))
+    os.utime(runs / "catalogues" / name / record.FILE, (ages[-1], ages[-1]))
+
+
+def test_a_catalogue_run_and_its_runs_stay_or_go_together(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with_catalogue(runs, "old", 1, 2)
+    with_catalogue(runs, "new", 8, 9)
+    assert cli.main(["prune", "--keep", "2"]) == 0
+    assert names(runs) == ["catalogues", "new-a", "new-a-2", "r3"]
+    assert [path.name for path in (runs / "catalogues").iterdir()] == ["new"]
+    assert "catalogues/old with 2 runs" in capsys.readouterr().out
+
+
+def test_a_catalogue_run_counts_with_the_size_of_its_runs(runs: Path) -> None:
+    with_catalogue(runs, "new", 8, 9)
+    (runs / "new-a" / "padding").write_bytes(b"x" * 1_000_000)
+    found = retention.kept(runs)
+    assert found[0].path.name == "new" and found[0].size > 1_000_000
+    assert [one.path.name for one in retention.surplus(runs, None, 500_000)][-1] == "new"
+
+
+def test_a_catalogue_run_that_is_under_way_stays_with_all_its_runs(runs: Path) -> None:
+    with_catalogue(runs, "now", 1, 2, ended=False)
+    os.utime(runs / "catalogues" / "now" / record.FILE)
+    assert cli.main(["prune", "--keep", "0"]) == 0
+    assert names(runs) == ["catalogues", "now-a", "now-a-2"]
+    old = time.time() - 2 * retention.IDLE_S  # given up: nobody takes it up again after so long
+    os.utime(runs / "catalogues" / "now" / record.FILE, (old, old))
+    assert cli.main(["prune", "--keep", "0"]) == 0
+    assert names(runs) == ["catalogues"]
+
+
+def test_a_run_is_not_taken_for_one_of_a_catalogue_run_by_a_similar_name(runs: Path) -> None:
+    with_catalogue(runs, "r", 9)
+    (one,) = retention.catalogues(runs)
+    assert [path.name for path in one.runs] == ["r-a"]
+
+
+def test_a_damaged_catalogue_run_is_removed_alone(runs: Path) -> None:
+    with_catalogue(runs, "broken", 9)
+    (runs / "catalogues" / "broken" / record.FILE).write_text("{")
+    assert cli.main(["prune", "--keep", "0"]) == 0
+    assert names(runs) == ["catalogues"] and not list((runs / "catalogues").iterdir())

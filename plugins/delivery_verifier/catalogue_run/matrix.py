@@ -28,6 +28,7 @@ _KINDS_OF_LOSS = ("lost", "duplicated", "reordered")
 class Cell:
     """One arm over all rounds. `tone`: good (HELD as expected), proven (VIOLATED as expected), bad or unsure."""
 
+    arm: str
     profile: str
     role: str
     claim: str
@@ -126,7 +127,7 @@ def _cell(arms: Sequence[ArmResult], rounds: int) -> Cell:
     verdicts = list(dict.fromkeys(one.verdict for one in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
     return Cell(
-        profile=arm.profile, role=arm.role, claim=arm.claim, verdict=" / ".join(verdicts) + times, tone=_tone(arms),
+        arm=arm.arm, profile=arm.profile, role=arm.role, claim=arm.claim, verdict=" / ".join(verdicts) + times, tone=_tone(arms),
         expected=arm.expected, sentence=arm.sentence, counts=_counts(arms), figures=_figures(arms),
     )  # fmt: skip
 

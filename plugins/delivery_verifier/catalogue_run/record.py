@@ -187,3 +187,31 @@ def newest(most: int) -> list[CatalogueRun]:
         with suppress(OSError, msgspec.MsgspecError):
             found.append(msgspec.json.decode(file.read_bytes(), type=CatalogueRun))
     return sorted(found, key=lambda one: (one.started_at, one.id), reverse=True)
+
+
+class _Named(Struct, frozen=True):
+    name: str = ""
+
+
+class _Brief(Struct, frozen=True):
+    """What is needed of a catalogue.json of any version."""
+
+    items: list[_Named] = []
+    ended_at: str = ""
+
+
+def names(path: Path) -> tuple[str, ...]:
+    """The names of the scenarios of the catalogue run at `path`; none if its file is damaged."""
+    return tuple(dict.fromkeys(item.name for item in _brief(path).items if item.name))
+
+
+def has_ended(path: Path) -> bool:
+    """Whether the catalogue run at `path` has ended; also where that cannot be read."""
+    return bool(_brief(path).ended_at)
+
+
+def _brief(path: Path) -> _Brief:
+    try:
+        return msgspec.json.decode((path / FILE).read_bytes(), type=_Brief)
+    except (OSError, msgspec.MsgspecError):
+        return _Brief(ended_at="unknown")

@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from delivery_verifier import home
 from delivery_verifier.catalogue_run import begin, record, selection
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
+from delivery_verifier.catalogue_run.table import document
 from delivery_verifier.catalogue_run.text import Progress, listing, summary
 from delivery_verifier.cluster import lease
 from delivery_verifier.commands import outputs, parsers
@@ -42,6 +44,7 @@ def register(add: Add) -> None:
     sub.add_argument("--expect-unavailable", metavar="WORDS", default=selection.expected_here(),
                      help="names, kinds, tags or equipment (power,network) that may be unavailable on this host")  # fmt: skip
     sub.add_argument("--out", metavar="FILE.html", help="copy the page to this file")
+    sub.add_argument("--results", metavar="FOLDER", help="write a table of results into this folder, as in docs/results")
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
 
 
@@ -52,12 +55,15 @@ def catalogue(arguments: argparse.Namespace) -> int:
         sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in found]))
         return 0
     out = outputs.destination("--out", arguments.out) if arguments.out else None
+    table = outputs.destination("--results", f"{arguments.results}/catalogue-{date.today()}.md") if arguments.results else None
     home.require_writable()
     ended = _directly(arguments) if arguments.direct else _through_airflow(arguments)
     page = record.directory(ended.id) / record.PAGE
     summary(ended, page, sys.stdout)
     if out is not None:
         shutil.copyfile(page, out)
+    if table is not None:
+        table.write_text(document(ended), encoding="utf-8")
     return ended.exit_code
 
 

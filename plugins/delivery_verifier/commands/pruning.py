@@ -9,11 +9,14 @@ from delivery_verifier.commands.parsers import Add
 from delivery_verifier.fields import decimal, whole
 from delivery_verifier.scenario import BadInput
 
+_TEXT = """Remove the oldest runs. One that is in progress stays, and whatever is no run directory. The runs of a
+catalogue run stay or go with it."""
+
 
 def register(add: Add) -> None:
     """The command of this module."""
-    sub = add("prune", prune, "Remove the oldest runs. One that is in progress stays, and whatever is no run directory.")
-    sub.add_argument("--keep", metavar="N", help="at most so many runs stay")
+    sub = add("prune", prune, _TEXT)
+    sub.add_argument("--keep", metavar="N", help="at most so many runs stay; a catalogue run counts as one, with all its runs")
     sub.add_argument("--max-gb", metavar="G", help="at most so many GB of runs stay")
     sub.add_argument("--dry-run", action="store_true", help="only say which would go")
 
@@ -26,8 +29,13 @@ def prune(arguments: argparse.Namespace) -> int:
     most = None if arguments.max_gb is None else decimal("--max-gb", arguments.max_gb, 0, 1e6) * 1e9
     going = retention.surplus(home.runs_dir(), keep, most)
     for run in going:
-        print(f"{'would remove' if arguments.dry_run else 'removed'} {run.path} ({run.size / 1e6:,.1f} MB)", flush=True)
+        doing = "would remove" if arguments.dry_run else "removed"
+        print(f"{doing} {run.path}{_beside(run)} ({run.size / 1e6:,.1f} MB)", flush=True)
         if not arguments.dry_run:
             retention.remove(run)
     print(f"{len(going)} runs, {sum(run.size for run in going) / 1e6:,.1f} MB" + " (nothing was removed)" * arguments.dry_run)
     return 0
+
+
+def _beside(one: retention.Kept) -> str:
+    return f" with {len(one.runs)} runs" if one.runs else ""

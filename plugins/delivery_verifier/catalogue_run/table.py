@@ -1,0 +1,49 @@
+"""A catalogue run as a page of docs/results: `python -m delivery_verifier.catalogue_run.table ID [FILE]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from delivery_verifier.catalogue_run import matrix, record
+from delivery_verifier.catalogue_run.matrix import Row
+from delivery_verifier.catalogue_run.page import counts, headline
+from delivery_verifier.catalogue_run.record import CatalogueRun
+
+
+def document(catalogue: CatalogueRun) -> str:
+    """Markdown: date, machine and versions, then a line per scenario and arm with its verdicts and counts over all rounds."""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(catalogue.versions.items()))
+    how = f"`kdv catalogue{' --direct' if catalogue.direct else ''}`, rounds: {catalogue.rounds}, asked for: {catalogue.wanted}"
+    return "\n".join([
+        f"# Catalogue, {catalogue.started_at[:10]}", "",
+        f"{how}; on {catalogue.machine}; commit {catalogue.commit}; {versions}.", "",
+        f"{headline(catalogue)}: {counts(catalogue)}.", "",
+        "Counts are those of all rounds, from the least to the greatest; gap and p99 are the greatest. An attempt that ended "
+        "INCONCLUSIVE was run once more; both are counted.", "",
+        "| scenario | state | attempts | s each | arm | verdict | lost | duplicated | reordered | gap | p99 | refused |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        *(line for table in matrix.tables(catalogue) for row in table.rows for line in _lines(row)), "",
+    ])  # fmt: skip
+
+
+def _lines(row: Row) -> Iterator[str]:
+    seconds = sorted(attempt.seconds for _, attempt in row.runs)
+    spent = f"{seconds[0]:.0f}–{seconds[-1]:.0f}" if seconds else "–"
+    inconclusive = sum(attempt.state == "inconclusive" for _, attempt in row.runs)
+    attempts = f"{len(row.runs)}" + (f", {inconclusive} inconclusive" if inconclusive else "")
+    head = f"| `{row.name}` | {row.state} | {attempts} | {spent} "
+    if not row.cells:
+        yield f"{head}| {row.note.replace('|', '/')} | | | | | | | |"
+    for cell in (cell for cells in row.cells.values() for cell in cells):
+        figures = dict(cell.figures)
+        parts = [cell.arm, cell.verdict, *(value for _, value in cell.counts), figures["gap"], figures["p99"], figures["refused"]]
+        yield f"{head}| " + " | ".join(parts) + " |"
+        head = "| | | | "
+
+
+if __name__ == "__main__":
+    found = record.read(sys.argv[1])
+    default = Path("docs/results") / f"catalogue-{found.started_at[:10]}.md"
+    (Path(sys.argv[2]) if len(sys.argv) > 2 else default).write_text(document(found), encoding="utf-8")
