@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from quality.oracle import Row, judge
 
 from delivery_verifier import direct, record
-from delivery_verifier.catalogue import ENTRIES
+from delivery_verifier.catalogue import CANARY, ENTRIES
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.injection import Injection, PartitionSnapshot, read_injections, read_offsets
@@ -37,7 +37,8 @@ def run_up_to_settle(name: str) -> tuple[Scenario, list[Injection], dict[str, Co
         settle(run.path)
         offsets = read_offsets(run.sealed("settle", "offsets.json"))
         with lease.renewed(Cluster.of(run).socket):
-            logs = {one.arm: read_log(offsets.bootstrap_servers, one) for one in offsets.partitions}
+            loaded = [one for one in offsets.partitions if one.arm != CANARY]
+            logs = {one.arm: read_log(offsets.bootstrap_servers, one) for one in loaded}
     finally:
         stop_cluster(run.path)
     books = {arm.name: judge(ledger_of(run.path, arm.name), logs[arm.name])[0] for arm in run.scenario.loaded}
