@@ -178,15 +178,16 @@ _TIMED_OUT = Entry(
         ),
         ArmPlan(
             name="safe", role="control", profile=PROFILES["safe"], claim="exactly_once",
-            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=150),)),
+            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
         ),
     ),
     load=_LOAD,
     fault=FaultPlan(
         name="followers_do_not_fetch",
-        summary="Freeze both followers, send the leader 50 records, thaw them when the client has given up.",
+        summary="Send 50 records, freeze both followers, send the leader 50 more, thaw them when the client has given up.",
         steps=(
-            FaultStep(trigger=AT_ONCE, action="pause", target="followers", proofs=("brief",)),
+            FaultStep(trigger=AT_ONCE, action="send"),
+            FaultStep(trigger=SETTLED, action="pause", target="followers", proofs=("brief",)),
             FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="send"),
             FaultStep(trigger=SETTLED, action="resume", target="followers"),
         ),
