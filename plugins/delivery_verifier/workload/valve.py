@@ -10,6 +10,7 @@ from delivery_verifier.waiting import wait_until
 from delivery_verifier.workload.live import Control, State, Word
 
 HANDOVER_DEADLINE_S = 30.0
+RESTART_DEADLINE_S = 60.0
 
 
 class Valve:
@@ -61,7 +62,7 @@ class Valve:
         self._order(dead=False)
         wait_until(
             lambda: all(control[Word.STATE] >= State.LOADING for control in self._all()),
-            "all producers to have sent again what nobody had answered", HANDOVER_DEADLINE_S,
+            "all producers to have sent again what nobody had answered", RESTART_DEADLINE_S,
         )  # fmt: skip
 
     def resend(self) -> None:
