@@ -21,7 +21,7 @@ ACTIONS = {
     "pause": "frozen",
     "isolate": "cut off",
     "kill_producer": "killed",
-    "resend": "made to send again",
+    "resend": "told to send again what was not certain",
     "drop": "kept from receiving or answering requests",
     "hold": "held up in receiving or answering requests",
     "delay": "delayed in receiving or answering requests",
