@@ -109,7 +109,7 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
         yield row["settled_at"], _told(row, leaders.pop() if len(leaders) == 1 else -1), False
     hit = during(material.injections, row["sent_at"], row["settled_at"])
     if hit is not None:
-        yield from _fault(hit, topic, row["partition"])
+        yield from _fault(hit, leadership.at(topic, row["partition"], hit.bite_at_us))
     since = min([row["sent_at"], *([hit.bite_at_us] if hit else [])])
     until = hit.recovered_at_us if hit else None
     yield from list(_moved(leadership.of(topic, row["partition"]), since, until))[:_CHANGES_TOLD]
@@ -158,8 +158,8 @@ def _told(row: dict[str, Any], leader: int) -> str:
     return f"The client gives up: nobody can know whether it was written{error}."
 
 
-def _fault(hit: Injection, topic: str, partition: int) -> Iterator[_Event]:
-    here = "; it led this partition" if partition in hit.hit.get(topic, []) else ""
+def _fault(hit: Injection, seen: Observation | None) -> Iterator[_Event]:
+    here = "; it led this partition" if seen is not None and seen.leader in hit.brokers else ""
     yield hit.bite_at_us, f"Fault {name_of(hit)} bites{here}.", True
     if hit.healed_at_us is not None:
         yield hit.healed_at_us, f"Fault {name_of(hit)} is healed.", True
