@@ -19,7 +19,8 @@ import report_fixture
 import report_huge
 from report_tables import ANOMALIES, CASES, case
 
-from delivery_verifier.report import page
+from delivery_verifier.injection import Injection, Observation
+from delivery_verifier.report import page, story
 from delivery_verifier.report.inventory import DATA_DOCS
 
 LIMIT_BYTES = 1_600_000
@@ -69,6 +70,15 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "DUPLICATED in acks_all: 61 in all, the first 20 shown" in told
     assert "planted on purpose" in told
     assert "broker 2 1, 2, 3 #1 kill broker 2" in told
+
+
+def test_only_a_fault_done_to_the_leader_led_the_partition() -> None:
+    """What is done to a follower, or to the clients, hits the partition as well."""
+    seen = Observation(at_us=0, kind="partition", topic="t", partition=0, leader=2)
+    for brokers, told in (([2], "; it led this partition"), ([3], ""), ([], "")):
+        hit = Injection(id=1, cycle=0, action="pause", brokers=brokers, hit={"t": [0]}, requested_at_us=1, bite_at_us=2)
+        ((_, text, _),) = story._fault(hit, seen)
+        assert text.endswith(f" bites{told}.")
 
 
 def test_a_duplicate_gets_a_story_of_its_own_with_where_its_copies_stand(tmp_path: Path) -> None:

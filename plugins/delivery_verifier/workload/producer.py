@@ -181,13 +181,13 @@ class SequencedProducer:
         write_round(folder, len(before) + 1, made)
         control[Word.RESENT] += made.attempts
         control[Word.LAST_ROUND] = made.attempts
+        self.resent += made.attempts
         for run in made.runs:
             self._make_room()
             encoder, report = tools[run.attempt]
             ledgers[run.attempt].open(run.first, run.count, time.time_ns())
             values = encoder.encode(run.first, run.partition_sequence, run.count)
             self._hand_over(ledgers[run.attempt], run.first, values, report)
-            self.resent += run.count
         self.put_off = shifts([*before, made], self.layout)
 
     def _again_if_told(self) -> None:
@@ -244,7 +244,7 @@ class SequencedProducer:
     def run(self) -> None:
         """The whole life of a producer, gate by gate."""
         if self.spec.life:
-            self.take_over()
+            self._unless_fatal(self.take_over)
         else:
             self._wait_for(Gate.WARM_UP)
             self.warm_up()
