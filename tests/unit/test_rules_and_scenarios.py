@@ -23,7 +23,6 @@ WITHOUT_SCENARIO: dict[str, str] = {
     "lost.power_of_last": _LATER,
     "reordered.retries": _LATER,
     "reordered.requeued": "follows from duplicated.requeued, and has not been seen by itself",
-    "resent.application": _LATER,
 }
 """Rules that no scenario of the catalogue puts to the test, each with the reason."""
 

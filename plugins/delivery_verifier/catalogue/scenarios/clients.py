@@ -69,6 +69,7 @@ _TIMED_OUT = Entry(
     arms=(
         ArmPlan(name="hasty", role="subject", profile=_HASTY, claim="exactly_once", expectation=_SENT_AGAIN),
         ArmPlan(name="idempotent", role="control", profile=PROFILES["idempotent"], claim="exactly_once"),
+        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
     ),
     load=Load(partitions=1, pacing="scripted", block=100),
     fault=FaultPlan(
