@@ -104,8 +104,8 @@ def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
     for entry in dict.fromkeys(verdict.scenario for verdict in verdicts):
         runs = [verdict for verdict in verdicts if verdict.scenario == entry]
         doubted = sum(arm.verdict == "INCONCLUSIVE" for verdict in runs for arm in verdict.arms)
-        lines += [f"## {entry}", "", f"{len(runs)} runs, {sum(one.green for one in runs)} as expected; arms without a verdict, "
-                  f"which are not counted: {doubted}.", "",
+        done = f"{len(runs)} run{'s' * (len(runs) != 1)}, {sum(one.green for one in runs)} as expected"
+        lines += [f"## {entry}", "", f"{done}; arms without a verdict, which are not counted: {doubted}.", "",
                   "| arm | rounds of the fault | hurt in | that may be (95 %) | lost | duplicated | out of order | of records "
                   "reported | longest silence |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         lines += [_line(name, tally) for name, tally in tallies(verdicts, entry).items()] + [""]
