@@ -73,6 +73,7 @@ def both(tmp_path: Path) -> Price:
 
 def test_throughput_is_that_of_the_load_proper_without_the_warm_up(both: Price) -> None:
     flat_out = both.of("acks_1", "flat_out")
+    assert both.rate == 5000
     assert flat_out is not None and flat_out.records_per_s == pytest.approx(1001)
 
 

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, Condition
+from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, RATE, Condition
 from delivery_verifier.report.latency import Bucket, Spread
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import BadInput, Scenario, VerdictName
@@ -78,7 +78,7 @@ def price(runs: Sequence[Path], machine: str) -> Price:
     newest = max(scenarios, key=lambda one: one.created_at)
     order = list(PRICES)
     return Price(
-        conditions={**CONDITIONS}, rate=max(one.load.rate or 0 for one in scenarios), machine=machine,
+        conditions={**CONDITIONS}, rate=RATE, machine=machine,
         payload_bytes=newest.load.payload_bytes, measured_at=newest.created_at, versions=newest.versions,
         commit=newest.commit,
         measured=sorted(found.values(), key=lambda one: order.index(f"price.{one.condition}.{one.profile}")),
