@@ -2,6 +2,84 @@
 
 from __future__ import annotations
 
-from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
 
-ENTRIES: tuple[Entry, ...] = ()
+AT_ONCE, SETTLED, MOVED = (Trigger(kind=kind) for kind in ("at_once", "settled", "leader_moved"))
+UNFETCHED = Trigger(kind="elapsed", value=0.5)
+"""A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200); no record may still answer it."""
+_LOAD = Load(partitions=1, pacing="scripted", block=100)
+_ACKS = "Apache Kafka documentation, producer configurations: acks"
+
+_ISOLATED_LEADER = Entry(
+    name="acks_1.isolated_leader",
+    title="acks=1: a leader that is cut off goes on acknowledging, and is overruled",
+    promise="A leader that is cut off from the controller and its followers, while clients still reach it, does not know that "
+    "another leads: with acks=1 it goes on acknowledging, and cuts all of that off when it is back. With acks=all it "
+    "can acknowledge nothing.",
+    source=f"{_ACKS}; KIP-101",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
+            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=200),)),
+        ),
+        ArmPlan(
+            name="acks_0", role="subject", profile=PROFILES["acks_0"], claim="at_least_once",
+            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op=">=", value=200),)),
+        ),
+        ArmPlan(name="acks_all", role="control", profile=PROFILES["acks_all"], claim="at_least_once"),
+        ArmPlan(name="idempotent", role="control", profile=PROFILES["idempotent"], claim="at_least_once"),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="isolated_leader",
+        summary="Cut the leader off from the controller and the followers, let it acknowledge 100 records, and 100 more once "
+        "another leads; then let it join again.",
+        steps=(
+            FaultStep(trigger=AT_ONCE, action="isolate", target="leader"),
+            FaultStep(trigger=UNFETCHED, action="send"),
+            FaultStep(trigger=MOVED, action="send"),
+            FaultStep(trigger=SETTLED, action="rejoin", target="leader"),
+        ),
+        duration_s=15,
+    ),
+    rules=("lost.acks_1", "lost.acks_0", "lost.never"),
+)  # fmt: skip
+
+_REPLICATION_CUT = Entry(
+    name="acks_1.replication_cut",
+    title="acks=1: followers that are in sync by the book only",
+    promise="A follower counts as in sync for replica.lag.time.max.ms (30 s) after its last fetch: if the leader dies while "
+    "replication hangs, what it acknowledged with acks=1 dies with it. With acks=all nothing was acknowledged.",
+    source=f"{_ACKS}; Apache Kafka documentation, broker configurations: replica.lag.time.max.ms",
+    tags=("promises",),
+    session_timeout_ms=6000,
+    arms=(
+        ArmPlan(
+            name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
+            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=100),)),
+        ),
+        ArmPlan(name="idempotent", role="control", profile=PROFILES["idempotent"], claim="at_least_once"),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="replication_cut",
+        summary="Cut the leader's replication, let it acknowledge 100 records, kill it while its followers count as in sync.",
+        steps=(
+            FaultStep(
+                trigger=AT_ONCE, action="isolate", target="leader", options={"links": "replication"}, proofs=("brief",)
+            ),
+            FaultStep(trigger=UNFETCHED, action="send"),
+            FaultStep(trigger=SETTLED, action="kill", target="leader"),
+            FaultStep(trigger=AT_ONCE, action="rejoin", target="leader"),
+            FaultStep(trigger=MOVED, action="send"),
+            FaultStep(trigger=AT_ONCE, action="start", target="leader"),
+        ),
+        duration_s=12,
+    ),
+    rules=("lost.acks_1", "lost.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_ISOLATED_LEADER, _REPLICATION_CUT)
