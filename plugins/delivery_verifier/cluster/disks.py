@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -87,14 +88,15 @@ class Disk(NamedTuple):
 
     def is_mounted(self) -> bool:
         """Whether it is mounted."""
-        return self.folder in mounts(self.folder)
+        return self.folder.resolve() in mounts(self.folder)
 
 
 def mounts(below: Path) -> list[Path]:
     """What is mounted at `below` or beneath it, the innermost first (proc(5): mountinfo, field 5)."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    found = [Path(line.split()[4].encode().decode("unicode_escape")) for line in lines]
-    return [place for place in reversed(found) if place == below or below in place.parents]
+    found = [Path(re.sub(r"\\([0-7]{3})", lambda it: chr(int(it[1], 8)), line.split()[4])) for line in lines]
+    real = below.resolve()
+    return [place for place in reversed(found) if place == real or real in place.parents]
 
 
 def unmount(place: Path) -> None:
