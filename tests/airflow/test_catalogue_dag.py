@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.api.datamodels._generated import DagRunState
 from airflow.sdk.exceptions import AirflowFailException
 from catalogue_runs import catalogue, item
 from listed_runs import judged
@@ -102,9 +103,10 @@ class Instance:
     def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int | None = None) -> Any:
         return self.xcoms.get((task_ids, key, map_indexes))
 
-    def get_dagrun_state(self, dag_id: str, run_id: str) -> str:
+    def get_dagrun_state(self, dag_id: str, run_id: str) -> DagRunState:
+        """As Airflow's task SDK does: an enumeration, not its value."""
         assert dag_id == settings.DAG_ID
-        return self.states[run_id]
+        return DagRunState(self.states[run_id])
 
 
 class Conf:

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.state import DagRunState
 from msgspec.structs import replace
 
 from delivery_verifier import home
@@ -133,5 +134,7 @@ def _triggered(context: Context) -> dict[str, list[tuple[str, str]]]:
     for origin, task in (("plan", FIRST), ("repeat", AGAIN)):
         for index, cell in enumerate(ti.xcom_pull(task_ids=origin) or []):
             if run_id := ti.xcom_pull(task_ids=task, key="trigger_run_id", map_indexes=index):
-                found.setdefault(cell["scenario"], []).append((str(run_id), str(ti.get_dagrun_state(DAG_ID, str(run_id)))))
+                # An enumeration whose str() is not its value.
+                state = DagRunState(ti.get_dagrun_state(DAG_ID, str(run_id))).value
+                found.setdefault(cell["scenario"], []).append((str(run_id), state))
     return found
