@@ -13,6 +13,7 @@ from delivery_verifier.catalogue.entries import ENTRIES
 from delivery_verifier.catalogue_run import docs, matrix, page, record, table
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
 
+ROOT = Path(__file__).resolve().parents[2]
 NASTY = '<script>alert(1)</script>"\'&{{ 7*7 }}\u202e'
 
 
@@ -118,6 +119,11 @@ def test_the_results_are_a_table_with_date_machine_and_versions() -> None:
     assert "# Catalogue, 2026-11-21" in text and "rounds: 3" in text and "2 CPUs" in text and "kafka 4.3.1" in text
     assert "| `a` | as expected | 2, 1 inconclusive | 31–31 | acks_1 | VIOLATED | 100 | 0 | 0 | 3.2 s |" in text
     assert "| `b` | failed | 1 | 3–3 | broker 1 ended while starting |" in text
+
+
+def test_the_docs_are_those_of_the_entries() -> None:
+    remedy = "python -m delivery_verifier.catalogue_run.docs"
+    assert (ROOT / "docs" / "catalogue.md").read_text() == docs.document(), f"docs/catalogue.md is out of date: {remedy}"
 
 
 def test_every_entry_is_in_the_docs_with_every_arm() -> None:
