@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,11 +56,16 @@ def test_no_error_in_a_delivery_report_proves_that_a_record_was_not_written(tmp_
 def test_a_fatal_error_of_the_client_ends_the_load_and_any_other_is_raised(tmp_path: Path) -> None:
     made = producer(tmp_path)
 
-    def fail(error: KafkaError) -> None:
+    def fail(error: KafkaError | KafkaException) -> None:
         raise cast(Exception, error)
 
-    made._unless_fatal(lambda: fail(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronised", fatal=True)))
-    assert made.fatal and "desynchronised" in made.fatal
+    fatal = KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronised", fatal=True)
+    for raised in (fatal, KafkaException(fatal)):  # by `flush`, by `poll`
+        made.fatal = None
+        made._unless_fatal(lambda raised=raised: fail(raised))  # type: ignore[misc]
+        assert made.fatal and "desynchronised" in made.fatal
+    with pytest.raises(KafkaException):
+        made._unless_fatal(lambda: fail(KafkaException(KafkaError(KafkaError._TRANSPORT))))
     try:
         made._unless_fatal(lambda: fail(KafkaError(KafkaError._TRANSPORT)))
         pytest.fail("an error that is not fatal was passed over")

@@ -257,10 +257,14 @@ class SequencedProducer:
         self.control[Word.STATE] = State.DONE
 
     def _unless_fatal(self, work: Callable[[], object]) -> None:
-        """Works until it is done, or until the client can do no more: that comes as the bare error, which is no Exception."""
+        """Works until it is done, or until the client can do no more.
+
+        `poll` raises that as a KafkaException, `flush` as the bare error, which is no Exception.
+        """
         try:
             work()
-        except KafkaError as error:  # type: ignore[misc]  # raised by the C library, against Python's rules
+        except (KafkaException, KafkaError) as raised:  # type: ignore[misc]  # the C library raises against Python's rules
+            error = raised.args[0] if isinstance(raised, KafkaException) else raised
             if not error.fatal():
                 raise
             self.fatal = str(error)
