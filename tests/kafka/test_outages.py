@@ -35,8 +35,9 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def cluster(_own_host: Path) -> Iterator[Cluster]:
     """Three brokers that can be cut off from each other and from power."""
-    kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None).answers()
+    kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None)
     try:
+        kept.answers()
         with lease.renewed(kept.socket):
             cluster = Cluster(kept.workspace)
             cluster.wait_up()
@@ -203,8 +204,9 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
     def start() -> Kept:
         spec = ClusterSpec(brokers=1, equipment=NEEDED)
-        kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None).answers()
+        kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None)
         made.append(kept)
+        kept.answers()
         cluster = Cluster(kept.workspace)
         cluster.wait_up()
         ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "controller"}))
