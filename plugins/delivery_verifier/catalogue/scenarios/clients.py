@@ -25,7 +25,7 @@ _KILLED_PRODUCER = Entry(
     "and before the answer does not know what it wrote: if its application sends that again, it is in the log twice. "
     "Nothing is lost by it, and what was answered before the kill is not sent again.",
     source=_KIP_98,
-    tags=("promises",),
+    tags=("smoke", "promises",),
     arms=(
         ArmPlan(
             name="idempotent", role="subject", profile=PROFILES["idempotent"], claim="exactly_once", expectation=_SENT_AGAIN

@@ -54,7 +54,7 @@ _REPLICATION_CUT = Entry(
     promise="A follower counts as in sync for replica.lag.time.max.ms (30 s) after its last fetch: if the leader dies while "
     "replication hangs, what it acknowledged with acks=1 dies with it. With acks=all nothing was acknowledged.",
     source=f"{_ACKS}; Apache Kafka documentation, broker configurations: replica.lag.time.max.ms",
-    tags=("promises",),
+    tags=("smoke", "promises",),
     session_timeout_ms=6000,
     arms=(
         ArmPlan(

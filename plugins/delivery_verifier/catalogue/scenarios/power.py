@@ -31,7 +31,7 @@ _ALL_BROKERS = Entry(
     "reaches the disk: if all of them lose power together, whatever acks say, it is gone. With flush.messages=1 it is on "
     "disk before it is acknowledged.",
     source=f"{_FLUSHING}; topic configurations: flush.messages",
-    tags=("promises", "power"),
+    tags=("smoke", "promises", "power"),
     arms=(
         ArmPlan(name="safe", role="subject", profile=PROFILES["safe"], claim="at_least_once", expectation=_LOST),
         _FLUSHED,
