@@ -82,7 +82,7 @@ _BELOW_MIN_ISR = Entry(
     "last in sync, and when that leader dies an eligible leader replica (KIP-966) is elected without those records, "
     "although no election was unclean. acks=all is refused all the while, and loses nothing.",
     source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966",
-    tags=("promises"),
+    tags=("promises",),
     arms=(
         ArmPlan(
             name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
