@@ -141,8 +141,11 @@ def _tone(arms: Sequence[ArmResult]) -> str:
 
 
 def _counts(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
-    """lost, duplicated and reordered: a count, or the range over the rounds; a dash where the books have none."""
-    return [(name, _range([arm.counts.get(name) for arm in arms])) for name in _KINDS_OF_LOSS]
+    """lost, duplicated and reordered: a count, or the range over the rounds; a dash where the books have none. What an
+    application sent again is told only where it did."""
+    resent = _range([arm.counts.get("resent") for arm in arms])
+    told = [(name, _range([arm.counts.get(name) for arm in arms])) for name in _KINDS_OF_LOSS]
+    return told if resent in ("0", "–") else [*told, ("resent", resent)]
 
 
 def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from delivery_verifier.report.latency import Bucket, Spread
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.verdict import ArmVerdict, RunVerdict
 
-COUNTS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "lost", "duplicated", "reordered")
+COUNTS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "lost", "duplicated", "reordered", "resent")
 """The columns of the books that a catalogue run keeps of every arm."""
 
 

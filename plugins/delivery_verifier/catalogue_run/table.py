@@ -22,8 +22,8 @@ def document(catalogue: CatalogueRun) -> str:
         f"{headline(catalogue)}: {counts(catalogue)}.", "",
         "Counts are those of all rounds, from the least to the greatest; gap and p99 are the greatest. An attempt that ended "
         "INCONCLUSIVE was run once more; both are counted.", "",
-        "| scenario | state | attempts | s each | arm | verdict | lost | duplicated | reordered | gap | p99 | refused |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| scenario | state | attempts | s each | arm | verdict | lost | duplicated | reordered | resent | gap | p99 | refused |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         *(line for table in matrix.tables(catalogue) for row in table.rows for line in _lines(row)), "",
     ])  # fmt: skip
 
@@ -35,10 +35,11 @@ def _lines(row: Row) -> Iterator[str]:
     attempts = f"{len(row.runs)}" + (f", {inconclusive} inconclusive" if inconclusive else "")
     head = f"| `{row.name}` | {row.state} | {attempts} | {spent} "
     if not row.cells:
-        yield f"{head}| {row.note.replace('|', '/')} | | | | | | | |"
+        yield f"{head}| {row.note.replace('|', '/')} | | | | | | | | |"
     for cell in (cell for cells in row.cells.values() for cell in cells):
-        figures = dict(cell.figures)
-        parts = [cell.arm, cell.verdict, *(value for _, value in cell.counts), figures["gap"], figures["p99"], figures["refused"]]
+        figures, counted = dict(cell.figures), dict(cell.counts)
+        counted.setdefault("resent", "0")
+        parts = [cell.arm, cell.verdict, *counted.values(), figures["gap"], figures["p99"], figures["refused"]]
         yield f"{head}| " + " | ".join(parts) + " |"
         head = "| | | | "
 
