@@ -60,13 +60,22 @@ def _of_injection(cause: Injection) -> Iterator[Disturbance]:
     """What the injection itself is, as far as no observer can see it."""
     act = ACTS.get(cause.action)
     for kind in act.itself if act else ():
-        where = cause.hit.items() if kind in ON_TOPICS and cause.hit else [("", list[int]())]
+        where = _hit_by(cause, kind).items() if kind in ON_TOPICS and cause.hit else [("", list[int]())]
         for topic, partitions in where:
             yield Disturbance(
                 kind=kind, at_us=cause.bite_at_us, planned=cause.bit, brokers=cause.brokers, topic=topic,
                 partitions=partitions, setting=str(cause.options.get("setting", "")),
                 value=str(cause.options.get("value", "")).lower(), detail=_told(cause, topic),
             )  # fmt: skip
+
+
+def _hit_by(cause: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
+    """What was hit; of a request for unclean elections only that which was asked for, where the proof says so."""
+    asked: Any = cause.proof.get("elected")
+    if kind != "unclean_request" or not asked:
+        return cause.hit
+    hit = {topic: [part for part in parts if f"{topic}-{part}" in asked] for topic, parts in cause.hit.items()}
+    return {topic: parts for topic, parts in hit.items() if parts}
 
 
 def _told(cause: Injection, topic: str) -> str:
@@ -182,6 +191,9 @@ def _moves_leaders(cause: Injection, before: _Partition, seen: Observation) -> b
     What was done to a follower is no reason for another leader, until it leads itself. An election explains the one
     leader and epoch that it is proven by.
     """
+    act = ACTS.get(cause.action)
+    if act is not None and "leader_change" not in act.causes:
+        return False
     if "re_elected" in cause.proof:
         elected: Any = cause.proof["re_elected"]
         told = elected.get(f"{seen.topic}-{seen.partition}", {})

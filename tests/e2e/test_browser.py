@@ -57,7 +57,7 @@ class Visitor:
         self.page.locator("input[name=username]").fill(user)
         self.page.locator("input[name=password]").fill(password)
         self.page.get_by_role("button", name="Sign in").click()
-        expect(self.page.get_by_role("link", name="Delivery")).to_be_visible(timeout=LOADS_WITHIN_MS)
+        expect(self.page.get_by_role("link", name="Delivery", exact=True)).to_be_visible(timeout=LOADS_WITHIN_MS)
         return self
 
     def frame(self, path: str, heading: str) -> FrameLocator:
@@ -171,7 +171,7 @@ def _opened_tab(visitor: Visitor, name: str) -> FrameLocator:
 
 def test_the_page_of_all_runs_lists_it_filters_and_opens_its_report(admin: Visitor, finished: str) -> None:
     admin.page.goto("/")
-    admin.page.get_by_role("link", name="Delivery").click()
+    admin.page.get_by_role("link", name="Delivery", exact=True).click()
     frame = admin.page.frame_locator("iframe")
     row = frame.locator("tr", has_text=finished)
     expect(row).to_contain_text("HELD")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ Run = Callable[..., tuple[int, CatalogueRun]]
 
 
 @pytest.fixture(scope="module")
-def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Run:
+def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Iterator[Run]:
     """`kdv catalogue --direct` with the given arguments, and the session of the tests: its exit code and its record."""
     own = directly.runner
 
@@ -30,7 +30,9 @@ def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Run:
             code = cli.main(["catalogue", "--direct", *arguments])
         return code, record.newest(1)[0]
 
-    return run
+    yield run
+    for kept in workspaces.every():  # of what was VIOLATED; the tests of crashes want to find nothing
+        workspaces.remove(kept)
 
 
 @pytest.fixture(scope="module")

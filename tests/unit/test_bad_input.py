@@ -128,6 +128,7 @@ def test_a_mistyped_command_line_is_told_in_one_line(capsys: pytest.CaptureFixtu
         ({"claim": ""}, ("claim is ''", "contract")),
         ({"recovery_s": -1}, ("recovery_s is -1", "from 0 to 3600")),
         ({"deadline_s": 0}, ("deadline_s is 0", "above 0")),
+        ({"scenario": "everyday.none", "topic_overrides": "min.insync.replicas=1"}, ("topic_overrides is given", "everyday.none")),
         ({"seed": None, "rate": "1;rm"}, ("rate is '1;rm'", "a whole number")),
     ],
     ids=str,

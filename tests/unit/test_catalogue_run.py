@@ -84,10 +84,15 @@ def test_an_interrupted_one_is_taken_up_where_it_was(runs: Path) -> None:
     assert ended.green and ended.exit_code == 0 and len(ended.items) == 2
 
 
-def test_what_failed_is_done_again_when_it_is_resumed_and_a_verdict_never() -> None:
+def test_what_failed_is_done_again_when_it_is_resumed_and_a_verdict_never(monkeypatch: pytest.MonkeyPatch) -> None:
     begin.begin("c", names=[NAME], rounds=3, direct=True)
     before = record.read("c")
     ended, _ = looped({NAME: ["failed", "not as expected", "as expected"]}, *before.items)
+    with pytest.raises(BadInput, match="was begun by abc on 2 CPUs"):  # its verdicts would stand for other code
+        begin.resume("c")
+    monkeypatch.setattr(begin, "commit", lambda: "abc")
+    monkeypatch.setattr(begin, "machine", lambda: "2 CPUs")
+    monkeypatch.setattr(begin, "versions_of", lambda _: {"kafka": "4.3.1"})
     assert [one.open for one in begin.resume("c").items] == [True, False, False]
     assert ended.exit_code == 1
 
@@ -172,3 +177,9 @@ def test_p99_and_throughput_are_read_off_the_timeline() -> None:
     assert results.p99(buckets) == 2.0 and results.p99(buckets[1:]) == 100.0 and results.p99([]) is None
     load = [{"at_us": 0, "reported": 50}, {"at_us": 200_000, "reported": 50}, {"at_us": 2_000_000, "reported": 100}]
     assert results.throughput(load) == 100.0 and results.throughput(load[:1]) is None
+
+
+def test_settings_beside_a_scenario_of_the_catalogue_are_refused_and_not_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "--scenario", NAME, "--claim", "exactly_once", "--cycles", "20"]) == 64
+    assert "which settles claim, cycles itself" in capsys.readouterr().err
+    assert cli.main(["plan", "--scenario", NAME, "--seed", "1"]) == 0

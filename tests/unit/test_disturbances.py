@@ -224,3 +224,17 @@ def test_another_leader_epoch_or_partition_is_not_what_was_elected(leader: int, 
 
 def test_an_election_explains_no_replica_that_falls_out_of_sync() -> None:
     assert kinds(START, at(100, 2, 1, [1, 2]), injections=(ELECTION,)) == [("isr_shrink", False), ("leader_change", True)]
+
+
+@pytest.mark.parametrize("action", ["kill_producer", "resend", "close", "hold", "alter_topic"])
+def test_what_moves_no_leader_explains_no_election(action: str) -> None:
+    other = msgspec.structs.replace(KILL, action=action, brokers=[1])
+    found = [it for it in disturbances((START, at(103, 2, 1, [1, 2, 3])), (other,)) if it.kind == "leader_change"]
+    assert [it.planned for it in found] == [False]
+
+
+def test_an_unclean_election_was_asked_for_only_where_it_was() -> None:
+    asked = msgspec.structs.replace(
+        KILL, action="elect_unclean", brokers=[], hit={"t": [0], "control": [0]}, proof={"elected": {"t-0": {"leader": 2}}}
+    )
+    assert {it.topic for it in disturbances((), (asked,)) if it.kind == "unclean_request"} == {"t"}

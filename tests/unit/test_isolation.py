@@ -76,6 +76,19 @@ def test_a_link_counts_as_cut_only_while_the_kernel_has_all_of_its_rules(monkeyp
         isolation.mend(1)
 
 
+def test_the_chain_goes_at_the_end_also_after_all_was_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    isolation, gone = Isolation(LAYOUT, "abcdefgh"), list[str]()
+    for name, does in {"add": lambda *_: None, "remove": lambda *_: None, "dropped": lambda _: []}.items():
+        monkeypatch.setattr(Chain, name, does)
+    monkeypatch.setattr(Chain, "destroy", lambda self: gone.append(self.name))
+    isolation.end()
+    assert gone == []
+    isolation.cut(1, ["controller"])
+    isolation.mend(1)
+    isolation.end()
+    assert len(gone) == 1
+
+
 def test_a_chain_is_known_for_dead_once_its_process_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Chain.own("abcdefgh")
     assert own.alive and own.name.startswith(f"kdv-abcdefgh-{myself().pid:x}-")

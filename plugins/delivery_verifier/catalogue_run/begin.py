@@ -17,7 +17,7 @@ from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
 from delivery_verifier.cluster.equipment import availability
 from delivery_verifier.fields import refusal, whole
-from delivery_verifier.scenario import ClusterSpec, equipment_of
+from delivery_verifier.scenario import BadInput, ClusterSpec, equipment_of
 from delivery_verifier.steps.plan import commit, versions_of
 
 MOST_ROUNDS = 100
@@ -51,6 +51,12 @@ def resume(name: str) -> CatalogueRun:
     A failed attempt stays in the record only until it is done again.
     """
     catalogue = record.read(name)
+    here = (versions_of(ClusterSpec().kafka_version), commit(), machine())
+    if here != (catalogue.versions, catalogue.commit, catalogue.machine):
+        raise BadInput(
+            f"catalogue run is {name!r}; allowed: one that this commit began, with these versions, on this host; it was begun "
+            f"by {catalogue.commit} on {catalogue.machine}. Begin another: its verdicts would stand for what it did not run on"
+        )
     items = [_again(item, catalogue.expect_unavailable) for item in catalogue.items]
     return replace(catalogue, items=tuple(items), ended_at="")
 

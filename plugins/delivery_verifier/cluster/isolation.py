@@ -35,11 +35,13 @@ class Isolation:
     def __init__(self, layout: Layout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
         self._set: dict[int, list[Rule]] = {}
+        self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
         """Cuts `broker` off. Raises ValueError if it is cut off already, FilterError."""
         if broker in self._set:
             raise ValueError(f"broker {broker} is cut off already")
+        self._used = True
         self._set[broker] = rules(self._layout, broker, links)
         self._chain.add(self._set[broker])
 
@@ -61,7 +63,7 @@ class Isolation:
 
     def end(self) -> None:
         """Takes everything away."""
-        if self._set:
+        if self._used:  # also after all was mended: the chain itself is still there
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:

@@ -48,7 +48,7 @@ class Chain(NamedTuple):
         """Whether the process that set it still runs."""
         pid, started = (int(part, 16) for part in self.name.rsplit("-", 2)[1:])
         found = identify(pid)
-        return found is not None and _short(found) == started
+        return found is not None and found.alive and _short(found) == started
 
     def add(self, rules: Iterable[Rule]) -> None:
         """Sets all of `rules` at one stroke. Raises FilterError."""

@@ -12,7 +12,7 @@ from delivery_verifier import catalogue, fields
 from delivery_verifier.own_settings import profiles, properties
 from delivery_verifier.own_settings.translation import Client
 from delivery_verifier.scenario import STEPS, BadInput, Claim, OwnPacing, Profile
-from delivery_verifier.steps.plan import check_settings
+from delivery_verifier.steps.plan import BESIDE_A_SCENARIO, check_settings
 
 
 def _shown(choices: Iterable[str]) -> str:
@@ -64,6 +64,11 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
     if (own := _own_profile(arguments, found)) is not None:
         found["own_profile"] = msgspec.to_builtins(own)
         found.pop("profile", None)
+    if "scenario" in found and (beside := sorted(set(found) - set(BESIDE_A_SCENARIO))):
+        raise BadInput(
+            f"scenario is {found['scenario']!r}, which settles {', '.join(name.replace('_', '-') for name in beside)} itself; "
+            f"allowed beside it: {', '.join(BESIDE_A_SCENARIO[1:4])}. Leave out one or the other"
+        )
     return found
 
 

@@ -133,7 +133,7 @@ def explain(arguments: argparse.Namespace) -> int:
     given = fields.given(arguments)
     scenario = scenario_from_params(given, "explained")
     if name := given.get("scenario"):
-        whole = explanation.explain_scenario(catalogue.ENTRIES[name], scenario)
+        whole = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
         sys.stdout.write(dumps(whole).decode() if arguments.json else explanation.told_scenario(whole))
         return 0
     found = explanation.explain(scenario, scenario.subjects[0])

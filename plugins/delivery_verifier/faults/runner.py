@@ -66,7 +66,8 @@ class FaultRunner:
                 raise
             for injection in self.open or self.injections[-1:]:
                 injection["proof"]["failed"], injection["bit"] = str(error), False
-        self._recover()
+        if len(self.injections) > first:  # without a fault there is nothing to recover from
+            self._recover()
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Does it. A bite may end another one: who is killed while frozen is frozen no more."""
@@ -89,17 +90,18 @@ class FaultRunner:
             for (topic, partition), state in self.cluster.partitions(self.topics).items()
             if partition in hit.get(topic, ())
         }
-        at_us = action.do(now)
         led = any(state["leader"] in now.brokers for state in before.values()) or not now.brokers
         injection: dict[str, Any] = {
             "id": len(self.injections), "cycle": cycle, "action": step.action, "brokers": list(now.brokers), "hit": hit,
-            "requested_at_us": requested, "bite_at_us": at_us, "bit": False, "options": dict(step.options), "led": led,
-            "proof": {"process": action.proof(now), "before": before},
+            "requested_at_us": requested, "bite_at_us": requested, "bit": False, "options": dict(step.options), "led": led,
+            "proof": {"process": {}, "before": before},
         }  # fmt: skip
-        self.injections.append(injection)
-        self.open.append(injection)
         wanted = step.proofs if step.proofs is not None else step.act.proofs
         injection["proof"]["wanted"] = list(wanted)
+        self.injections.append(injection)  # on record before it is done: what comes late may have bitten all the same
+        self.open.append(injection)
+        injection["bite_at_us"] = at_us = action.do(now)
+        injection["proof"]["process"] = action.proof(now)
         if step.act.momentary:
             self._prove(injection)
             self._close(injection, now_us(), injection["brokers"])

@@ -117,7 +117,7 @@ def _load() -> dict[str, Param]:
             "Rate (records/s)", Load, "rate", None, "Empty: paced as chosen below.", section=section
         ),
         "pacing": _choice(
-            "OwnPacing", _labels(OwnPacing, PACINGS), _default(Load, "pacing"), "How the load is paced without a rate.",
+            "Pacing", _labels(OwnPacing, PACINGS), _default(Load, "pacing"), "How the load is paced without a rate.",
             section=section,
         ),
         "producers": _number(

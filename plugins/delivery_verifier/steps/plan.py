@@ -85,7 +85,12 @@ BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
 
 
 def _of_the_catalogue(params: Mapping[str, Any], name: str) -> Scenario:
-    """A catalogue's scenario. Fields that it settles itself are the form's defaults, and of no account."""
+    """A catalogue's scenario. Fields that it settles itself are the form's defaults, and of no account; settings of the
+    user's own are nobody's default, and refused."""
+    if own := [field for field in ("own_profile", "producer_overrides", "topic_overrides") if params.get(field)]:
+        raise BadInput(
+            f"{own[0]} is given, but scenario is {params['scenario']!r}, which has settings of its own; allowed: one of the two"
+        )
     entry = catalogue.SCENARIOS[params["scenario"]]
     given = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}
     version = str(given.get("kafka_version") or ClusterSpec().kafka_version)

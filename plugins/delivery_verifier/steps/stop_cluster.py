@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.cluster import lease, packet_filter, workspaces
 from delivery_verifier.cluster.handle import PROXY_SOCKET, Cluster
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.steps.failing import fail_if_asked
@@ -26,6 +26,7 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
         keep = (run.path / "reconcile.json").is_file()
     with suppress(lease.ClusterGone):  # a keeper that was killed took its brokers along, and left the workspace
         cluster.finish(keep_workspace=keep)
+    packet_filter.sweep()  # what a keeper that was killed could not take away
     if keep:
         for left in (cluster.socket, cluster.workspace / PROXY_SOCKET):
             left.unlink(missing_ok=True)
