@@ -31,7 +31,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
     `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
     that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
-    `clients`: it is done to the producers of all arms at once, not to brokers: it hits every partition.
+    `clients`: it is done to the producers of all arms at once, not to brokers.
     `subjects`: it is done to the topics of subjects alone, and controls show what is without it.
     `waits`: what it did shows only on what comes later, so that its own proof counts only just before healing.
     `does`: the process state it brings about. `causes`: the disturbances it is expected to cause, which the observer must
@@ -54,6 +54,11 @@ class Act(Struct, frozen=True, kw_only=True):
     proofs: tuple[Proof, ...] = ()
     needs: tuple[Equipment, ...] = ()
     options: dict[str, str] = {}
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it touches every partition that carries load, whichever broker leads it."""
+        return self.clients or "topic_altered" in self.itself
 
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")

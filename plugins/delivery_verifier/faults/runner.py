@@ -12,7 +12,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.proofs import prove
-from delivery_verifier.faults.targets import Targets, everywhere, hit_by
+from delivery_verifier.faults.targets import Targets, touched
 from delivery_verifier.injection import Injection
 from delivery_verifier.runs import now_us
 from delivery_verifier.scenario import FaultStep, Scenario
@@ -84,7 +84,7 @@ class FaultRunner:
 
     def _bite(self, step: FaultStep, now: Moment, cycle: int) -> int:
         action, requested = ACTIONS[step.action], now_us()
-        hit = everywhere(self.scenario) if step.act.clients else hit_by(self.cluster, self.topics, now.brokers)
+        hit = touched(step.act, self.cluster, self.scenario, now.brokers)
         before = {
             f"{topic}-{partition}": {"leader": state.leader, "leader_epoch": state.leader_epoch}
             for (topic, partition), state in self.cluster.partitions(self.topics).items()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.scenario import Scenario
+from delivery_verifier.vocabulary import Act
 
 
 class Unresolved(RuntimeError):
@@ -70,17 +71,15 @@ the name first occurs in a cycle, and stays that broker; `new_leader` is who lea
 `next`, `second` and `third` are the brokers in turn."""
 
 
-def hit_by(cluster: Cluster, topics: list[str], brokers: list[int]) -> dict[str, list[int]]:
-    """The partitions per topic that `brokers` lead now, or, if they lead none, of which they hold a replica."""
-    states = sorted(cluster.partitions(topics).items())
+def touched(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
+    """The partitions per topic that `act`, done to `brokers`, touches: those they lead now, or, if they lead none, of which
+    they hold a replica; every one that carries load, where it is done to clients or topics and not to brokers."""
+    if act.everywhere:
+        return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}
+    states = sorted(cluster.partitions([arm.topic_name for arm in scenario.arms]).items())
     led = [key for key, state in states if state.leader in brokers]
     held = [key for key, state in states if set(state.replicas) & set(brokers)]
-    hit: dict[str, list[int]] = {}
+    found: dict[str, list[int]] = {}
     for topic, partition in led or held:
-        hit.setdefault(topic, []).append(partition)
-    return hit
-
-
-def everywhere(scenario: Scenario) -> dict[str, list[int]]:
-    """Every partition per topic that carries load."""
-    return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}
+        found.setdefault(topic, []).append(partition)
+    return found
