@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from delivery_verifier.bites import OUTSIDE
 from delivery_verifier.evidence import Evidence
 from delivery_verifier.injection import Injection
 from delivery_verifier.scenario import Arm
@@ -20,7 +21,7 @@ def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
         return []
     found = [
         *_faults(evidence), *_load(evidence, arm), *_exposed(evidence, arm), *_unplanned(evidence, arm),
-        *_elsewhere(evidence, arm),
+        *_elsewhere(evidence, arm), *_at_another_time(evidence, arm),
     ]  # fmt: skip
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in found]
 
@@ -116,3 +117,14 @@ def _elsewhere(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
         if sum(cases):
             told = f"{arm.name}: {sum(cases)} {anomaly} on partitions {sorted(quiet)}, where no {ruling.because[0]} was seen"
             yield "unexplained", told
+
+
+def _at_another_time(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
+    """Cases that a disturbance permits, of records that were under way in no injection: nothing explains them either.
+
+    A loss of power takes back also what was acknowledged long before.
+    """
+    seen = (evidence.bites or {}).get(arm.name, {})
+    for anomaly, ruling in evidence.rulings(arm).items():
+        if ruling.because and "isr_power_loss" not in ruling.because and OUTSIDE in seen.get(anomaly.value, ()):
+            yield "unexplained", f"{arm.name}: {anomaly} of records that were under way in no injection that bit"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.bites import COLUMNS
 from delivery_verifier.books import COUNTS, TABLES, Books
 from delivery_verifier.canary import EXPECTED
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
@@ -207,6 +209,22 @@ def setting(table: str, column: str, value: Any, **where: Any) -> Change:
         row[column] = value
 
     return change
+
+
+def case(sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK) -> dict[str, object]:
+    """A row of anomalies/: a record that was under way from `sent_us` to `settled_us`."""
+    return dict(zip(COLUMNS, (arm, kind, list(also), _moment(sent_us), _moment(settled_us)), strict=True))
+
+
+def _moment(us: int | None) -> datetime | None:
+    return None if us is None else datetime.fromtimestamp(us / 1_000_000, UTC)
+
+
+def cases(*rows: dict[str, object]) -> pa.Table:
+    """Rows of anomalies/ as a table."""
+    time = pa.timestamp("us", tz="UTC")
+    types = (pa.string(), pa.string(), pa.list_(pa.string()), time, time)
+    return pa.Table.from_pylist(list(rows), schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
 
 
 def lost(count: int, name: str = SUBJECT) -> Change:

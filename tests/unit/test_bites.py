@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-import pyarrow as pa
 import pytest
-from hand_made import BITE, RECOVERED, RUN, SECOND, SUBJECT, WEAK, arm, evidence_of, judged, the_injections
+from hand_made import BITE, RECOVERED, RUN, SECOND, SUBJECT, WEAK, arm, case, cases, evidence_of, judged, the_injections
 from msgspec.structs import replace
 
-from delivery_verifier.bites import COLUMNS, OUTSIDE, bites, hurt, interval
+from delivery_verifier.bites import OUTSIDE, bites, hurt, interval
 
 FIRST = the_injections(RUN)[0]
 SECOND_BITE = RECOVERED + 20 * SECOND
 AGAIN = replace(FIRST, id=2, bite_at_us=SECOND_BITE, recovered_at_us=SECOND_BITE + 8 * SECOND)
-
-
-def case(sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK) -> dict[str, object]:
-    return dict(zip(COLUMNS, (arm, kind, list(also), moment(sent_us), moment(settled_us)), strict=True))
-
-
-def moment(us: int | None) -> datetime | None:
-    return None if us is None else datetime.fromtimestamp(us / 1_000_000, UTC)
-
-
-def table(*cases: dict[str, object]) -> pa.Table:
-    time = pa.timestamp("us", tz="UTC")
-    types = (pa.string(), pa.string(), pa.list_(pa.string()), time, time)
-    return pa.Table.from_pylist(list(cases), schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
 
 
 @pytest.mark.parametrize(
@@ -45,23 +28,23 @@ def table(*cases: dict[str, object]) -> pa.Table:
     ],
 )
 def test_a_case_belongs_to_the_injection_that_its_record_met(sent_us: int | None, settled_us: int | None, owner: int) -> None:
-    assert bites(table(case(sent_us, settled_us)), [FIRST, AGAIN]) == {WEAK: {"LOST": [owner]}}
+    assert bites(cases(case(sent_us, settled_us)), [FIRST, AGAIN]) == {WEAK: {"LOST": [owner]}}
 
 
 def test_an_injection_hurts_an_arm_once_however_many_cases_it_made_and_of_whatever_kind() -> None:
-    cases = [case(BITE + at, BITE + at + 1) for at in range(50)] + [case(SECOND_BITE, SECOND_BITE, "DUPLICATED", "REORDERED")]
-    found = bites(table(*cases), [FIRST, AGAIN])[WEAK]
+    rows = [case(BITE + at, BITE + at + 1) for at in range(50)] + [case(SECOND_BITE, SECOND_BITE, "DUPLICATED", "REORDERED")]
+    found = bites(cases(*rows), [FIRST, AGAIN])[WEAK]
     assert found == {"LOST": [1], "DUPLICATED": [2], "REORDERED": [2]} and hurt(found) == [1, 2]
 
 
 def test_what_no_injection_explains_hurt_in_none() -> None:
-    found = bites(table(case(1, 2)), [FIRST])[WEAK]
+    found = bites(cases(case(1, 2)), [FIRST])[WEAK]
     assert found == {"LOST": [OUTSIDE]} and hurt(found) == []
 
 
 def test_a_column_that_is_missing_is_not_read_as_no_bite() -> None:
     with pytest.raises(KeyError):
-        bites(table(case(BITE, BITE)).drop_columns(["sent_at"]), [FIRST])
+        bites(cases(case(BITE, BITE)).drop_columns(["sent_at"]), [FIRST])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +62,7 @@ def test_no_injections_bound_nothing(seen: int, of: int) -> None:
 
 
 def test_the_verdict_says_which_injections_hurt_an_arm_and_the_limits_how_often() -> None:
-    verdict = judged(evidence_of(RUN, cases=table(case(BITE, BITE + 1))))
+    verdict = judged(evidence_of(RUN, cases=cases(case(BITE, BITE + 1))))
     assert arm(verdict, WEAK).bites == {"LOST": [1]} and arm(verdict, SUBJECT).bites == {}
     assert any(line.startswith(f"Of 1 injections, so many hurt an arm: {WEAK} in 1 (LOST 1;") and line.endswith(f"none hurt {SUBJECT}.") for line in verdict.limits)
 
@@ -90,5 +73,5 @@ def test_without_the_cases_nothing_is_said_of_bites() -> None:
 
 
 def test_an_injection_that_did_not_bite_hurt_nobody() -> None:
-    evidence = evidence_of(RUN, cases=table(case(BITE, BITE + 1)), injections=[replace(FIRST, bit=False)])
+    evidence = evidence_of(RUN, cases=cases(case(BITE, BITE + 1)), injections=[replace(FIRST, bit=False)])
     assert evidence.bites == {WEAK: {"LOST": [OUTSIDE]}}

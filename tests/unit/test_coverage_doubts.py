@@ -20,6 +20,8 @@ from hand_made import (
     a_scenario,
     arm,
     both,
+    case,
+    cases,
     doubts,
     evidence_of,
     judged,
@@ -131,6 +133,22 @@ def test_a_loss_on_a_partition_whose_leader_never_changed_is_not_excused_by_anot
     verdict = judged(evidence_of(run, lost_on(2)))
     assert doubts(verdict, "acks_1") == {("coverage", "unexplained")}
     assert (verdict.verdict, verdict.green) == ("INCONCLUSIVE", False)
+
+
+@pytest.mark.parametrize("kind", ["LOST", "MISPLACED"])
+def test_what_an_election_permits_is_unexplained_of_records_that_were_under_way_in_no_injection(kind: str) -> None:
+    run, before = a_scenario("acks_1"), (BITE - 5 * SECOND, BITE - 2 * SECOND)
+    within = case(BITE, BITE + 1, kind, arm="acks_1")
+    assert judged(evidence_of(run, lost(7, "acks_1"), cases=cases(within))).verdict == "HELD"
+    for outside in (before, (RECOVERED + 2 * SECOND, RECOVERED + 3 * SECOND)):
+        verdict = judged(evidence_of(run, lost(7, "acks_1"), cases=cases(within, case(*outside, kind, arm="acks_1"))))
+        assert doubts(verdict, "acks_1") == {("coverage", "unexplained")}
+        assert (verdict.verdict, verdict.green) == ("INCONCLUSIVE", False)
+
+
+def test_what_is_permitted_on_a_quiet_day_needs_no_injection_to_explain_it() -> None:
+    verdict = judged(evidence_of(RUN, cases=cases(case(BITE - 5 * SECOND, BITE - 2 * SECOND, arm=WEAK))))
+    assert arm(verdict, WEAK).bites == {"LOST": [-1]} and not doubts(verdict, WEAK)
 
 
 def test_an_arm_that_no_fault_could_hurt_is_not_held_even_if_nobody_asked_for_exposure() -> None:

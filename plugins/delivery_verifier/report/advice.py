@@ -36,8 +36,8 @@ ADVICE = {
     "timeouts), then run again.",
     "too_little_reported": "Almost nothing was acknowledged. Look at the errors in the ledger, check that "
     "the settings can be met, then run again.",
-    "unexplained": "Something is wrong on a partition where nothing happened that would excuse it: treat it as a "
-    "finding. Look at its cases and at the brokers' logs, and run again.",
+    "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
+    "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
     "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of "
     "records, "
