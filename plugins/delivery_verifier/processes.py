@@ -20,6 +20,9 @@ class ProcessId(Struct, frozen=True):
     pid: int
     started: int
 
+    def __str__(self) -> str:
+        return f"{self.pid}:{self.started}"
+
     @property
     def alive(self) -> bool:
         """Whether this very process still runs (a zombie does not)."""
@@ -35,6 +38,12 @@ class ProcessId(Struct, frozen=True):
         except ProcessLookupError:
             return False
         return True
+
+
+def lives(name: str) -> bool:
+    """Whether the process `pid:started` still runs; False for a text that names none."""
+    pid, _, started = name.partition(":")
+    return pid.isdigit() and started.isdigit() and ProcessId(int(pid), int(started)).alive
 
 
 def identify(pid: int) -> ProcessId | None:

@@ -11,6 +11,7 @@ from delivery_verifier import cli, home, retention
 from delivery_verifier.catalogue_run import begin, record, results, selection
 from delivery_verifier.catalogue_run.loop import Loop, attempted
 from delivery_verifier.catalogue_run.record import Attempt, CatalogueRun, Item, State
+from delivery_verifier.cluster import equipment
 from delivery_verifier.overview.rows import rows
 from delivery_verifier.scenario import BadInput
 
@@ -122,10 +123,35 @@ def test_an_unavailable_entry_is_not_run() -> None:
     assert [run for run in begun if "-b" in run] == [] and states(ended)["b"] == "unavailable"
 
 
-def test_an_entry_is_expected_to_be_unavailable_by_name_kind_tag_or_equipment() -> None:
+def lacking(monkeypatch: pytest.MonkeyPatch, **lacks: equipment.Lack) -> None:
+    monkeypatch.setattr(begin, "tried", lacks.get)
+
+
+def expected(words: str, name: str = "power.all_brokers") -> bool:
+    return begin.plan("c", names=[name], expect_unavailable=words, direct=True).items[0].expected_unavailable
+
+
+def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert selection.expectable("power, network") == ("power", "network")
-    assert begin.begin("c", names=[NAME], expect_unavailable="acks", direct=True).items[0].expected_unavailable
-    assert not begin.begin("d", names=[NAME], expect_unavailable="power", direct=True).items[0].expected_unavailable
+    lacking(monkeypatch, power=equipment.Lack("only root may do that"))
+    assert expected("power") and expected("proxy, power") and expected("power.all_brokers")
+    assert not expected("network") and not expected("") and not expected("acks")
+    assert expected("acks", NAME)
+    with pytest.raises(BadInput, match="'promises'"):  # a tag says nothing of what a host has
+        expected("promises")
+
+
+def test_what_is_lacking_beside_the_equipment_that_was_named_is_not_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, power=equipment.Lack("only root may do that"), network=equipment.Lack("iptables not found"))
+    monkeypatch.setattr(begin, "equipment_of", lambda fault: ("network", "power"))
+    assert expected("network, power") and not expected("power")
+
+
+def test_a_trial_that_went_wrong_is_never_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, power=equipment.Lack("mkfs.ext4: No space left on device", failed=True))
+    item = begin.plan("c", names=["power.all_brokers"], expect_unavailable="power", direct=True).items[0]
+    assert item.unavailable == "power: the trial went wrong: mkfs.ext4: No space left on device"
+    assert not item.expected_unavailable and not item.green
 
 
 @pytest.mark.parametrize(

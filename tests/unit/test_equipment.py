@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from delivery_verifier import cli, preflight
+from delivery_verifier import cli, preflight, processes
 from delivery_verifier.cluster import disks, equipment, packet_filter
 from delivery_verifier.preflight import Unavailable
 from delivery_verifier.scenario import Scenario
@@ -18,7 +19,7 @@ from delivery_verifier.vocabulary import EQUIPMENT, Equipment
 
 @pytest.fixture(autouse=True)
 def _afresh() -> None:
-    equipment.availability.cache_clear()
+    equipment.tried.cache_clear()
 
 
 def needing(needed: Equipment) -> Scenario:
@@ -27,7 +28,7 @@ def needing(needed: Equipment) -> Scenario:
 
 
 def refuse(name: Equipment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(equipment._TRIALS, name, lambda: "no iptables: install it")
+    monkeypatch.setitem(equipment._TRIALS, name, lambda: equipment.Lack("no iptables: install it"))
 
 
 def test_a_scenario_whose_equipment_the_host_lacks_is_unavailable_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,11 +66,45 @@ def test_a_host_without_the_programs_names_them_and_what_to_install(monkeypatch:
 
 def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
-    monkeypatch.setattr(disks, "_call", _denied(disks.DiskError))
-    monkeypatch.setattr(packet_filter, "_call", _denied(packet_filter.FilterError))
+    monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, "permission denied"))
+    monkeypatch.setattr(packet_filter, "_call", _refusing(packet_filter.FilterError, "permission denied"))
     monkeypatch.setattr(packet_filter.Chain, "destroy", lambda self: None)
     for name in ("network", "power"):
         assert "(permission denied): run as root with CAP_" in str(equipment.availability(name))
+
+
+@pytest.mark.parametrize(
+    ("said", "failed"),
+    [
+        ("mount: /x: permission denied.", False),
+        ("mount: /x: failed to setup loop device for /y.", False),
+        ("Warning: Extension owner revision 0 not supported, missing kernel module?", False),
+        ("mkfs.ext4: No space left on device", True),
+        ("Command 'mount' timed out after 60 seconds", True),
+    ],
+)
+def test_a_kernel_that_refuses_is_lacking_and_any_other_error_is_a_trial_that_went_wrong(
+    said: str, failed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, said))
+    lack = equipment.tried("power")
+    assert lack is not None and lack.failed == failed and said in lack.why
+
+
+def test_the_folder_and_mounts_of_a_trial_that_was_killed_are_found_and_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    me, released = processes.myself(), list[Path]()
+    dead, alive = tmp_path / "kdv-trial-1-1-abc", tmp_path / f"kdv-trial-{me.pid}-{me.started}-abc"
+    for folder in (dead, alive, tmp_path / "kdv-trial-of-mine"):
+        folder.mkdir()
+    (tmp_path / "kdv-trial-1-2-abc").symlink_to(alive)
+    monkeypatch.setattr(disks, "release", released.append)
+    assert equipment.abandoned() == [dead]
+    assert equipment.sweep() == [dead] == released
+    assert not dead.exists() and alive.exists() and equipment.abandoned() == []
 
 
 def test_a_file_system_that_goes_on_after_its_shutdown_is_no_equipment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +122,8 @@ def test_the_doctor_names_all_equipment_and_fails_for_none(monkeypatch: pytest.M
     assert checks["network"].found == "not available: no iptables: install it"
 
 
-def _denied(error: type[Exception]) -> object:
+def _refusing(error: type[Exception], said: str) -> object:
     def refuse(*_command: object, **_more: object) -> None:
-        raise error("permission denied")
+        raise error(said)
 
     return refuse

@@ -6,7 +6,7 @@ import os
 import platform
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,10 +15,11 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import record, selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
-from delivery_verifier.cluster.equipment import availability
+from delivery_verifier.cluster.equipment import Lack, tried
 from delivery_verifier.fields import refusal, whole
 from delivery_verifier.scenario import BadInput, ClusterSpec, equipment_of
 from delivery_verifier.steps.plan import commit, versions_of
+from delivery_verifier.vocabulary import Equipment
 
 MOST_ROUNDS = 100
 
@@ -78,10 +79,11 @@ def _wanted(names: Sequence[str], tag: str) -> str:
 
 
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
-    expected_unavailable = not selection.words_of(entry).isdisjoint(expected)
+    lacking = _lacking(entry)
     return Item(
         name=entry.name, title=entry.title, promise=entry.promise, kind=selection.KINDS[entry.name], tags=tuple(entry.tags),
-        fault=entry.fault.name, round=number, unavailable=unavailable(entry), expected_unavailable=expected_unavailable,
+        fault=entry.fault.name, round=number, unavailable=_told(lacking),
+        expected_unavailable=not any(lack.failed for lack in lacking.values()) and selection.expects(expected, entry, lacking),
     )  # fmt: skip
 
 
@@ -93,5 +95,12 @@ def _again(item: Item, expected: Sequence[str]) -> Item:
 
 def unavailable(entry: Entry) -> str:
     """What this host lacks to run the entry, and the remedy; empty if it can. Tried once per process."""
-    lacking = ((need, availability(need)) for need in equipment_of(entry.fault))
-    return "; ".join(f"{need}: {why}" for need, why in lacking if why)
+    return _told(_lacking(entry))
+
+
+def _lacking(entry: Entry) -> dict[Equipment, Lack]:
+    return {need: lack for need in equipment_of(entry.fault) if (lack := tried(need)) is not None}
+
+
+def _told(lacking: Mapping[Equipment, Lack]) -> str:
+    return "; ".join(f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacking.items())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import get_args
+from collections.abc import Collection, Sequence
 
 from delivery_verifier.catalogue.entries import ENTRIES, MODULES
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.fields import choice
-from delivery_verifier.scenario import BadInput, equipment_of
-from delivery_verifier.vocabulary import Equipment
+from delivery_verifier.scenario import BadInput
+from delivery_verifier.vocabulary import EQUIPMENT, Equipment
 
 KINDS: dict[str, str] = {
     entry.name: module.__name__.rpartition(".")[2] for module in MODULES for entry in module.ENTRIES
@@ -35,15 +34,20 @@ def tags() -> list[str]:
     return sorted({tag for entry in ENTRIES.values() for tag in entry.tags})
 
 
-def words_of(entry: Entry) -> set[str]:
-    """By what an entry may be expected to be unavailable: its name, kind, tags, and the equipment its fault needs."""
-    return {entry.name, KINDS[entry.name], *entry.tags, *equipment_of(entry.fault)}
+def expects(words: Collection[str], entry: Entry, lacking: Collection[Equipment]) -> bool:
+    """Whether it is no surprise that an entry is unavailable: it, or its kind, was named, or all the equipment it lacks."""
+    kind = KINDS[entry.name]
+    named = entry.name in words or (kind in words and kind not in EQUIPMENT)
+    return named or (bool(lacking) and set(lacking) <= set(words))
+
+
+EXPECTABLE: tuple[str, ...] = (*EQUIPMENT, *sorted({*KINDS.values()} - {*EQUIPMENT}), *ENTRIES)
+"""What may be expected to be unavailable: equipment, kinds of entries, and entries by name."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """`power,network` as the words of which one suffices for an entry to be expected to be unavailable. Raises BadInput."""
-    known = sorted({word for entry in ENTRIES.values() for word in words_of(entry)} | set(get_args(Equipment)))
-    return tuple(choice("expect_unavailable", word.strip(), known) for word in text.split(",") if word.strip())
+    """`power,network` as the words to hand to `expects`. Raises BadInput."""
+    return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 
 
 def expected_here() -> str:

@@ -3,54 +3,102 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from delivery_verifier.cluster import disks, packet_filter
+from delivery_verifier.processes import lives, myself
 from delivery_verifier.vocabulary import Equipment
 from delivery_verifier.waiting import DeadlinePassed
 
 TRIAL = 16 << 20
+_TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
+"""Pid and start of the process that tries."""
+_REFUSALS = re.compile(
+    r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|failed to setup loop device|"
+    r"no such device|protocol not available", re.IGNORECASE,
+)  # fmt: skip
+"""Words of tools whose kernel forbids or lacks it: so it will be tomorrow. With any other words a trial went wrong."""
+
+
+class Lack(NamedTuple):
+    """Why this host cannot be relied on for some equipment, with the remedy. `failed`: that is no property of the host, but a
+    trial that went wrong."""
+
+    why: str
+    failed: bool = False
 
 
 @cache
-def availability(equipment: Equipment) -> str | None:
-    """None if this host has `equipment`; else the reason, with the remedy. Tried once per process."""
+def tried(equipment: Equipment) -> Lack | None:
+    """None if this host has `equipment`. Tried once per process."""
     return _TRIALS[equipment]()
 
 
-def _network() -> str | None:
+def availability(equipment: Equipment) -> str | None:
+    """None if this host has `equipment`; else the reason, with the remedy."""
+    lack = tried(equipment)
+    return lack.why if lack else None
+
+
+def _network() -> Lack | None:
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
-        return reason
+        return Lack(reason)
     chain = packet_filter.Chain.own("trial")
     rule = packet_filter.Rule("trial", f"-m owner --gid-owner {packet_filter.GROUPS} -m tcp --dport 1")
     try:
         chain.add([rule])
         works = chain.dropped() == [("trial", 0)]
     except packet_filter.FilterError as error:
-        return f"the packet filter cannot be changed ({_line(error)}): run as root with CAP_NET_ADMIN, and iptables' owner match"
+        remedy = "run as root with CAP_NET_ADMIN, and iptables' owner match"
+        return _refused(f"the packet filter cannot be changed ({_line(error)}): {remedy}", error)
     finally:
         chain.destroy()
-    return None if works else "a rule that was added to the packet filter is not there: use an iptables that the kernel knows"
+    told = "a rule that was added to the packet filter is not there: use an iptables that the kernel knows"
+    return None if works else Lack(told, failed=True)
 
 
-def _power() -> str | None:
+def _power() -> Lack | None:
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
-        return reason
-    folder = Path(tempfile.mkdtemp(prefix="kdv-trial-"))
+        return Lack(reason)
+    me = myself()
+    folder = Path(tempfile.mkdtemp(prefix=f"kdv-trial-{me.pid}-{me.started}-"))
     disk = disks.Disk(folder / "image", folder / "mounted")
     try:
         disk.make(TRIAL)
         disk.cut_power()
         works = disk.is_off()
     except (disks.DiskError, OSError) as error:
-        return f"no ext4 of its own can be cut off ({_line(error)}): run as root with CAP_SYS_ADMIN and loop devices"
+        remedy = "run as root with CAP_SYS_ADMIN and loop devices"
+        return _refused(f"no ext4 of its own can be cut off ({_line(error)}): {remedy}", error)
     finally:
         _clear(folder)
-    return None if works else "ext4 goes on after its shutdown: use a kernel whose ext4 has EXT4_IOC_SHUTDOWN (4.11 and later)"
+    told = "ext4 goes on after its shutdown: use a kernel whose ext4 has EXT4_IOC_SHUTDOWN (4.11 and later)"
+    return None if works else Lack(told, failed=True)
+
+
+def abandoned() -> list[Path]:
+    """Folders, and mounts, of trials whose process was killed. Whatever others own in the common folder is not ours."""
+    found = ((one, _TRIAL_FOLDER.fullmatch(one.name)) for one in Path(tempfile.gettempdir()).glob("kdv-trial-*"))
+    dead = [one for one, of in found if of and not lives(f"{of[1]}:{of[2]}")]
+    return [one for one in dead if not one.is_symlink() and one.stat().st_uid == os.geteuid()]
+
+
+def sweep() -> list[Path]:
+    """Removes them. Returns their folders."""
+    left = abandoned()
+    for folder in left:
+        _clear(folder)
+    return left
+
+
+def _refused(told: str, error: Exception) -> Lack:
+    return Lack(told, failed=_REFUSALS.search(str(error)) is None)
 
 
 def _clear(folder: Path) -> None:
@@ -72,4 +120,4 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-_TRIALS: dict[Equipment, Callable[[], str | None]] = {"proxy": lambda: None, "network": _network, "power": _power}
+_TRIALS: dict[Equipment, Callable[[], Lack | None]] = {"proxy": lambda: None, "network": _network, "power": _power}

@@ -42,7 +42,7 @@ def register(add: Add) -> None:
     sub.add_argument("--repeat", metavar="N", default=1, help="run everything N times (with --direct)")
     sub.add_argument("--resume", metavar="ID", help="take up a catalogue run that was interrupted (with --direct)")
     sub.add_argument("--expect-unavailable", metavar="WORDS", default=selection.expected_here(),
-                     help="names, kinds, tags or equipment (power,network) that may be unavailable on this host")  # fmt: skip
+                     help="equipment (power,network), kinds or names that may be unavailable on this host")  # fmt: skip
     sub.add_argument("--out", metavar="FILE.html", help="copy the page to this file")
     sub.add_argument("--results", metavar="FOLDER", help="write a table of results into this folder, as in docs/results")
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")

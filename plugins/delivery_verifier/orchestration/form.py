@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import msgspec
@@ -39,6 +40,9 @@ PACINGS: dict[str, str] = {
 DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": "contract", "records": 20_000}
 
 
+_EXPECTABLE = "|".join(map(re.escape, selection.EXPECTABLE))
+
+
 def params() -> dict[str, Param]:
     """The fields in their order. Four are in no section: the UI folds sections, and opens one at a time."""
     return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
@@ -57,8 +61,9 @@ def catalogue_params() -> dict[str, Param]:
             description="Only these scenarios; none chosen: all.",
         ),
         "expect_unavailable": Param(
-            selection.expected_here(), type="string", title="Expected to be unavailable",
-            description="Names, kinds, tags or equipment, separated by commas, of scenarios that this host may be unable to "
+            ", ".join(selection.expectable(selection.expected_here())), type="string", title="Expected to be unavailable",
+            pattern=f"^ *(({_EXPECTABLE})( *, *({_EXPECTABLE}))*)? *$",
+            description="Equipment, kinds or names, separated by commas, of scenarios that this host may be unable to "
             "run, e.g. power,network. One that is unavailable and not named here turns the run red.",
         ),
     }  # fmt: skip
