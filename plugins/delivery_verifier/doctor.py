@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from delivery_verifier import preflight
-from delivery_verifier.cluster import java, lease, packet_filter, workspaces
+from delivery_verifier.cluster import equipment, java, lease, packet_filter, workspaces
 from delivery_verifier.preflight import Check
 from delivery_verifier.waiting import wait_until
 
@@ -31,6 +31,8 @@ def heal() -> Iterator[str]:
             continue
     wait_until(lambda: lease.holder() is None, "the run that holds this host to end", HEALED_WITHIN_S)
     with lease.acquire_host("kdv doctor --heal"):
+        for workspace in workspaces.unmount():
+            yield f"unmounted the disks of {workspace}"
         for chain in packet_filter.sweep():
             yield f"removed the packet filter's chain {chain}"
         for workspace in workspaces.sweep():
@@ -72,9 +74,11 @@ def _lock() -> Check:
 
 
 def _leftovers() -> Check:
-    found = [one.name for one in workspaces.every() if not (one / workspaces.KEPT).exists()]
+    found = [one.name for one in workspaces.every() if not workspaces.is_kept(one)]
+    disks = [f"mounted disks of {one.name}" for one in workspaces.mounted()]
     chains = [chain.name for chain in packet_filter.abandoned()]
-    idle = [*(found if lease.holder() is None else []), *chains]
+    trials = [trial.name for trial in equipment.abandoned()]
+    idle = [*([*found, *disks] if lease.holder() is None else []), *chains, *trials]
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
     )

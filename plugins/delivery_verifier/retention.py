@@ -13,7 +13,7 @@ from msgspec import Struct
 from delivery_verifier import home
 from delivery_verifier.catalogue_run import record
 from delivery_verifier.cluster import lease
-from delivery_verifier.processes import ProcessId, identify
+from delivery_verifier.processes import identify, lives
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
@@ -104,7 +104,8 @@ def in_progress(path: Path) -> bool:
         return True
     if (path / "conclude.json").exists():
         return False
-    return _owner_lives(path) or time.time() - max(entry.stat().st_mtime for entry in (path, *path.iterdir())) < IDLE_S
+    owner = RunDirectory(path).manifest("plan").notes.get("owner", "")
+    return lives(owner) or time.time() - max(entry.stat().st_mtime for entry in (path, *path.iterdir())) < IDLE_S
 
 
 def _is_written(name: str) -> bool:
@@ -117,11 +118,6 @@ def _is_planned(path: Path) -> bool:
         return "scenario.json" in RunDirectory(path).manifest("plan").files
     except IncompleteRun:
         return False
-
-
-def _owner_lives(path: Path) -> bool:
-    pid, _, started = RunDirectory(path).manifest("plan").notes.get("owner", "").partition(":")
-    return pid.isdigit() and started.isdigit() and ProcessId(int(pid), int(started)).alive
 
 
 def _size(path: Path) -> int:

@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hand_made import RUN
 
-from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier import doctor
+from delivery_verifier.cluster import disks, embedded, lease, workspaces
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.steps import start_cluster
 from delivery_verifier.steps.start_cluster import start_cluster as start
+from delivery_verifier.steps.stop_cluster import stop_cluster
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +32,14 @@ def planned(folder: Path) -> RunDirectory:
     with run.writing("plan") as output:
         output.write_json("scenario.json", RUN)
     return run
+
+
+def left(name: str) -> Path:
+    """A workspace that no keeper serves any more."""
+    workspace = workspaces.folder() / name
+    workspace.mkdir(parents=True)
+    (workspace / workspaces.ORDERS).touch()
+    return workspace
 
 
 def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_answer(
@@ -94,13 +105,43 @@ def test_who_asks_for_the_holder_does_not_stand_in_the_way_of_a_start() -> None:
 def test_only_the_newest_workspaces_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KDV_KEPT", "2")
     for number in range(4):
-        workspace = workspaces.folder() / f"w000000{number}"
-        workspace.mkdir(parents=True)
-        (workspace / workspaces.ORDERS).touch()
+        workspace = left(f"w000000{number}")
         workspaces.keep(workspace)
         os.utime(workspace / workspaces.KEPT, (number, number))
     workspaces.trim()
     assert [one.name for one in workspaces.every()] == ["w0000002", "w0000003"]
+
+
+def test_a_workspace_stays_while_whoever_is_to_judge_its_run_lives() -> None:
+    workspace = left("awaited0")
+    workspaces.hold(workspace)
+    assert workspaces.sweep_unless_busy() == [] and doctor._leftovers().ok
+    (workspace / workspaces.AWAITED).write_text("1:1")  # a process that has ended
+    assert not doctor._leftovers().ok and workspaces.sweep_unless_busy() == [workspace]
+
+
+def test_disks_that_a_killed_keeper_left_mounted_in_a_workspace_that_is_kept_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = left("kept0000")
+    workspaces.keep(workspace)
+    mounts = [workspace / "data/1"]
+    monkeypatch.setattr(disks, "mounts", lambda below: list(mounts) if below == workspace else [])
+    monkeypatch.setattr(disks, "unmount", mounts.remove)
+    assert doctor._leftovers().found == "mounted disks of kept0000"
+    assert list(doctor.heal()) == [f"unmounted the disks of {workspace}"]
+    assert not mounts and workspace.is_dir() and doctor._leftovers().ok
+
+
+def test_a_run_that_this_process_will_judge_keeps_its_workspace_and_no_disk_mounted(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, workspace, released = planned(host / "run"), left("stopped0"), list[Path]()
+    layout = msgspec.to_builtins(embedded.lay_out(workspace, RUN.cluster), str_keys=True)
+    (workspace / workspaces.ORDERS).write_bytes(msgspec.json.encode({"layout": layout}))
+    with run.writing("start_cluster") as output:
+        output.notes["workspace"] = str(workspace)
+    monkeypatch.setattr(disks, "release", released.append)
+    stop_cluster(run.path, keep=True)  # its keeper is dead
+    assert released == [workspace] and workspaces.sweep_unless_busy() == []
 
 
 def test_a_link_among_the_workspaces_is_nobodys_to_remove(host: Path) -> None:

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delivery_verifier import variables
-from delivery_verifier.cluster import disks, lease, packet_filter
-from delivery_verifier.processes import identify
+from delivery_verifier.cluster import disks, equipment, lease, packet_filter
+from delivery_verifier.processes import identify, lives, myself
 
 ORDERS = "keeper.json"
 """What `start_cluster` writes into a workspace before anything else."""
 KEPT = "KEPT"
 """Marks a workspace that is kept though its run is over."""
+AWAITED = "AWAITED"
+"""Names the process that has yet to judge the run of a workspace, and then keeps or removes it."""
 
 
 def folder() -> Path:
@@ -42,17 +44,37 @@ def remove(place: Path) -> None:
         _erase(place)
 
 
+def is_kept(workspace: Path) -> bool:
+    """Whether it stays though no keeper serves it: it was kept, or whoever is to judge its run still lives."""
+    awaited = workspace / AWAITED
+    return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
+
+
 def sweep() -> list[Path]:
     """Removes workspaces that nobody keeps and no keeper serves: the second line of defence. Returns them.
 
     Only for whoever holds the host's lock (lease.acquire_host): a workspace whose keeper has yet to start would
     else be taken for one that was left behind.
     """
-    swept = [workspace for workspace in every() if not (workspace / KEPT).exists() and not _is_served(workspace)]
+    swept = [workspace for workspace in every() if not is_kept(workspace) and not _is_served(workspace)]
     for workspace in swept:
         _erase(workspace)
     packet_filter.sweep()
-    return [*swept, *trim()]
+    unmount()
+    return [*swept, *equipment.sweep(), *trim()]
+
+
+def mounted() -> list[Path]:
+    """Workspaces that are kept and still have disks mounted, which a keeper that was killed could not release."""
+    return [workspace for workspace in every() if is_kept(workspace) and disks.mounts(workspace) and not _is_served(workspace)]
+
+
+def unmount() -> list[Path]:
+    """Releases those disks; their images stay. Returns the workspaces. Raises DeadlinePassed where they are still in use."""
+    left = mounted()
+    for workspace in left:
+        disks.release(workspace)
+    return left
 
 
 def sweep_unless_busy() -> list[Path]:
@@ -62,6 +84,11 @@ def sweep_unless_busy() -> list[Path]:
             return sweep()
     except lease.HostBusy:
         return []
+
+
+def hold(workspace: Path) -> None:
+    """Leaves a workspace alone until this process has judged its run, or ended."""
+    (workspace / AWAITED).write_text(str(myself()))
 
 
 def keep(workspace: Path) -> None:

@@ -16,7 +16,7 @@ from delivery_verifier.catalogue_run import begin, page, record, results
 from delivery_verifier.catalogue_run.loop import now, run_name
 from delivery_verifier.catalogue_run.record import Attempt, CatalogueRun, Item
 from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.processes import ProcessId
+from delivery_verifier.processes import lives
 from delivery_verifier.runs import IncompleteRun
 
 POKE_S = 2
@@ -47,17 +47,12 @@ class RunScenario(TriggerDagRunOperator):
     def execute(self, context: Context) -> None:
         """Triggers and waits. Raises AirflowFailException if whoever asked for the catalogue is gone."""
         owner = (context["dag_run"].conf or {}).get("owner")
-        if owner and not _lives(str(owner)):
+        if owner and not lives(str(owner)):
             raise AirflowFailException(f"the command that asked for this catalogue run (process {owner}) has ended")
         number = context["ti"].try_number
         self.trigger_run_id = self.cell["run"] + (f"-try{number}" if number > 1 else "")
         self.conf = {"scenario": self.cell["scenario"], **({"owner": owner} if owner else {})}
         super().execute(context)
-
-
-def _lives(owner: str) -> bool:
-    pid, _, started = owner.partition(":")
-    return pid.isdigit() and started.isdigit() and ProcessId(int(pid), int(started)).alive
 
 
 def begin_catalogue() -> list[Cell]:
