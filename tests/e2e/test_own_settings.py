@@ -61,7 +61,7 @@ def test_a_run_from_a_users_own_file_is_held_with_the_settings_it_was_given(
     assert (verdict.verdict, verdict.green, arm(verdict, "own").verdict) == ("HELD", True, "HELD")
     subject = run.scenario.subjects[0]
     (told,) = [spec for spec in specs if spec.arm == subject.ordinal]
-    assert told.settings == subject.profile.producer
+    assert told.settings == {**subject.profile.producer, "client.id": "own-0"}  # how logs and the proxy tell producers apart
     given = {"acks": "all", "enable.idempotence": True, "max.in.flight.requests.per.connection": 5, "queue.buffering.max.kbytes": 16384}
     assert given.items() <= told.settings.items() and "bootstrap.servers" not in told.settings
     assert subject.profile.topic["min.insync.replicas"] == 2
