@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.profiles import profile_of
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Setting, Trigger
+from delivery_verifier.catalogue.profiles import PROFILES, profile_of
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Profile, Setting, Trigger
 
 AT_ONCE = Trigger(kind="at_once")
 _ALL_THREE: dict[str, Setting] = {"min.insync.replicas": 3}
@@ -56,4 +58,51 @@ _REFUSED_AND_TAKEN = Entry(
 """The alteration is committed while the leader stands still, so that on waking it races what waits in its socket: how many it
 refuses before it learns is up to the host, hence no exact number. Seen: 108 of 1000."""
 
-ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN,)
+
+def _record_by_record(profile: str) -> Profile:
+    """The profile with one record per request, and a client that soon looks for new leaders and gives up old ones."""
+    patience = {"socket.timeout.ms": 5000, "topic.metadata.refresh.interval.ms": 500}
+    base = PROFILES[profile]
+    return replace(base, producer=base.producer | patience | {"batch.num.messages": 1, "linger.ms": 0})
+
+
+def _late(profile: str, count: int) -> ArmPlan:
+    """An arm of which so many records are overtaken."""
+    return ArmPlan(
+        name=profile, role="subject", profile=_record_by_record(profile), claim="ordered",
+        expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="REORDERED", op="=", value=count),)),
+    )  # fmt: skip
+
+
+_STALLED_LEADER = Entry(
+    name="order.stalled_leader",
+    title="Order: leadership moves while requests to the old leader are stuck",
+    promise="max.in.flight=1 is no guarantee of order: the limit is per connection, so that a new leader receives new "
+    "records before the one that is stuck on the way to the old leader is sent again. An idempotent producer keeps the order.",
+    source="librdkafka issue 1092; KIP-98",
+    tags=("promises",),
+    arms=(
+        _late("acks_all", 5), _late("in_flight_1", 1),
+        ArmPlan(name="idempotent", role="control", profile=_record_by_record("idempotent"), claim="ordered"),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=20),
+    fault=FaultPlan(
+        name="stalled_leader",
+        summary="Swallow every Produce request to the leader, have another replica elected, go on sending.",
+        duration_s=10,
+        steps=(
+            FaultStep(
+                trigger=AT_ONCE, action="drop", target="leader",
+                options={"direction": "request", "clients": 3},
+            ),
+            FaultStep(trigger=AT_ONCE, action="send"),
+            FaultStep(trigger=Trigger(kind="bitten"), action="wait"),
+            FaultStep(trigger=Trigger(kind="elapsed", value=1), action="elect_preferred", target="leader"),
+            FaultStep(trigger=AT_ONCE, action="send"),
+            FaultStep(trigger=Trigger(kind="settled"), action="release", target="leader"),
+        ),
+    ),
+    rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)
