@@ -53,6 +53,35 @@ _CLOSED_CONNECTION = Entry(
     rules=("duplicated.retries", "duplicated.never"),
 )  # fmt: skip
 
+_SLOW_ANSWER = Entry(
+    name="duplicates.slow_answer",
+    title="Retries: the acknowledgement comes later than the client waits",
+    promise="A client that gives up waiting sends again what the broker has long written. Nothing failed here, neither "
+    "broker nor connection: the answer was slow.",
+    source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",
+    tags=("promises",),
+    arms=(
+        _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
+        _once("idempotent", socket_timeout_ms=1000),
+    ),
+    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    fault=FaultPlan(
+        name="slow_answer",
+        summary="Let the answer to every producer's next request go 2.5 s late, where clients wait for 1 s.",
+        duration_s=5,
+        steps=(
+            FaultStep(
+                trigger=Trigger(kind="at_once"), action="delay", target="leader",
+                options={"count": 1, "clients": 3, "delay_ms": 2500},
+            ),
+            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
+            FaultStep(trigger=Trigger(kind="bitten"), action="wait"),
+            FaultStep(trigger=Trigger(kind="settled"), action="release"),
+        ),
+    ),
+    rules=("duplicated.retries", "duplicated.never"),
+)  # fmt: skip
+
 _FROZEN_FOLLOWERS = Entry(
     name="duplicates.frozen_followers",
     title="Retries: the leader has written, its followers are late",
@@ -115,4 +144,4 @@ _FROZEN_LEADER = Entry(
     rules=("duplicated.retries", "duplicated.never"),
 )  # fmt: skip
 
-ENTRIES: tuple[Entry, ...] = (_CLOSED_CONNECTION, _FROZEN_FOLLOWERS, _FROZEN_LEADER)
+ENTRIES: tuple[Entry, ...] = (_CLOSED_CONNECTION, _SLOW_ANSWER, _FROZEN_FOLLOWERS, _FROZEN_LEADER)
