@@ -61,7 +61,7 @@ refuses before it learns is up to the host, hence no exact number. Seen: 108 of 
 
 def _record_by_record(profile: str) -> Profile:
     """The profile with one record per request, and a client that soon looks for new leaders and gives up old ones."""
-    patience = {"socket.timeout.ms": 5000, "topic.metadata.refresh.interval.ms": 500}
+    patience = {"socket.timeout.ms": 8000, "topic.metadata.refresh.interval.ms": 500}
     base = PROFILES[profile]
     return replace(base, producer=base.producer | patience | {"batch.num.messages": 1, "linger.ms": 0})
 
@@ -85,7 +85,7 @@ _STALLED_LEADER = Entry(
         _late("acks_all", 5), _late("in_flight_1", 1),
         ArmPlan(name="idempotent", role="control", profile=_record_by_record("idempotent"), claim="ordered"),
     ),
-    load=Load(partitions=1, pacing="scripted", block=20),
+    load=Load(partitions=3, pacing="scripted", block=20),
     fault=FaultPlan(
         name="stalled_leader",
         summary="Swallow every Produce request to the leader, have another replica elected, go on sending.",
@@ -104,5 +104,8 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )  # fmt: skip
+
+"""Three partitions, each with another leader: a request for metadata is queued behind those in flight of its connection, and
+only a client that has another connection learns of the new leader while the old one's is stuck. Late is what was in flight."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)
