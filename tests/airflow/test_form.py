@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from delivery_verifier import catalogue
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.orchestration import form
-from delivery_verifier.scenario import STEPS, Claim, OwnPacing
+from delivery_verifier.scenario import STEPS, BadInput, Claim, OwnPacing
 
 PARAMS = form.params()
 
@@ -73,3 +73,15 @@ def test_every_field_has_a_title_a_description_and_a_valid_default(name: str) ->
 def test_a_value_outside_is_refused(name: str, value: object) -> None:
     with pytest.raises(ParamValidationError):
         PARAMS[name].resolve(value)
+
+
+def test_what_a_catalogue_run_expects_to_be_unavailable_is_checked_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = form.catalogue_params()["expect_unavailable"]
+    for value in ("", "power", "power, network,proxy", "acks_1.frozen_followers"):
+        assert expected.resolve(value) == value
+    for value in ("powr", "power network", "smoke", "acks_1-frozen_followers"):
+        with pytest.raises(ParamValidationError):
+            expected.resolve(value)
+    monkeypatch.setenv("KDV_EXPECT_UNAVAILABLE", "powr")
+    with pytest.raises(BadInput, match="did you mean power?"):
+        form.catalogue_params()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 KNOWN: dict[str, State] = {}
+READS_LOGS = True
 
 
 @pytest.fixture
@@ -37,6 +39,7 @@ def client(runs: Path) -> Iterator[TestClient]:
     for dependency in (*reports.app.router.dependencies, reports._MAY_READ_LOGS):
         reports.app.dependency_overrides[dependency.dependency] = lambda: None  # type: ignore[index]
     reports.app.dependency_overrides[dag_runs.state] = lambda: KNOWN.get(RUN_ID)
+    reports.app.dependency_overrides[reports._reads_logs] = lambda: READS_LOGS
     yield TestClient(reports.app)
     reports.app.dependency_overrides.clear()
     KNOWN.clear()
@@ -208,6 +211,45 @@ def test_the_stored_page_of_a_catalogue_run_is_served_too_and_nothing_hidden(cli
     assert "matrix of catalogue run older" in client.get("/runs/catalogues/older/matrix.html").text
     assert client.get("/runs/catalogues/older/.catalogue.json.1.partial").status_code == 404
     assert client.get("/runs/catalogues/..%2f..%2fsecret.txt").status_code == 404
+
+
+@pytest.fixture
+def logs_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user may not read the logs of tasks."""
+    monkeypatch.setattr(sys.modules[__name__], "READS_LOGS", False)
+
+
+def _failed_catalogue() -> str:
+    """A catalogue run with a run that failed; returns what that said."""
+    found = catalogue(item("a", "failed"), item("b", "as expected"))
+    record.write(found)
+    page.write(found)
+    return found.items[0].attempts[0].error
+
+
+def test_the_matrix_tells_what_a_failed_run_said(client: TestClient, runs: Path) -> None:
+    said = _failed_catalogue()
+    assert said in client.get("/matrix/").text and said in client.get("/runs/catalogues/c/catalogue.json").text
+
+
+@pytest.mark.usefixtures("logs_withheld")
+def test_what_a_failed_run_said_is_told_to_nobody_who_may_not_read_logs(client: TestClient, runs: Path) -> None:
+    said = _failed_catalogue()
+    text = client.get("/matrix/").text
+    assert said not in text and record.UNTOLD in text
+    for path in ("catalogues/c/catalogue.json", "catalogues/c/matrix.html", "x/..%2fcatalogues/c/catalogue.json"):
+        answer = client.get(f"/runs/{path}")
+        assert answer.status_code in (403, 404) and said not in answer.text
+    (runs / "x").mkdir()
+    assert client.get("/runs/x/..%2fcatalogues/c/catalogue.json").status_code == 403
+
+
+def test_a_report_whose_judgement_is_void_is_not_shown(client: TestClient, runs: Path) -> None:
+    run = _finished(runs)
+    assert client.get(f"/runs/{run.name}/report.html").text == "the report"
+    (run / "conclude.json").unlink()
+    text = client.get(f"/runs/{run.name}/report.html").text
+    assert "This report is void" in text and "the report" not in text.replace("delivery report", "")
 
 
 def test_both_pages_have_a_sign_in_the_navigation(client: TestClient) -> None:

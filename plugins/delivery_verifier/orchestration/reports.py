@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from urllib.parse import quote
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
-from airflow.api_fastapi.core_api.security import requires_access_dag, requires_access_view
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
@@ -27,12 +27,25 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+_REPORT = "report.html"
 LISTED = 100
 """Catalogue runs that the matrix lists, the newest."""
 _Field = Annotated[str, Query(max_length=200)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of its task.
 _MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
+
+
+def _reads_logs(request: Request, user: GetUserDep) -> bool:
+    """Whether the user may read the logs of runs: a failed one's error is in them."""
+    try:
+        requires_access_dag("GET", DagAccessEntity.TASK_LOGS, DAG_ID)(request, user)
+    except HTTPException:
+        return False
+    return True
+
+
+_ReadsLogs = Annotated[bool, Depends(_reads_logs)]
 
 app = FastAPI(
     title="Delivery reports", docs_url=None, redoc_url=None, openapi_url=None,
@@ -58,13 +71,18 @@ def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: 
 
 
 @app.get("/matrix/")
-def matrix(run: _Field = "") -> HTMLResponse:
-    """The matrix of the catalogue run `run`, or of the newest, and the list of all; 404 for one that does not exist."""
+def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
+    """The matrix of the catalogue run `run`, or of the newest, and the list of all; 404 for one that does not exist.
+
+    Errors of runs are told only to those who may read their logs.
+    """
     known = record.newest(LISTED)
     wanted = next((one for one in known if run in ("", one.id)), None)
     if wanted is None and run:
         raise HTTPException(404, "no such catalogue run")
-    return HTMLResponse(unreported.no_catalogue() if wanted is None else catalogue_page.render(wanted, "../runs", known))
+    if wanted is None:
+        return HTMLResponse(unreported.no_catalogue())
+    return HTMLResponse(catalogue_page.render(wanted if reads_logs else record.without_errors(wanted), "../runs", known))
 
 
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
@@ -76,7 +94,7 @@ def of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
         return HTMLResponse(unreported.of_another_dag())
     name = home.run_directory_name(run_id)
     run = home.runs_dir() / name
-    if (run / "conclude.json").is_file() and (run / "report.html").is_file():  # else it is one of an earlier judgement
+    if _has_report(run):
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
     return HTMLResponse(unreported.of_run(run_id, known))
 
@@ -112,15 +130,30 @@ def data_docs(path: str) -> FileResponse:
 
 
 @app.get("/runs/{path:path}")
-def run_file(path: str) -> FileResponse:
-    """A file of a run directory. The paths are those on disk, so that links between reports work in both places."""
-    return _file(home.runs_dir(), path)
+def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
+    """A file of a run directory. The paths are those on disk, so that links between reports work in both places.
+
+    What is stored of catalogue runs quotes errors of runs. A report that was not written by the last judgement of its run is
+    not shown.
+    """
+    file = _file(home.runs_dir(), path)
+    inside = Path(file.path).relative_to(home.runs_dir().resolve())
+    if inside.parts[0] == home.CATALOGUES and not reads_logs:
+        raise HTTPException(403, "the errors of runs are in it, and you may not read their logs")
+    if inside.name == _REPORT and len(inside.parts) == 2 and not _has_report(Path(file.path).parent):
+        return HTMLResponse(unreported.void(inside.parts[0]))
+    return file
 
 
 @app.get("/{path:path}")
 def nothing(path: str) -> None:
     """Any other path: 404, but only for those who may ask. (A path without a route would skip the access control.)"""
     raise HTTPException(404, "no such page")
+
+
+def _has_report(run: Path) -> bool:
+    """Whether there is a report of the last judgement; without its manifest, the file is one of an earlier judgement."""
+    return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 
 def _file(base: Path, path: str) -> FileResponse:

@@ -29,6 +29,13 @@ def no_docs() -> str:
     return _page("This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None)
 
 
+def void(name: str) -> str:
+    """A report in whose place there is another judgement, or none yet."""
+    told = f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is written " \
+           f"anew by the step conclude, or by: kdv reconcile {name}"
+    return _page("This report is void", told, [], [], None)
+
+
 def of_run(run_id: str, state: State | None) -> str:
     """The tab of a run whose report is not there. It looks again only while the run can still write one."""
     if state is None:
