@@ -18,6 +18,7 @@ from delivery_verifier.runs import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
 """A run without a verdict that changed within this time may still be under way."""
+_PRUNED = ".pruned-"
 _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
 
@@ -38,7 +39,7 @@ def runs(folder: Path) -> list[Kept]:
     found = []
     for path in folder.iterdir() if folder.is_dir() else ():
         scenario = path / "scenario.json"
-        if path.is_dir() and not path.is_symlink() and path.name != home.DATA_DOCS and _is_planned(path):
+        if _is_whole(path) and path.name != home.DATA_DOCS and _is_planned(path):
             found.append(Kept(path=path, size=_size(path), planned_at=scenario.stat().st_mtime))
     return sorted(found, key=lambda run: (run.planned_at, run.path.name), reverse=True)
 
@@ -48,7 +49,7 @@ def catalogues(folder: Path) -> list[Kept]:
     planned = runs(folder)
     found = []
     for path in sorted((folder / home.CATALOGUES).glob("*")):
-        if path.is_dir() and not path.is_symlink() and (path / record.FILE).is_file():
+        if _is_whole(path) and (path / record.FILE).is_file():
             theirs = [run for run in planned if _is_of(path, run.path.name)]
             at = max([(path / record.FILE).stat().st_mtime, *(run.planned_at for run in theirs)])
             size = _size(path) + sum(run.size for run in theirs)
@@ -78,9 +79,21 @@ def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Kep
 def remove(one: Kept) -> None:
     """Removes a run directory, or a catalogue run and then its runs; each disappears at once under its name. Raises OSError."""
     for path in (one.path, *one.runs):
-        doomed = path.with_name(f".pruned-{path.name}-{os.getpid()}")
+        doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
         path.rename(doomed)
         shutil.rmtree(doomed)
+
+
+def finish(folder: Path) -> None:
+    """Removes what interrupted removals left of run directories and catalogue runs. Raises OSError."""
+    for half in (*folder.glob(f"{_PRUNED}*"), *(folder / home.CATALOGUES).glob(f"{_PRUNED}*")):
+        pid = half.name.rpartition("-")[2]
+        if pid.isdigit() and identify(int(pid)) is None:
+            shutil.rmtree(half)
+
+
+def _is_whole(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
 
 
 def _at_work(one: Kept) -> bool:

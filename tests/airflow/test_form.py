@@ -83,5 +83,5 @@ def test_what_a_catalogue_run_expects_to_be_unavailable_is_checked_at_the_door(m
         with pytest.raises(ParamValidationError):
             expected.resolve(value)
     monkeypatch.setenv("KDV_EXPECT_UNAVAILABLE", "powr")
-    with pytest.raises(BadInput, match="did you mean power?"):
+    with pytest.raises(BadInput, match="did you mean power"):
         form.catalogue_params()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -51,6 +52,19 @@ def test_the_oldest_go(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["prune", "--keep", "2"]) == 0
     assert names(runs) == ["r2", "r3"]
     assert capsys.readouterr().out.splitlines()[0].startswith(f"removed {runs / 'r0'}")
+
+
+def test_what_an_interrupted_removal_left_is_no_run_and_goes_with_the_next_one(runs: Path) -> None:
+    record.write(catalogue(item("a")))
+    halves = [runs / ".pruned-old-999999999", record.folder() / ".pruned-c-999999999"]
+    shutil.copytree(runs / "r3", halves[0])
+    shutil.copytree(record.directory("c"), halves[1])
+    at_work = runs / f".pruned-mine-{os.getpid()}"
+    at_work.mkdir()
+    assert len(retention.kept(runs)) == 5 and [one.id for one in record.newest(9)] == ["c"]
+    assert cli.main(["prune", "--keep", "5", "--dry-run"]) == 0 and all(half.is_dir() for half in halves)
+    assert cli.main(["prune", "--keep", "5"]) == 0
+    assert not any(half.exists() for half in halves) and at_work.is_dir() and len(retention.kept(runs)) == 5
 
 
 def test_a_dry_run_removes_nothing(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

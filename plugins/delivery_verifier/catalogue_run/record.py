@@ -181,7 +181,7 @@ def write(catalogue: CatalogueRun) -> None:
 
 def read(name: str) -> CatalogueRun:
     """The catalogue run called `name`. Raises BadInput if there is none, or if its file is damaged."""
-    known = [file.parent.name for file in folder().glob(f"*/{FILE}")]
+    known = [file.parent.name for file in _files()]
     if name not in known:
         near = nearest(name, known)
         remedy = f"did you mean {near}?" if near else f"{folder()} holds {len(known)}"
@@ -192,9 +192,14 @@ def read(name: str) -> CatalogueRun:
         raise refusal("catalogue run", name, "one whose catalogue.json is whole", f"it is damaged: {error}") from None
 
 
+def _files() -> list[Path]:
+    """The records of all catalogue runs but those that are being removed."""
+    return [file for file in folder().glob(f"*/{FILE}") if not file.parent.name.startswith(".")]
+
+
 def newest(most: int) -> list[CatalogueRun]:
     """The newest catalogue runs, newest first; one whose file is damaged is left out."""
-    files = sorted(folder().glob(f"*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
+    files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
     found = []
     for file in files:
         with suppress(OSError, msgspec.MsgspecError):

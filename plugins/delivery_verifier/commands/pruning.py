@@ -27,6 +27,8 @@ def prune(arguments: argparse.Namespace) -> int:
         raise BadInput("neither --keep nor --max-gb is given; allowed: one or both; e.g. kdv prune --keep 50 --dry-run")
     keep = None if arguments.keep is None else whole("--keep", arguments.keep, 0, 10**6, example=50)
     most = None if arguments.max_gb is None else decimal("--max-gb", arguments.max_gb, 0, 1e6) * 1e9
+    if not arguments.dry_run:
+        retention.finish(home.runs_dir())
     going = retention.surplus(home.runs_dir(), keep, most)
     for run in going:
         doing = "would remove" if arguments.dry_run else "removed"
