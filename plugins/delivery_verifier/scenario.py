@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from delivery_verifier import step_options
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.vocabulary import ACTS, Act, Equipment, Proof
 
@@ -253,8 +254,8 @@ def _check_plan(scenario: Scenario) -> None:
         where = f"fault.steps[{number}]"
         if step.action not in ACTS:
             raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
-        if unknown := set(step.options) - set(step.act.options):
-            raise BadInput(f"{where}.options: {step.action} knows no {sorted(unknown)}; allowed: {sorted(step.act.options)}")
+        for wrong in step_options.faults(step.action, step.options):
+            raise BadInput(f"{where}.options.{wrong}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
         raise BadInput(f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`")
     if (scenario.load.pacing == "scripted") != any(step.action == "send" for step in scenario.fault.steps):

@@ -166,12 +166,6 @@ def test_heal_lets_isolated_brokers_join_again(cluster: Cluster) -> None:
     assert cluster.cut_off() == {}
 
 
-def test_an_unknown_link_is_refused_with_its_name(cluster: Cluster) -> None:
-    with pytest.raises(ValueError, match=r"links has \['moon'\]; allowed: controller, replication, client"):
-        ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "moon"}))
-    assert cluster.cut_off() == {}
-
-
 def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_nothing_that_was_flushed(
     cluster: Cluster, made: Scenario
 ) -> None:

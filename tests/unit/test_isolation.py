@@ -8,12 +8,13 @@ import pytest
 
 from delivery_verifier.cluster import packet_filter
 from delivery_verifier.cluster.embedded import Layout
-from delivery_verifier.cluster.isolation import Isolation, Link, rules
+from delivery_verifier.cluster.isolation import Isolation, rules
 from delivery_verifier.cluster.packet_filter import Chain, FilterError, Rule
 from delivery_verifier.cluster.views import newest
 from delivery_verifier.cluster.wire import PartitionState
 from delivery_verifier.processes import myself
 from delivery_verifier.scenario import ClusterSpec
+from delivery_verifier.step_options import Link
 
 LAYOUT = Layout(
     workspace="/ws", spec=ClusterSpec(), controller_port=100, client_ports={1: 11, 2: 12, 3: 13},

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from delivery_verifier.catalogue import ENTRIES
 from delivery_verifier.cluster.flows import UNTIL_RELEASED, Closed, Conversation, Flow
-from delivery_verifier.cluster.frames import APIS, NotKafka, Splitter, request_of
+from delivery_verifier.cluster.frames import NotKafka, Splitter, request_of
 from delivery_verifier.cluster.proxy_rules import Rule, RuleBook, rule_of
 from delivery_verifier.faults.proxied import Frames
+from delivery_verifier.step_options import APIS
 from delivery_verifier.vocabulary import ACTS
 
 PRODUCE, METADATA = APIS["Produce"], APIS["Metadata"]

@@ -10,12 +10,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-APIS = {
-    "Produce": 0, "Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8, "OffsetFetch": 9, "FindCoordinator": 10,
-    "JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13, "SyncGroup": 14, "ApiVersions": 18, "InitProducerId": 22,
-    "AddPartitionsToTxn": 24, "AddOffsetsToTxn": 25, "EndTxn": 26, "TxnOffsetCommit": 28,
-}  # fmt: skip
-"""API keys by name, those a client under test sends."""
+from delivery_verifier.step_options import APIS
+
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
 LARGEST = 1 << 27
 """Above this it is no frame: socket.request.max.bytes is 100 MiB."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
 
 from delivery_verifier.cluster.embedded import Layout
 from delivery_verifier.cluster.packet_filter import GROUPS, Chain, FilterError, Rule
-
-Link = Literal["controller", "replication", "client"]
-LINKS: tuple[Link, ...] = get_args(Link)
+from delivery_verifier.step_options import Link
 
 
 def rules(layout: Layout, broker: int, links: Iterable[Link]) -> list[Rule]:

@@ -23,10 +23,11 @@ import msgspec
 
 from delivery_verifier.cluster import disks, embedded, lease
 from delivery_verifier.cluster.disks import Disk
-from delivery_verifier.cluster.isolation import Isolation, Link
+from delivery_verifier.cluster.isolation import Isolation
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.cluster.packet_filter import GROUPS
 from delivery_verifier.processes import ProcessId, dies_with_parent, how_it_ended, identify, is_frozen
+from delivery_verifier.step_options import Link
 
 TICK_S = 0.05
 OPERATIONS = (

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from delivery_verifier.cluster.frames import APIS
+from delivery_verifier.step_options import APIS
 
 Direction = Literal["request", "response"]
 Hits = dict[str, dict[str, int]]
@@ -21,7 +21,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     drop: swallowed. hold: kept back, and all that follows on the connection behind it, until the rule is released; then
     delivered in order, also if the client has hung up meanwhile. delay: the same for `delay_ms`. close: the connection is
-    closed instead, both sides. `api`: a name of `frames.APIS`, or a number. Counted per broker and client.id from the
+    closed instead, both sides. `api`: a name of `step_options.APIS`, or a number. Counted per broker and client.id from the
     moment the rule is in force: from the `nth` on, and so many as `count` says (0: all).
     """
 
