@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from delivery_verifier.catalogue.parts import FULL, MOVED, SHRUNK, after, step
 from delivery_verifier.scenario import FaultPlan, FaultStep, Trigger
 
 
 def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
     """One broker of a rolling restart: shut down in order, and started again once the others know."""
     return (
-        FaultStep(trigger=when, action="stop", target=broker, proofs=("isr_shrunk",)),
-        FaultStep(trigger=Trigger(kind="isr_shrunk"), action="start"),
+        step(when, "stop", broker, ("isr_shrunk",)),
+        step(SHRUNK, "start"),
     )
 
 
@@ -22,8 +23,8 @@ FAULTS: dict[str, FaultPlan] = {
             summary="SIGKILL the broker that leads a third of the partitions, and start it again once others lead.",
             duration_s=9,
             steps=(
-                FaultStep(trigger=Trigger(kind="reported", value=0.15), action="kill", target="leader"),
-                FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
+                step(Trigger(kind="reported", value=0.15), "kill", "leader"),
+                step(MOVED, "start"),
             ),
         ),
         FaultPlan(
@@ -31,8 +32,8 @@ FAULTS: dict[str, FaultPlan] = {
             summary="SIGTERM the broker that leads a third of the partitions: it hands over, ends, and is started again.",
             duration_s=9,
             steps=(
-                FaultStep(trigger=Trigger(kind="reported", value=0.15), action="stop", target="leader"),
-                FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
+                step(Trigger(kind="reported", value=0.15), "stop", "leader"),
+                step(MOVED, "start"),
             ),
         ),
         FaultPlan(
@@ -41,8 +42,8 @@ FAULTS: dict[str, FaultPlan] = {
             duration_s=24,
             steps=(
                 *_restart("next", Trigger(kind="reported", value=0.1)),
-                *_restart("second", Trigger(kind="isr_full")),
-                *_restart("third", Trigger(kind="isr_full")),
+                *_restart("second", FULL),
+                *_restart("third", FULL),
             ),
         ),
         FaultPlan(
@@ -50,8 +51,8 @@ FAULTS: dict[str, FaultPlan] = {
             summary="Make another replica of every partition the preferred leader and have it elected: no broker is harmed.",
             duration_s=5,
             steps=(
-                FaultStep(trigger=Trigger(kind="reported", value=0.15), action="elect_preferred", target="all"),
-                FaultStep(trigger=Trigger(kind="elapsed", value=3), action="wait"),
+                step(Trigger(kind="reported", value=0.15), "elect_preferred", "all"),
+                step(after(3), "wait"),
             ),
         ),
         FaultPlan(
@@ -59,8 +60,8 @@ FAULTS: dict[str, FaultPlan] = {
             summary="Freeze (SIGSTOP) a leader for 10 s, longer than its session, so that it wakes up deposed.",
             duration_s=18,
             steps=(
-                FaultStep(trigger=Trigger(kind="reported", value=0.15), action="pause", target="leader"),
-                FaultStep(trigger=Trigger(kind="elapsed", value=10), action="resume"),
+                step(Trigger(kind="reported", value=0.15), "pause", "leader"),
+                step(after(10), "resume"),
             ),
         ),
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
+from delivery_verifier.catalogue.parts import AT_ONCE, MOVED, SETTLED, SHRUNK, after, broken, control, scripted, step, subject
+from delivery_verifier.catalogue.profiles import profile_of
+from delivery_verifier.scenario import FaultPlan
 
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 
@@ -25,20 +26,20 @@ _FROZEN_LEADER = Entry(
     arms=(
         ArmPlan(
             name="acks_0", role="subject", profile=_ACKS_0, claim="at_least_once",
-            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=50),)),
+            expectation=broken(LOST=50),
         ),
-        ArmPlan(name="acks_1", role="control", profile=PROFILES["acks_1"], claim="at_least_once"),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        control("acks_1"),
+        control("safe"),
     ),
-    load=Load(partitions=1, pacing="scripted", block=50),
+    load=scripted(50),
     fault=FaultPlan(
         name="frozen_leader_killed",
         summary="Freeze the leader, send it 50 records, kill it before it can read them.",
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="leader", proofs=("brief",)),
-            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
-            FaultStep(trigger=Trigger(kind="settled"), action="kill", target="leader"),
-            FaultStep(trigger=Trigger(kind="leader_moved"), action="start"),
+            step(AT_ONCE, "pause", "leader", ("brief",)),
+            step(AT_ONCE, "send"),
+            step(SETTLED, "kill", "leader"),
+            step(MOVED, "start"),
         ),
     ),
     session_timeout_ms=6000,
@@ -53,23 +54,20 @@ _FROZEN_FOLLOWERS = Entry(
     source=_ACKS,
     tags=("smoke", "promises"),
     arms=(
-        ArmPlan(
-            name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
-            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=100),)),
-        ),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        subject("acks_1", "at_least_once", broken(LOST=100)),
+        control("safe"),
     ),
-    load=Load(partitions=1, pacing="scripted", block=100),
+    load=scripted(100),
     fault=FaultPlan(
         name="frozen_followers",
         summary="Freeze both followers, let the leader acknowledge 100 records, kill it, thaw the followers at once.",
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="followers", proofs=("brief",)),
-            FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="send"),
-            FaultStep(trigger=Trigger(kind="settled"), action="kill", target="leader"),
-            FaultStep(trigger=Trigger(kind="at_once"), action="resume", target="followers"),
-            FaultStep(trigger=Trigger(kind="leader_moved"), action="send"),
-            FaultStep(trigger=Trigger(kind="at_once"), action="start", target="leader"),
+            step(AT_ONCE, "pause", "followers", ("brief",)),
+            step(after(0.5), "send"),
+            step(SETTLED, "kill", "leader"),
+            step(AT_ONCE, "resume", "followers"),
+            step(MOVED, "send"),
+            step(AT_ONCE, "start", "leader"),
         ),
     ),
     rules=("lost.acks_1", "lost.never"),
@@ -84,22 +82,19 @@ _BELOW_MIN_ISR = Entry(
     source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966",
     tags=("promises",),
     arms=(
-        ArmPlan(
-            name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
-            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=50),)),
-        ),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        subject("acks_1", "at_least_once", broken(LOST=50)),
+        control("safe"),
     ),
-    load=Load(partitions=1, pacing="scripted", block=50),
+    load=scripted(50),
     fault=FaultPlan(
         name="last_in_sync_killed",
         summary="Stop both followers, let the leader acknowledge 50 records alone, kill it, start the followers.",
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="stop", target="followers", proofs=("isr_shrunk",)),
-            FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
-            FaultStep(trigger=Trigger(kind="settled"), action="kill", target="leader"),
-            FaultStep(trigger=Trigger(kind="at_once"), action="start", target="followers"),
-            FaultStep(trigger=Trigger(kind="leader_moved"), action="start", target="leader"),
+            step(AT_ONCE, "stop", "followers", ("isr_shrunk",)),
+            step(SHRUNK, "send"),
+            step(SETTLED, "kill", "leader"),
+            step(AT_ONCE, "start", "followers"),
+            step(MOVED, "start", "leader"),
         ),
     ),
     rules=("lost.acks_1", "lost.never"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
+from delivery_verifier.catalogue.parts import AT_ONCE, FULL, SETTLED, after, control, scripted, step, subject
+from delivery_verifier.catalogue.profiles import profile_of
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan
 
 _SENT_AGAIN = Expectation(
     verdicts=("VIOLATED",),
@@ -27,24 +28,22 @@ _KILLED_PRODUCER = Entry(
     source=_KIP_98,
     tags=("smoke", "promises",),
     arms=(
-        ArmPlan(
-            name="idempotent", role="subject", profile=PROFILES["idempotent"], claim="exactly_once", expectation=_SENT_AGAIN
-        ),
-        ArmPlan(name="acks_1", role="control", profile=PROFILES["acks_1"], claim="exactly_once"),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        subject("idempotent", "exactly_once", _SENT_AGAIN),
+        control("acks_1", "exactly_once"),
+        control("safe"),
     ),
-    load=Load(partitions=1, pacing="scripted", block=100),
+    load=scripted(100),
     fault=FaultPlan(
         name="killed_before_the_answer",
         summary="Freeze a follower, so that acks=all is not answered; send 100 records, kill the producers, thaw the "
         "follower, start the producers again.",
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="follower", proofs=("brief",)),
-            FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="send", target="none"),
-            FaultStep(trigger=Trigger(kind="elapsed", value=1.0), action="kill_producer", target="none"),
-            FaultStep(trigger=Trigger(kind="at_once"), action="resume", target="follower"),
-            FaultStep(trigger=Trigger(kind="isr_full"), action="restart_producer", target="none"),
-            FaultStep(trigger=Trigger(kind="settled"), action="send", target="none"),
+            step(AT_ONCE, "pause", "follower", ("brief",)),
+            step(after(0.5), "send", "none"),
+            step(after(1.0), "kill_producer", "none"),
+            step(AT_ONCE, "resume", "follower"),
+            step(FULL, "restart_producer", "none"),
+            step(SETTLED, "send", "none"),
         ),
     ),
     session_timeout_ms=6000,
@@ -68,22 +67,22 @@ _TIMED_OUT = Entry(
     tags=("promises",),
     arms=(
         ArmPlan(name="hasty", role="subject", profile=_HASTY, claim="exactly_once", expectation=_SENT_AGAIN),
-        ArmPlan(name="idempotent", role="control", profile=PROFILES["idempotent"], claim="exactly_once"),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        control("idempotent", "exactly_once"),
+        control("safe"),
     ),
-    load=Load(partitions=1, pacing="scripted", block=100),
+    load=scripted(100),
     fault=FaultPlan(
         name="timed_out_and_sent_again",
         summary="Freeze a follower, so that acks=all is not answered; send 100 records, wait until they have timed out, "
         "thaw the follower, send 100 others, and then those again.",
         duration_s=10,
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="follower", proofs=("brief",)),
-            FaultStep(trigger=Trigger(kind="at_once"), action="send", target="none"),
-            FaultStep(trigger=Trigger(kind="settled"), action="resume", target="follower"),
-            FaultStep(trigger=Trigger(kind="isr_full"), action="send", target="none"),
-            FaultStep(trigger=Trigger(kind="settled"), action="resend", target="none"),
-            FaultStep(trigger=Trigger(kind="settled"), action="send", target="none"),
+            step(AT_ONCE, "pause", "follower", ("brief",)),
+            step(AT_ONCE, "send", "none"),
+            step(SETTLED, "resume", "follower"),
+            step(FULL, "send", "none"),
+            step(SETTLED, "resend", "none"),
+            step(SETTLED, "send", "none"),
         ),
     ),
     session_timeout_ms=9000,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Profile, Setting, Trigger
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan, Profile, Setting
 
 _BLOCK = 20
 
@@ -21,7 +22,7 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
     """An arm whose one request is written twice, every record of it."""
     return ArmPlan(
         name=profile, role="subject", profile=_one_request(profile, **producer), claim="at_most_once",
-        expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="DUPLICATED", op="=", value=_BLOCK),)),
+        expectation=broken(DUPLICATED=_BLOCK),
     )  # fmt: skip
 
 
@@ -38,16 +39,16 @@ _CLOSED_CONNECTION = Entry(
     source="KIP-98; Apache Kafka documentation, producer configurations: retries, enable.idempotence",
     tags=("smoke", "promises"),
     arms=(_twice("acks_all"), _twice("acks_1"), _once("idempotent")),
-    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    load=scripted(_BLOCK),
     fault=FaultPlan(
         name="closed_connection",
         summary="Close every producer's connection instead of forwarding its next Produce response, once.",
         duration_s=3,
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="close", target="leader", options={"count": 1, "clients": 3}),
-            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
-            FaultStep(trigger=Trigger(kind="bitten"), action="wait"),
-            FaultStep(trigger=Trigger(kind="settled"), action="release"),
+            step(AT_ONCE, "close", "leader", count=1, clients=3),
+            step(AT_ONCE, "send"),
+            step(BITTEN, "wait"),
+            step(SETTLED, "release"),
         ),
     ),
     rules=("duplicated.retries", "duplicated.never"),
@@ -64,19 +65,16 @@ _SLOW_ANSWER = Entry(
         _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
         _once("idempotent", socket_timeout_ms=1000),
     ),
-    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    load=scripted(_BLOCK),
     fault=FaultPlan(
         name="slow_answer",
         summary="Let the answer to every producer's next request go 2.5 s late, where clients wait for 1 s.",
         duration_s=5,
         steps=(
-            FaultStep(
-                trigger=Trigger(kind="at_once"), action="delay", target="leader",
-                options={"count": 1, "clients": 3, "delay_ms": 2500},
-            ),
-            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
-            FaultStep(trigger=Trigger(kind="bitten"), action="wait"),
-            FaultStep(trigger=Trigger(kind="settled"), action="release"),
+            step(AT_ONCE, "delay", "leader", count=1, clients=3, delay_ms=2500),
+            step(AT_ONCE, "send"),
+            step(BITTEN, "wait"),
+            step(SETTLED, "release"),
         ),
     ),
     rules=("duplicated.retries", "duplicated.never"),
@@ -100,15 +98,15 @@ _FROZEN_FOLLOWERS = Entry(
         ),
         _once("acks_1", request_timeout_ms=1000), _once("idempotent", request_timeout_ms=1000),
     ),
-    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    load=scripted(_BLOCK),
     fault=FaultPlan(
         name="followers_late",
         summary="Freeze both followers for 4 s, far less than their session, and send the leader one request.",
         duration_s=5,
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="followers", proofs=("brief",)),
-            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
-            FaultStep(trigger=Trigger(kind="elapsed", value=4), action="resume", target="followers"),
+            step(AT_ONCE, "pause", "followers", ("brief",)),
+            step(AT_ONCE, "send"),
+            step(after(4), "resume", "followers"),
         ),
     ),
     session_timeout_ms=15_000,
@@ -129,15 +127,15 @@ _FROZEN_LEADER = Entry(
         _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
         _once("idempotent", socket_timeout_ms=1000),
     ),
-    load=Load(partitions=1, pacing="scripted", block=_BLOCK),
+    load=scripted(_BLOCK),
     fault=FaultPlan(
         name="leader_frozen_briefly",
         summary="Freeze the leader for 2.5 s, far less than its session, with one request of every producer in its socket.",
         duration_s=4,
         steps=(
-            FaultStep(trigger=Trigger(kind="at_once"), action="pause", target="leader", proofs=("brief",)),
-            FaultStep(trigger=Trigger(kind="at_once"), action="send"),
-            FaultStep(trigger=Trigger(kind="elapsed", value=2.5), action="resume", target="leader"),
+            step(AT_ONCE, "pause", "leader", ("brief",)),
+            step(AT_ONCE, "send"),
+            step(after(2.5), "resume", "leader"),
         ),
     ),
     session_timeout_ms=15_000,

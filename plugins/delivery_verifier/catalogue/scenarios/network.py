@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import AT_ONCE, MOVED, SETTLED, after, broken, control, scripted, step, subject
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan
 
-AT_ONCE, SETTLED, MOVED = (Trigger(kind=kind) for kind in ("at_once", "settled", "leader_moved"))
-UNFETCHED = Trigger(kind="elapsed", value=0.5)
+UNFETCHED = after(0.5)
 """A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200); no record may still answer it."""
-_LOAD = Load(partitions=1, pacing="scripted", block=100)
+_LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 
 _ISOLATED_LEADER = Entry(
@@ -21,16 +21,13 @@ _ISOLATED_LEADER = Entry(
     source=f"{_ACKS}; KIP-101",
     tags=("promises",),
     arms=(
-        ArmPlan(
-            name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
-            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=200),)),
-        ),
+        subject("acks_1", "at_least_once", broken(LOST=200)),
         ArmPlan(
             name="acks_0", role="subject", profile=PROFILES["acks_0"], claim="at_least_once",
             expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op=">=", value=200),)),
         ),
-        ArmPlan(name="acks_all", role="control", profile=PROFILES["acks_all"], claim="at_least_once"),
-        ArmPlan(name="idempotent", role="control", profile=PROFILES["idempotent"], claim="at_least_once"),
+        control("acks_all"),
+        control("idempotent"),
     ),
     load=_LOAD,
     fault=FaultPlan(
@@ -38,10 +35,10 @@ _ISOLATED_LEADER = Entry(
         summary="Cut the leader off from the controller and the followers, let it acknowledge 100 records, and 100 more once "
         "another leads; then let it join again.",
         steps=(
-            FaultStep(trigger=AT_ONCE, action="isolate", target="leader"),
-            FaultStep(trigger=UNFETCHED, action="send"),
-            FaultStep(trigger=MOVED, action="send"),
-            FaultStep(trigger=SETTLED, action="rejoin", target="leader"),
+            step(AT_ONCE, "isolate", "leader"),
+            step(UNFETCHED, "send"),
+            step(MOVED, "send"),
+            step(SETTLED, "rejoin", "leader"),
         ),
         duration_s=15,
     ),
@@ -57,25 +54,20 @@ _REPLICATION_CUT = Entry(
     tags=("smoke", "promises",),
     session_timeout_ms=6000,
     arms=(
-        ArmPlan(
-            name="acks_1", role="subject", profile=PROFILES["acks_1"], claim="at_least_once",
-            expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=100),)),
-        ),
-        ArmPlan(name="idempotent", role="control", profile=PROFILES["idempotent"], claim="at_least_once"),
+        subject("acks_1", "at_least_once", broken(LOST=100)),
+        control("idempotent"),
     ),
     load=_LOAD,
     fault=FaultPlan(
         name="replication_cut",
         summary="Cut the leader's replication, let it acknowledge 100 records, kill it while its followers count as in sync.",
         steps=(
-            FaultStep(
-                trigger=AT_ONCE, action="isolate", target="leader", options={"links": "replication"}, proofs=("brief",)
-            ),
-            FaultStep(trigger=UNFETCHED, action="send"),
-            FaultStep(trigger=SETTLED, action="kill", target="leader"),
-            FaultStep(trigger=AT_ONCE, action="rejoin", target="leader"),
-            FaultStep(trigger=MOVED, action="send"),
-            FaultStep(trigger=AT_ONCE, action="start", target="leader"),
+            step(AT_ONCE, "isolate", "leader", ("brief",), links="replication"),
+            step(UNFETCHED, "send"),
+            step(SETTLED, "kill", "leader"),
+            step(AT_ONCE, "rejoin", "leader"),
+            step(MOVED, "send"),
+            step(AT_ONCE, "start", "leader"),
         ),
         duration_s=12,
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, SHRUNK, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Profile, Setting, Trigger
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan, Load, Profile, Setting
 
-AT_ONCE = Trigger(kind="at_once")
 _ALL_THREE: dict[str, Setting] = {"min.insync.replicas": 3}
 
 _MANY_IN_FLIGHT = profile_of(
@@ -34,21 +34,18 @@ _REFUSED_AND_TAKEN = Entry(
         ),
         ArmPlan(name="idempotent", role="control", profile=_IDEMPOTENT, claim="ordered"),
     ),
-    load=Load(partitions=1, pacing="scripted", block=1000),
+    load=scripted(1000),
     fault=FaultPlan(
         name="min_isr_lowered",
         summary="Kill a follower of topics that ask for three in sync, freeze the leader, send it 1000 requests, lower "
         "min.insync.replicas to two, thaw the leader: it refuses until it learns of that, and takes the rest.",
         steps=(
-            FaultStep(trigger=AT_ONCE, action="kill", target="other_follower", proofs=("isr_shrunk",)),
-            FaultStep(trigger=Trigger(kind="isr_shrunk"), action="pause", target="leader", proofs=("brief",)),
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(
-                trigger=Trigger(kind="elapsed", value=0.3), action="alter_topic", target="leader",
-                options={"setting": "min.insync.replicas", "value": 2},
-            ),
-            FaultStep(trigger=AT_ONCE, action="resume", target="leader"),
-            FaultStep(trigger=Trigger(kind="settled"), action="start", target="other_follower"),
+            step(AT_ONCE, "kill", "other_follower", ("isr_shrunk",)),
+            step(SHRUNK, "pause", "leader", ("brief",)),
+            step(AT_ONCE, "send"),
+            step(after(0.3), "alter_topic", "leader", setting="min.insync.replicas", value=2),
+            step(AT_ONCE, "resume", "leader"),
+            step(SETTLED, "start", "other_follower"),
         ),
     ),
     session_timeout_ms=6000,
@@ -70,7 +67,7 @@ def _late(profile: str, count: int) -> ArmPlan:
     """An arm of which so many records are overtaken."""
     return ArmPlan(
         name=profile, role="subject", profile=_record_by_record(profile), claim="ordered",
-        expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="REORDERED", op="=", value=count),)),
+        expectation=broken(REORDERED=count),
     )  # fmt: skip
 
 
@@ -91,15 +88,12 @@ _STALLED_LEADER = Entry(
         summary="Swallow every Produce request to the leader, have another replica elected, go on sending.",
         duration_s=10,
         steps=(
-            FaultStep(
-                trigger=AT_ONCE, action="drop", target="leader",
-                options={"direction": "request", "clients": 3},
-            ),
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=Trigger(kind="bitten"), action="wait"),
-            FaultStep(trigger=Trigger(kind="elapsed", value=1), action="elect_preferred", target="leader"),
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=Trigger(kind="settled"), action="release", target="leader"),
+            step(AT_ONCE, "drop", "leader", direction="request", clients=3),
+            step(AT_ONCE, "send"),
+            step(BITTEN, "wait"),
+            step(after(1), "elect_preferred", "leader"),
+            step(AT_ONCE, "send"),
+            step(SETTLED, "release", "leader"),
         ),
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    LED,
+    MOVED,
+    SETTLED,
+    SHRUNK,
+    after,
+    broken,
+    control,
+    scripted,
+    step,
+    subject,
+)
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
+from delivery_verifier.scenario import FaultPlan
 
-AT_ONCE, SETTLED, SHRUNK = (Trigger(kind=kind) for kind in ("at_once", "settled", "isr_shrunk"))
-ON_DISK = Trigger(kind="elapsed", value=1.0)
+ON_DISK = after(1.0)
 """Time for the control, which flushes what it acknowledges; the operating system flushes after 30 s by itself."""
-_LOAD = Load(partitions=1, pacing="scripted", block=100)
-_LOST = Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=100),))
-_SYNC = FaultStep(trigger=AT_ONCE, action="sync", target="all")
+_LOAD = scripted(100)
+_LOST = broken(LOST=100)
+_SYNC = step(AT_ONCE, "sync", "all")
 _FLUSHING = "Apache Kafka documentation, operations: application vs. OS flush management"
 
 FLUSHED = profile_of(
@@ -33,7 +45,7 @@ _ALL_BROKERS = Entry(
     source=f"{_FLUSHING}; topic configurations: flush.messages",
     tags=("smoke", "promises", "power"),
     arms=(
-        ArmPlan(name="safe", role="subject", profile=PROFILES["safe"], claim="at_least_once", expectation=_LOST),
+        subject("safe", "at_least_once", _LOST),
         _FLUSHED,
     ),
     load=_LOAD,
@@ -43,11 +55,11 @@ _ALL_BROKERS = Entry(
         "the brokers.",
         steps=(
             _SYNC,
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=SETTLED, action="wait"),
-            FaultStep(trigger=ON_DISK, action="power_off", target="all", proofs=()),
-            FaultStep(trigger=AT_ONCE, action="send"),  # under way while nobody is there: this is what is exposed
-            FaultStep(trigger=AT_ONCE, action="start", target="all"),
+            step(AT_ONCE, "send"),
+            step(SETTLED, "wait"),
+            step(ON_DISK, "power_off", "all", ()),
+            step(AT_ONCE, "send"),  # under way while nobody is there: this is what is exposed
+            step(AT_ONCE, "start", "all"),
         ),
         duration_s=12,
     ),
@@ -64,7 +76,7 @@ _ONE_BROKER = Entry(
     why_held="The fault takes nothing from anyone: that is the promise.",
     arms=(
         ArmPlan(name="acks_all", role="subject", profile=PROFILES["acks_all"], claim="at_least_once"),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        control("safe"),
     ),
     load=_LOAD,
     fault=FaultPlan(
@@ -72,10 +84,10 @@ _ONE_BROKER = Entry(
         summary="Flush all disks, let 100 records be acknowledged, cut the leader's power, start it once another leads.",
         steps=(
             _SYNC,
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=SETTLED, action="power_off", target="leader"),
-            FaultStep(trigger=Trigger(kind="leader_moved"), action="send"),
-            FaultStep(trigger=AT_ONCE, action="start", target="leader"),
+            step(AT_ONCE, "send"),
+            step(SETTLED, "power_off", "leader"),
+            step(MOVED, "send"),
+            step(AT_ONCE, "start", "leader"),
         ),
         duration_s=12,
     ),
@@ -88,13 +100,13 @@ _LAST_STANDING = FaultPlan(
     "of the leader, which is the last in sync; start those two, then the first.",
     steps=(
         _SYNC,
-        FaultStep(trigger=AT_ONCE, action="stop", target="other_follower", proofs=("isr_shrunk",)),
-        FaultStep(trigger=SHRUNK, action="send"),
-        FaultStep(trigger=SETTLED, action="stop", target="follower", proofs=("isr_shrunk",)),
-        FaultStep(trigger=SHRUNK, action="power_off", target="leader", proofs=()),
-        FaultStep(trigger=AT_ONCE, action="start", target="leader_and_follower"),
-        FaultStep(trigger=Trigger(kind="led"), action="send"),
-        FaultStep(trigger=AT_ONCE, action="start", target="other_follower"),
+        step(AT_ONCE, "stop", "other_follower", ("isr_shrunk",)),
+        step(SHRUNK, "send"),
+        step(SETTLED, "stop", "follower", ("isr_shrunk",)),
+        step(SHRUNK, "power_off", "leader", ()),
+        step(AT_ONCE, "start", "leader_and_follower"),
+        step(LED, "send"),
+        step(AT_ONCE, "start", "other_follower"),
     ),
     duration_s=20,
 )  # fmt: skip
@@ -108,7 +120,7 @@ _WITHOUT_ELR = Entry(
     tags=("promises", "power"),
     elr=False,
     arms=(
-        ArmPlan(name="safe", role="subject", profile=PROFILES["safe"], claim="at_least_once", expectation=_LOST),
+        subject("safe", "at_least_once", _LOST),
         _FLUSHED,
     ),
     load=_LOAD,
@@ -126,7 +138,7 @@ _WITH_ELR = Entry(
     tags=("promises", "power"),
     arms=(
         ArmPlan(name="min_isr_1", role="subject", profile=_MIN_ISR_1, claim="at_least_once", expectation=_LOST),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        control("safe"),
     ),
     load=_LOAD,
     fault=_LAST_STANDING,

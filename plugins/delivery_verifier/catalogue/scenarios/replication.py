@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    DEPOSED,
+    LED,
+    SETTLED,
+    SHRUNK,
+    after,
+    broken,
+    control,
+    scripted,
+    step,
+)
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, FaultStep, Load, Trigger
+from delivery_verifier.scenario import Bound, Expectation, FaultPlan
 
-AT_ONCE, SETTLED = Trigger(kind="at_once"), Trigger(kind="settled")
-_LOAD = Load(partitions=1, pacing="scripted", block=50)
-_ALL_LOST = Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op="=", value=50),))
+_LOAD = scripted(50)
+_ALL_LOST = broken(LOST=50)
 _TOPICS = "Apache Kafka documentation, topic configurations"
 
 _UNCLEAN_MIN_ISR_1 = profile_of(
@@ -43,28 +54,28 @@ _ONE_ACKNOWLEDGES = Entry(
             expectation=_ALL_LOST,
         ),
         ArmPlan(name="min_isr_1", role="control", profile=_CLEAN_MIN_ISR_1, claim="at_least_once"),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        control("safe"),
     ),
     load=_LOAD,
     fault=FaultPlan(
         name="last_in_sync_killed",
         summary="Kill both followers, let the leader acknowledge 50 records alone, kill it, start the followers without it.",
         steps=(
-            FaultStep(trigger=AT_ONCE, action="kill", target="followers", proofs=("isr_shrunk",)),
-            FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
-            FaultStep(trigger=SETTLED, action="kill", target="leader", proofs=("deposed",)),
-            FaultStep(trigger=AT_ONCE, action="start", target="followers"),
-            FaultStep(trigger=Trigger(kind="led"), action="start", target="leader"),
+            step(AT_ONCE, "kill", "followers", ("isr_shrunk",)),
+            step(SHRUNK, "send"),
+            step(SETTLED, "kill", "leader", ("deposed",)),
+            step(AT_ONCE, "start", "followers"),
+            step(LED, "start", "leader"),
         ),
     ),
     rules=("lost.unclean", "lost.never"),
 )  # fmt: skip
 
 _STALE_REPLICA = (
-    FaultStep(trigger=AT_ONCE, action="kill", target="other_follower", proofs=("isr_shrunk",)),
-    FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
-    FaultStep(trigger=SETTLED, action="kill", target="leader_and_follower", proofs=("deposed",)),
-    FaultStep(trigger=AT_ONCE, action="start", target="other_follower"),
+    step(AT_ONCE, "kill", "other_follower", ("isr_shrunk",)),
+    step(SHRUNK, "send"),
+    step(SETTLED, "kill", "leader_and_follower", ("deposed",)),
+    step(AT_ONCE, "start", "other_follower"),
 )
 """Both replicas that hold the 50 records die, and the one that missed them comes back alone."""
 
@@ -82,13 +93,13 @@ _UNCLEAN_ELECTION = Entry(
         ArmPlan(
             name="unclean_idempotent", role="subject", profile=_UNCLEAN_IDEMPOTENT, claim="at_least_once", expectation=_ALL_LOST
         ),
-        ArmPlan(name="safe", role="control", profile=PROFILES["safe"], claim="at_least_once"),
+        control("safe"),
     ),
     load=_LOAD,
     fault=FaultPlan(
         name="stale_replica_alone",
         summary="Kill one follower, let the other two acknowledge 50 records, kill both, start the one that missed them.",
-        steps=(*_STALE_REPLICA, FaultStep(trigger=Trigger(kind="led"), action="start", target="leader_and_follower")),
+        steps=(*_STALE_REPLICA, step(LED, "start", "leader_and_follower")),
     ),
     rules=("lost.unclean", "lost.never"),
 )  # fmt: skip
@@ -114,9 +125,9 @@ _OPERATOR = Entry(
         "have it elected, for the subject alone.",
         steps=(
             *_STALE_REPLICA,
-            FaultStep(trigger=Trigger(kind="deposed"), action="elect_unclean", target="other_follower"),
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=AT_ONCE, action="start", target="leader_and_follower"),
+            step(DEPOSED, "elect_unclean", "other_follower"),
+            step(AT_ONCE, "send"),
+            step(AT_ONCE, "start", "leader_and_follower"),
         ),
     ),
     rules=("lost.unclean_request", "lost.never"),
@@ -147,10 +158,10 @@ _REFUSED = Entry(
         name="below_min_isr",
         summary="Send 50 records, kill both followers, send the leader 50 that it must refuse, start the followers.",
         steps=(
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=SETTLED, action="kill", target="followers", proofs=("isr_shrunk",)),
-            FaultStep(trigger=Trigger(kind="isr_shrunk"), action="send"),
-            FaultStep(trigger=SETTLED, action="start", target="followers"),
+            step(AT_ONCE, "send"),
+            step(SETTLED, "kill", "followers", ("isr_shrunk",)),
+            step(SHRUNK, "send"),
+            step(SETTLED, "start", "followers"),
         ),
     ),
     rules=("lost.never", "duplicated.never"),
@@ -186,10 +197,10 @@ _TIMED_OUT = Entry(
         name="followers_do_not_fetch",
         summary="Send 50 records, freeze both followers, send the leader 50 more, thaw them when the client has given up.",
         steps=(
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=SETTLED, action="pause", target="followers", proofs=("brief",)),
-            FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="send"),
-            FaultStep(trigger=SETTLED, action="resume", target="followers"),
+            step(AT_ONCE, "send"),
+            step(SETTLED, "pause", "followers", ("brief",)),
+            step(after(0.5), "send"),
+            step(SETTLED, "resume", "followers"),
         ),
     ),
     session_timeout_ms=15_000,

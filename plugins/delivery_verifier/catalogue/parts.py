@@ -1,0 +1,44 @@
+"""Parts that entries and fault plans are put together from."""
+
+from __future__ import annotations
+
+from delivery_verifier.catalogue.entry import ArmPlan
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.scenario import Bound, Claim, Expectation, FaultStep, Load, Setting, Trigger
+from delivery_verifier.vocabulary import Proof
+
+AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="bitten")
+MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")
+SHRUNK, FULL = Trigger(kind="isr_shrunk"), Trigger(kind="isr_full")
+
+
+def after(seconds: float) -> Trigger:
+    """So long after the step before."""
+    return Trigger(kind="elapsed", value=seconds)
+
+
+def step(
+    when: Trigger, action: str, target: str = "same", proofs: tuple[Proof, ...] | None = None, **options: Setting
+) -> FaultStep:
+    """A step of a fault plan, with the options of its action."""
+    return FaultStep(trigger=when, action=action, target=target, options=options, proofs=proofs)
+
+
+def scripted(block: int) -> Load:
+    """One partition, to which nothing is sent but what the plan says, `block` records at a time."""
+    return Load(partitions=1, pacing="scripted", block=block)
+
+
+def broken(**counts: int) -> Expectation:
+    """VIOLATED, with exactly these counts."""
+    return Expectation(verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=it) for name, it in counts.items()))
+
+
+def control(name: str, claim: Claim = "at_least_once") -> ArmPlan:
+    """An arm with the profile `name` that must hold what breaks elsewhere."""
+    return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim)
+
+
+def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
+    """An arm with the profile `name`, which the entry is about."""
+    return ArmPlan(name=name, role="subject", profile=PROFILES[name], claim=claim, expectation=expectation)
