@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.injection import Injection
+from delivery_verifier.injection import LEAD_US, Injection
 from delivery_verifier.scenario import Scenario
 from spark_jobs.attempts import reported
 from spark_jobs.schemas import EXPOSURE, LEDGER, promise
 
-LEAD_US = 1_000_000
-"""The exposure window opens this long before the bite, in µs."""
 _FOREVER_US = 2**62
 _WINDOWS = "arm string, injection bigint, hit array<int>, bite_us bigint, recovered_us bigint"
 

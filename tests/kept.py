@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 from own_host import alive
 
 from delivery_verifier.cluster import embedded, lease
+from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.processes import ProcessId
 from delivery_verifier.scenario import ClusterSpec
 from delivery_verifier.waiting import wait_until
@@ -55,6 +58,19 @@ class Kept:
         assert self.process.poll() is None, self.log.read_text()
         assert {node["state"] for node in lease.call(self.socket, "status")["nodes"].values()} == {"running"}
         return self
+
+    @contextmanager
+    def cluster(self) -> Iterator[Cluster]:
+        """Its cluster, up and leased; afterwards it has ended, however the block did."""
+        try:
+            with lease.renewed(self.answers().socket):
+                cluster = Cluster(self.workspace)
+                cluster.wait_up()
+                yield cluster
+                cluster.finish(keep_workspace=False)
+        finally:
+            self.process.kill()
+            self.process.wait()
 
     def is_gone(self, deadline_s: float = 30) -> str:
         """Waits until nothing of it is left, its workspace neither, and returns what it said."""

@@ -12,11 +12,9 @@ from math import comb
 
 import pyarrow as pa
 
-from delivery_verifier.injection import Injection
+from delivery_verifier.injection import LEAD_US, Injection
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
-LEAD_US = 1_000_000
-"""An acknowledgement so long before the bite may still have been the leader's alone."""
 LAG_US = 1_000_000
 CONFIDENCE = 0.95
 OUTSIDE = -1

@@ -12,13 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delivery_verifier import power
-from delivery_verifier.injection import INJECTED, Disturbance, DisturbanceKind, Injection, Observation
+from delivery_verifier.injection import INJECTED, LEAD_US, Disturbance, DisturbanceKind, Injection, Observation
 from delivery_verifier.power import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.vocabulary import ACTS, Act
-
-LEAD_US = 1_000_000
-"""An injection explains what was seen from this long before its bite (the bite is known only once it is proven), and
-until `OBSERVER_LAG_US` after recovery."""
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:

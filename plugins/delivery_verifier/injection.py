@@ -7,6 +7,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+LEAD_US = 1_000_000
+"""An injection is held responsible from this long before its bite: the bite is known only once it is proven, and an
+acknowledgement so shortly before it may still have been the leader's alone."""
+
 DisturbanceKind = Literal[
     "leader_change",  # a partition got another leader (or epoch)
     "unclean_election",  # a leader was elected from outside the ISR

@@ -10,7 +10,6 @@ import pytest
 from kept import Kept
 from own_host import own_host
 
-from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.processes import ProcessId
 from delivery_verifier.scenario import ClusterSpec
@@ -43,13 +42,5 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
 def cluster(_own_host: Path) -> Iterator[Cluster]:
     """Three brokers with a short session, leased for as long as the module runs."""
     spec = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250)
-    kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None).answers()
-    try:
-        with lease.renewed(kept.socket):
-            cluster = Cluster(kept.workspace)
-            cluster.wait_up()
-            yield cluster
-            cluster.finish(keep_workspace=False)
-    finally:
-        kept.process.kill()
-        kept.process.wait()
+    with Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None).cluster() as cluster:
+        yield cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
@@ -12,22 +13,8 @@ from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.injection import Injection
 from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
 from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.valve import Valve
 
 AT_ONCE = Trigger(kind="at_once")
-
-
-class QuietLoad(Valve):
-    """A load of which nothing is ever reported."""
-
-    def __init__(self) -> None:
-        pass
-
-    def reported(self) -> int:
-        return 0
-
-    def outstanding(self) -> int:
-        return 0
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics
@@ -20,22 +21,8 @@ from delivery_verifier.injection import Injection, Observation
 from delivery_verifier.processes import is_frozen
 from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
 from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.valve import Valve
 
 AT_ONCE = Trigger(kind="at_once")
-
-
-class QuietLoad(Valve):
-    """A load of which nothing is ever reported: the tests here are about brokers."""
-
-    def __init__(self) -> None:
-        pass
-
-    def reported(self) -> int:
-        return 0
-
-    def outstanding(self) -> int:
-        return 0
 
 
 @dataclass

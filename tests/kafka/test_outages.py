@@ -37,16 +37,10 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
     """Three brokers that can be cut off from each other and from power."""
     kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None)
     try:
-        kept.answers()
-        with lease.renewed(kept.socket):
-            cluster = Cluster(kept.workspace)
-            cluster.wait_up()
+        with kept.cluster() as cluster:
             yield cluster
-            cluster.finish(keep_workspace=False)
-            assert not kept.workspace.exists() and not disks.mounts(kept.workspace)
+        assert not kept.workspace.exists() and not disks.mounts(kept.workspace)
     finally:
-        kept.process.kill()
-        kept.process.wait()
         disks.release(kept.workspace)
 
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewTopic
 from kept import Kept
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.moment import Moment
@@ -32,16 +32,8 @@ AT_ONCE, BITTEN = Trigger(kind="at_once"), Trigger(kind="bitten")
 @pytest.fixture(scope="module")
 def cluster(_own_host: Path) -> Iterator[Cluster]:
     """One broker behind its proxy."""
-    kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None).answers()
-    try:
-        with lease.renewed(kept.socket):
-            cluster = Cluster(kept.workspace)
-            cluster.wait_up()
-            yield cluster
-            cluster.finish(keep_workspace=False)
-    finally:
-        kept.process.kill()
-        kept.process.wait()
+    with Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None).cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -31,8 +31,7 @@ class DirectRunner:
 
     def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, watch: Watch) -> None:
         self._spark, self._judges, self._watch = spark, judges, watch
-        me = processes.myself()
-        self._owner = f"{me.pid}:{me.started}"
+        self._owner = str(processes.myself())
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs the half that needs a cluster here, and has the rest judged in another thread."""

@@ -66,7 +66,7 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
     from spark_jobs.session import end, local_session
 
-    me, at, code = processes.myself(), time.strftime("%Y%m%dT%H%M%S"), 0
+    at, code = time.strftime("%Y%m%dT%H%M%S"), 0
     runs: list[Path] = []
     spark = local_session()
     try:
@@ -74,7 +74,7 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
             run = home.run_directory_name(f"{at}-{name}")
             with Follower(home.runs_dir() / run, quiet=arguments.json) as follower:
                 follower.say(f"{place} of {len(names)}: {name}")
-                verdict = direct.run({"scenario": name, "owner": f"{me.pid}:{me.started}"}, run, follower.step, spark)
+                verdict = direct.run({"scenario": name, "owner": str(processes.myself())}, run, follower.step, spark)
             code, runs = max(code, verdict.exit_code), [*runs, home.runs_dir() / run]
     finally:
         end(spark)

@@ -71,8 +71,7 @@ def carry_out(
         if direct:
             from delivery_verifier.direct import run as run_directly
 
-            me = processes.myself()
-            verdict = run_directly({**given, "owner": f"{me.pid}:{me.started}"}, name, follower.step)
+            verdict = run_directly({**given, "owner": str(processes.myself())}, name, follower.step)
             return verdict, home.runs_dir() / name, None
         return _run_through_airflow(given, run_id, follower, port)
 

@@ -106,7 +106,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     command = [sys.executable, "-m", supervisor.__name__, "--port", str(port)]
     with supervisor.log_file("supervisor").open("ab") as log:
         started = subprocess.Popen(
-            command + ([f"--owner={owner.pid}:{owner.started}"] if owner else []), env=environment, start_new_session=True,
+            command + ([f"--owner={owner}"] if owner else []), env=environment, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     _await(lambda: started.poll() is not None or supervisor.read_state() is not None, "the supervisor starts", 30)

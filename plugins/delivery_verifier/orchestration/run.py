@@ -50,11 +50,11 @@ def run_through_airflow(
     The run belongs to this process: it ends when this process does. Raises RunFailed if there is no verdict, and
     AirflowError if Airflow refuses the run or cannot be reached.
     """
-    status, me = local.up(port), processes.myself()
+    status = local.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
     run = (status.runs or home.runs_dir()) / home.run_directory_name(run_id)
     with naming_what_ended_airflow():
-        trigger(client, DAG_ID, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
+        trigger(client, DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:
             state = _follow(client, run_id, on_progress)
         except BaseException:

@@ -27,10 +27,10 @@ def run_catalogue_through_airflow(conf: Mapping[str, object], run_id: str, ended
     It belongs to this process and ends when that does. Raises RunFailed if there is no record that agrees with the colour
     of the run, AirflowError if Airflow refuses it or cannot be reached.
     """
-    status, me = local.up(port), processes.myself()
+    status = local.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
     with naming_what_ended_airflow():
-        trigger(client, CATALOGUE_DAG_ID, run_id, {**conf, "owner": f"{me.pid}:{me.started}"})
+        trigger(client, CATALOGUE_DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:
             state = _follow(client, run_id, ended)
         except BaseException:
