@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -97,10 +98,16 @@ def _read(run_dir: Path, spark: SparkSession) -> None:
 
 
 def prepare_spark() -> None:
-    """What the environment must hold before this process starts a session."""
+    """What this process and its environment must have before a session is started."""
     os.environ.setdefault("JAVA_HOME", str(java_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+    logging.getLogger().addFilter(_is_no_interruption)
+
+
+def _is_no_interruption(entry: logging.LogRecord) -> bool:
+    """Py4J logs a traceback, as root, when it is interrupted; whoever pressed Ctrl-C is told by the command."""
+    return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
 
 
 def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
-from delivery_verifier import cli
+from delivery_verifier import cli, direct
 
 
 @pytest.mark.parametrize("line", [["run", "--bogus"], ["run", "--fault", "meteor"], ["nonsense"], []])
@@ -14,3 +16,27 @@ def test_a_mistyped_command_line_is_bad_input_and_not_inconclusive(line: list[st
     except SystemExit as end:
         ended = end.code
     assert ended == cli.BAD_INPUT
+
+
+def test_an_interruption_of_spark_is_told_in_one_line_and_other_errors_in_full(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    monkeypatch.setattr(direct, "spark_jars", list)
+    monkeypatch.setattr(direct, "java_home", lambda: "/nowhere")
+    for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "KDV_SPARK_JARS"):
+        monkeypatch.setenv(name, "")
+
+    def interrupted(*_: object) -> None:
+        direct.prepare_spark()
+        for error in (RuntimeError("of its own"), KeyboardInterrupt()):
+            try:
+                raise error
+            except BaseException:
+                logging.exception("%s while sending command.", type(error).__name__)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("delivery_verifier.commands.stored.list_", interrupted)
+    assert cli.main(["list", "runs"]) == 130
+    assert capsys.readouterr().err == "kdv: interrupted; the run has been ended\n"
+    assert [entry.getMessage() for entry in caplog.records] == ["RuntimeError while sending command."]
