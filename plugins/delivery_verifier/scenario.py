@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from delivery_verifier import step_options
 from delivery_verifier.anomalies import Anomaly
-from delivery_verifier.vocabulary import ACTS, Act, Equipment, Proof
+from delivery_verifier.vocabulary import ACTS, TARGETS, Act, Equipment, Proof
 
 Setting = str | int | bool
 """A value of a Kafka property."""
@@ -254,6 +254,8 @@ def _check_plan(scenario: Scenario) -> None:
         where = f"fault.steps[{number}]"
         if step.action not in ACTS:
             raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
+        if step.target not in ("same", *TARGETS):
+            raise BadInput(f"{where}.target is {step.target!r}; allowed: same, {', '.join(TARGETS)}")
         for wrong in step_options.faults(step.action, step.options):
             raise BadInput(f"{where}.options.{wrong}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):

@@ -161,6 +161,15 @@ ACTS: dict[str, Act] = {
 """Every action by its name in a fault plan. `faults.actions.ACTIONS` does them; a test holds the two sets equal."""
 
 
+TARGETS = (
+    "leader", "new_leader", "followers", "follower", "other_follower", "leader_and_follower", "next", "second", "third", "all",
+    "none",
+)  # fmt: skip
+"""Every target by its name in a fault plan; `same` is that of the step before. `leader` is who leads partition 0 when
+the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs.
+`next`, `second` and `third` are the brokers in turn."""
+
+
 def of(name: str) -> Act:
     """The action called `name`. Raises KeyError."""
     return ACTS[name]

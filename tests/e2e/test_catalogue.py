@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from delivery_verifier import cli, retention
+from delivery_verifier import cli, retention, variables
+from delivery_verifier.catalogue import token
 from delivery_verifier.catalogue_run import directly, record
 from delivery_verifier.catalogue_run.record import CatalogueRun
 from delivery_verifier.cluster import lease, workspaces
@@ -77,3 +78,10 @@ def test_nothing_is_left_and_its_runs_are_kept_with_it(smoke: tuple[int, Catalog
     assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.every())
     (one,) = [one for one in retention.catalogues(record.folder().parent) if one.path.name == smoke[1].id]
     assert {run.name for run in one.runs} == {attempt.run for item in smoke[1].items for attempt in item.attempts}
+
+
+def test_the_data_of_the_newest_violations_are_kept(smoke: tuple[int, CatalogueRun]) -> None:
+    attempts = [attempt for item in smoke[1].items for attempt in item.attempts]
+    broken = [one.run for one in attempts if any((arm.role, arm.verdict) == ("subject", "VIOLATED") for arm in one.arms)]
+    assert len(broken) >= 2, "the next one's sweep must have had the chance to take them"
+    assert {token(run) for run in broken[-variables.kept_workspaces() :]} <= {one.name for one in workspaces.every()}

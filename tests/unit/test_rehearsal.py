@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from delivery_verifier import vocabulary
 from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.faults import targets
 from delivery_verifier.injection import Disturbance
 from delivery_verifier.rehearsal import ROLES, expected
 from delivery_verifier.scenario import Arm, FaultPlan, FaultStep, Trigger
-from delivery_verifier.vocabulary import Act, Proof
+from delivery_verifier.vocabulary import TARGETS, Act, Proof
 
 ARM = Arm(name="safe", ordinal=1, role="subject", profile=PROFILES["safe"], topic_name="t")
 
@@ -65,9 +66,7 @@ def test_a_short_freeze_takes_nobody_out_of_the_isr() -> None:
 
 
 def test_every_target_of_a_plan_has_its_brokers_in_the_rehearsal() -> None:
-    from delivery_verifier.faults.targets import TARGETS
-
-    assert set(TARGETS) == set(ROLES), "give the new target its brokers in rehearsal.ROLES"
+    assert set(TARGETS) == set(ROLES) == set(targets._KINDS), "give the new target its brokers in rehearsal.ROLES"
 
 
 def test_what_is_done_to_subjects_alone_is_expected_of_no_control() -> None:

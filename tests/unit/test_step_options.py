@@ -49,6 +49,12 @@ def test_an_option_that_means_nothing_is_refused_before_anything_is_started(
     assert str(refused.value).startswith(f"fault.steps[0].options.{told}")
 
 
+def test_a_target_that_nobody_knows_is_refused_before_anything_is_started() -> None:
+    step = FaultStep(trigger=Trigger(kind="at_once"), action="kill", target="leaders")
+    with pytest.raises(BadInput, match=r"fault.steps\[0\].target is 'leaders'; allowed: same, leader, new_leader, followers"):
+        check(replace(RUN, fault=replace(RUN.fault, steps=(step,))))
+
+
 def test_what_the_catalogue_tells_its_steps_is_allowed() -> None:
     checked("drop", direction="request", api="Produce", nth=1, count=0, clients=3)
     checked("delay", api=0, delay_ms=100)

@@ -65,10 +65,7 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "all": Targets.all,
     "none": lambda it: [],
 }
-TARGETS = tuple(_KINDS)
-"""Every target by its name in a fault plan; `same` is that of the step before. `leader` is who leads partition 0 when
-the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs.
-`next`, `second` and `third` are the brokers in turn."""
+"""Every target by its name; a test holds them equal to `vocabulary.TARGETS`."""
 
 
 def touched(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
