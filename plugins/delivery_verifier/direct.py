@@ -160,8 +160,17 @@ def _timed(step: Step, watch: Watch, work: Callable[[], T]) -> T:
     watch(step, "running", 0.0)
     try:
         result = work()
-    except BaseException:
+    except BaseException as error:
         watch(step, "failed", time.monotonic() - start)
+        if _is_interruption(error):
+            raise KeyboardInterrupt from None
         raise
     watch(step, "success", time.monotonic() - start)
     return result
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it. Py4J, if it is waiting for the JVM then, fails at tidying up, and that hides it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

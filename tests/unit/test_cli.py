@@ -40,3 +40,15 @@ def test_an_interruption_of_spark_is_told_in_one_line_and_other_errors_in_full(
     assert cli.main(["list", "runs"]) == 130
     assert capsys.readouterr().err == "kdv: interrupted; the run has been ended\n"
     assert [entry.getMessage() for entry in caplog.records] == ["RuntimeError while sending command."]
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), RuntimeError("of its own")])
+def test_an_interruption_that_the_tidying_up_of_another_hides_is_one_all_the_same(cause: BaseException) -> None:
+    def work() -> None:
+        try:
+            raise cause
+        except BaseException:
+            raise OSError(107, "Transport endpoint is not connected")
+
+    with pytest.raises(KeyboardInterrupt if isinstance(cause, KeyboardInterrupt) else OSError):
+        direct._timed("reconcile", lambda *_: None, work)
