@@ -14,6 +14,7 @@ from test_workload import read_log
 
 from delivery_verifier import record
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
+from delivery_verifier.catalogue.parts import AT_ONCE, FULL, SETTLED, after, step
 from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
@@ -21,7 +22,7 @@ from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.injection import Injection
-from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario
 from delivery_verifier.waiting import DeadlinePassed, wait_until
 from delivery_verifier.workload import valve as valve_module
 from delivery_verifier.workload.crew import Crew, ProducerDied
@@ -29,10 +30,10 @@ from delivery_verifier.workload.live import Gate, State, Word
 from delivery_verifier.workload.seal import seal
 from delivery_verifier.workload.valve import Valve
 
-AT_ONCE, SETTLED = Trigger(kind="at_once"), Trigger(kind="settled")
 BLOCK, PARTITIONS = 20, 2
 SENT = BLOCK * PARTITIONS
 PATIENT = profile_of("patient", "All replicas must have it.", {"min.insync.replicas": 3}, enable_idempotence=True, linger_ms=20)
+PATIENT_ARM = ArmPlan(name="patient", role="subject", profile=PATIENT)
 HASTY = profile_of(
     "hasty", "Gives up soon.", {"min.insync.replicas": 3}, enable_idempotence=True, linger_ms=20, delivery_timeout_ms=2500,
 )  # fmt: skip
@@ -126,13 +127,13 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
     """The append happened, the answer never came: every one of these is in the log twice, and the books balance."""
     stage = Stage(
         cluster, workspace, plan(
-            FaultStep(trigger=AT_ONCE, action="pause", target="other_follower", proofs=()),
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=Trigger(kind="elapsed", value=1), action="kill_producer", target="none"),
-            FaultStep(trigger=AT_ONCE, action="resume", target="other_follower"),
-            FaultStep(trigger=Trigger(kind="isr_full"), action="restart_producer", target="none"),
-            FaultStep(trigger=SETTLED, action="send"),
-        ), ArmPlan(name="patient", role="subject", profile=PATIENT),
+            step(AT_ONCE, "pause", "other_follower", ()),
+            step(AT_ONCE, "send"),
+            step(after(1), "kill_producer", "none"),
+            step(AT_ONCE, "resume", "other_follower"),
+            step(FULL, "restart_producer", "none"),
+            step(SETTLED, "send"),
+        ), PATIENT_ARM,
     )  # fmt: skip
     rows = stage.play()
     assert books_of(stage, rows) == {
@@ -151,11 +152,11 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
 def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
         cluster, workspace, plan(
-            FaultStep(trigger=AT_ONCE, action="pause", target="other_follower", proofs=()),
-            FaultStep(trigger=AT_ONCE, action="send"),
-            FaultStep(trigger=SETTLED, action="resume", target="other_follower"),
-            FaultStep(trigger=Trigger(kind="isr_full"), action="resend", target="none"),
-            FaultStep(trigger=SETTLED, action="send"),
+            step(AT_ONCE, "pause", "other_follower", ()),
+            step(AT_ONCE, "send"),
+            step(SETTLED, "resume", "other_follower"),
+            step(FULL, "resend", "none"),
+            step(SETTLED, "send"),
         ),
         ArmPlan(name="hasty", role="subject", profile=HASTY),
         ArmPlan(name="patient", role="control", profile=PATIENT),
@@ -172,9 +173,7 @@ def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, w
 
 def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
-        cluster, workspace, plan(
-            FaultStep(trigger=AT_ONCE, action="send"), FaultStep(trigger=SETTLED, action="resend", target="none"),
-        ), ArmPlan(name="patient", role="subject", profile=PATIENT),
+        cluster, workspace, plan(step(AT_ONCE, "send"), step(SETTLED, "resend", "none")), PATIENT_ARM,
     )  # fmt: skip
     rows = stage.play()
     assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
@@ -184,8 +183,8 @@ def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, wo
 def test_a_plan_that_ends_early_leaves_no_producer_dead(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
         cluster, workspace, plan(
-            FaultStep(trigger=AT_ONCE, action="send"), FaultStep(trigger=SETTLED, action="kill_producer", target="none"),
-        ), ArmPlan(name="patient", role="subject", profile=PATIENT),
+            step(AT_ONCE, "send"), step(SETTLED, "kill_producer", "none"),
+        ), PATIENT_ARM,
     )  # fmt: skip
     rows = stage.play()
     assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
@@ -196,8 +195,8 @@ def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(
-        cluster, workspace, plan(FaultStep(trigger=AT_ONCE, action="send")),
-        ArmPlan(name="patient", role="subject", profile=PATIENT),
+        cluster, workspace, plan(step(AT_ONCE, "send")),
+        PATIENT_ARM,
     )  # fmt: skip
     now = Moment(cluster, [], {}, stage.scenario, stage.valve)
     monkeypatch.setattr(valve_module, "HANDOVER_DEADLINE_S", 0.2)
