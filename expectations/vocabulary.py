@@ -46,6 +46,14 @@ class ExpectNoReorderedRecords(ExpectColumnValuesToBeBetween):
     """No record that stands behind one that was sent after it."""
 
 
+class ExpectNoAbortedRecordsToBeVisible(ExpectColumnValuesToBeBetween):
+    """No record of an aborted transaction in the committed view."""
+
+
+class ExpectNoTornTransactions(ExpectColumnValuesToBeBetween):
+    """No record of a committed transaction that is missing from the committed view."""
+
+
 class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):
     """Both sides of a law of the books, counted independently, are equal."""
 
@@ -66,6 +74,8 @@ GUARANTEES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     Anomaly.RESENT: ExpectNoResentRecords,
     Anomaly.MISPLACED: ExpectNoMisplacedRecords,
     Anomaly.REORDERED: ExpectNoReorderedRecords,
+    Anomaly.ABORTED_VISIBLE: ExpectNoAbortedRecordsToBeVisible,
+    Anomaly.TORN: ExpectNoTornTransactions,
 }
 
 __all__ = [

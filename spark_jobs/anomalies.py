@@ -35,6 +35,8 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
     Anomaly.RESENT: lambda: F.col("resent"),
     Anomaly.MISPLACED: lambda: ~F.col("line") & _displaced(),
     Anomaly.REORDERED: lambda: F.col("reordered"),
+    Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
+    Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
 }
 """Whether a subject is a case of a kind, regardless of precedence."""
 
@@ -85,7 +87,7 @@ def _lines(frame: DataFrame, corrupted: bool) -> DataFrame:
         "corrupted": F.lit(corrupted),
         "line": F.lit(True),
         "acked": F.lit(None).cast("bigint"),
-    } | {name: F.lit(False) for name in ("resent", "reordered", "late")}
+    } | {name: F.lit(False) for name in ("resent", "reordered", "late", "aborted_visible", "torn")}
     wanted = [*ATTEMPTS.names, "line", "origin"]
     return frame.withColumns(filled).select(*wanted)
 

@@ -56,7 +56,8 @@ def attempts(ledger: DataFrame, lines: DataFrame, owned: DataFrame | None, resen
         )
         .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
-    return promise(_ordered(_resent(together, resends)), ATTEMPTS)
+    views = {name: F.lit(False) for name in ("aborted_visible", "torn")}  # for `committed.judged` to say
+    return promise(_ordered(_resent(together, resends)).withColumns(views), ATTEMPTS)
 
 
 def believable(log: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from spark_jobs.schemas import LEDGER, LOG, promise
 
 
 def count_ledger(ledger: DataFrame) -> DataFrame:
-    """Rows, reported rows and the highest attempt number per (arm, producer, session, partition)."""
+    """Rows, reported rows, the highest attempt number and rows in transactions per (arm, producer, session, partition)."""
     return (
         promise(ledger, LEDGER)
         .groupBy("arm", "producer", "session", "partition")
@@ -19,6 +19,7 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
             F.count(F.lit(1)).alias("attempted"),
             F.count_if(reported()).alias("reported"),
             F.max("attempt").alias("attempt"),
+            F.count("transaction").alias("in_transactions"),
             F.unix_micros(F.min("sent_at")).alias("from_us"),
             F.unix_micros(F.greatest(F.max("settled_at"), F.max("sent_at"))).alias("until_us"),
         )

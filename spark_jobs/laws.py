@@ -12,6 +12,7 @@ from delivery_verifier.anomalies import Anomaly, column
 from delivery_verifier.injection import Offsets
 from delivery_verifier.scenario import Scenario
 from spark_jobs.books import SESSIONS
+from spark_jobs.committed import NONE, Views
 from spark_jobs.schemas import CASES, LAWS, PARTITIONS, arrow
 
 Rows = list[dict[str, Any]]
@@ -43,10 +44,12 @@ class Evidence(NamedTuple):
     read: Mapping[str, int]
     written: Mapping[tuple[str, str], int]
     bound: int
+    views: Views = NONE
 
 
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
-    """PARTITIONS: the snapshot beside what the log holds. The verifier's markers count as control records."""
+    """PARTITIONS: the snapshot beside what the log holds. Control records are the verifier's own markers, and those of
+    transactions, which no consumer shows and which `settle` counted off the leader's batches."""
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
     for part in offsets.partitions:
@@ -55,7 +58,7 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
             {
                 "arm": part.arm, "topic": part.topic, "partition": part.partition,
                 "start": part.start, "end": part.end,
-                "data_records": found["records"] - found["markers"], "control_records": found["markers"],
+                "data_records": found["records"] - found["markers"], "control_records": found["markers"] + part.control_records,
                 "tail_records": read.get(f"tail/{part.arm}/{part.partition}", -1),
             }
         )  # fmt: skip
@@ -93,7 +96,7 @@ def _of_offsets(parts: Rows) -> Iterable[Law]:
         arm, at = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]
         yield Law(
-            "offsets_accounted", arm, at, "end - start", row["end"] - row["start"], "records in the log", read
+            "offsets_accounted", arm, at, "end - start", row["end"] - row["start"], "records and control records in the log", read
         )
         yield Law("start_zero", arm, at, "start offset", row["start"], "zero", 0)
         yield Law("log_moved", arm, at, "records behind the snapshot", row["tail_records"], "zero", 0)
@@ -133,6 +136,16 @@ def _of_lines(evidence: Evidence, parts: Rows) -> Iterable[Law]:
         yield Law(
             "view_rows", arm, -1, "records read from Kafka", read, "rows in log/, view raw", logged[arm]
         )
+        yield from _of_views(evidence, arm)
+
+
+def _of_views(evidence: Evidence, arm: str) -> Iterable[Law]:
+    """Without transactions there is no committed view, and nothing in it."""
+    rows, same = evidence.views.rows[arm], evidence.views.same[arm]
+    yield Law("views_agree", arm, -1, "rows in log/, view committed", rows, "of these the same in view raw", same)
+    if arm in evidence.scenario.transactional:
+        read = evidence.read.get(f"read_committed/{arm}", -1)
+        yield Law("view_rows", arm, -1, "committed records read from Kafka", read, "rows in log/, view committed", rows)
 
 
 def _of_ledger(evidence: Evidence) -> Iterable[Law]:
@@ -153,6 +166,30 @@ def _of_ledger(evidence: Evidence) -> Iterable[Law]:
         if attempted is None or attempted >= 0:  # a killed producer left no count
             right = -1 if attempted is None else attempted
             yield Law("ledger_complete", arm, -1, f"ledger rows {who}", count, "counted at exit", right)
+        if arm != evidence.scenario.canary.name:
+            yield from _of_transactions(evidence, (arm, producer, session), count)
+
+
+def _of_transactions(evidence: Evidence, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
+    """Every row of a transactional producer is in a transaction, and there are as many as it counted; else there is none."""
+    arm, who = producer[0], "of producer {1}, session {2}".format(*producer)
+    transactional = arm in evidence.scenario.transactional
+    inside = sum(
+        row["in_transactions"] for row in evidence.ledger_census.to_pylist()
+        if (row["arm"], row["producer"], row["session"]) == producer
+    )  # fmt: skip
+    wanted = rows if transactional else 0
+    yield Law("ledger_complete", arm, -1, f"ledger rows {who} in a transaction", inside, "that must be", wanted)
+    if transactional:
+        key = "{}/{}/{}".format(*producer)
+        begun, committed, aborted = (
+            evidence.announced.get(f"transactions_{what}/{key}", -1) for what in ("begun", "committed", "aborted")
+        )
+        counted = {"COMMITTED": committed, "ABORTED": aborted, "INDETERMINATE": begun - committed - aborted}
+        for outcome, number in counted.items():
+            found = evidence.views.ended[*producer, outcome]
+            left = f"transactions {outcome} in the ledger {who}"
+            yield Law("ledger_complete", arm, -1, left, found, "counted by the producer", number)
 
 
 def _of_plan(evidence: Evidence, parts: Rows) -> Iterable[Law]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pyarrow.compute as pc
 from pyarrow import dataset
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,11 +15,11 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.injection import Offsets
 from delivery_verifier.record import MARKER_PRODUCER
+from delivery_verifier.settings import RAW as RAW_VIEW
+from delivery_verifier.settings import Isolation
 from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {
-    # No scenario writes transactions yet, so that the committed view is the raw one, and `raw` alone is read.
-    "kafka.isolation.level": "read_uncommitted",
     "failOnDataLoss": "true",
     # how long a read waits for a record that should be there; Spark's own default is two minutes
     "kafkaConsumer.pollTimeoutMs": "30000",
@@ -31,8 +33,8 @@ CONSUMER = {
 SNAPSHOT, TAIL = "raw", "tail"
 
 
-def read_topics(spark: SparkSession, offsets: Offsets) -> DataFrame:
-    """RAW rows of every partition, from the snapshot's start to the partition's end now: one query for both views.
+def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RAW_VIEW) -> DataFrame:
+    """RAW rows of every partition, from the snapshot's start to the partition's end now: the snapshot and its tail.
 
     Fails, rather than reads less, where the brokers no longer hold that range.
     """
@@ -42,6 +44,7 @@ def read_topics(spark: SparkSession, offsets: Offsets) -> DataFrame:
         starts[part.topic][str(part.partition)] = part.start
     loaded = (
         spark.read.format("kafka").options(**CONSUMER)
+        .option("kafka.isolation.level", isolation)
         .option("kafka.bootstrap.servers", offsets.bootstrap_servers)
         .option("subscribe", ",".join(arms))
         .option("startingOffsets", json.dumps(starts))
@@ -49,6 +52,14 @@ def read_topics(spark: SparkSession, offsets: Offsets) -> DataFrame:
         .load()
     )  # fmt: skip
     return promise(loaded.withColumn("arm", _literal(arms, "map<string,string>")[F.col("topic")]), RAW)
+
+
+def read_committed(spark: SparkSession, offsets: Offsets, arms: Sequence[str]) -> DataFrame:
+    """RAW rows of the snapshot of `arms`, as a consumer sees them that reads committed. The snapshot was taken when nothing
+    before its end was undecided any more."""
+    mine = [part for part in offsets.partitions if part.arm in arms]
+    only = msgspec.structs.replace(offsets, partitions=mine)
+    return read_topics(spark, only, "read_committed").where(view(only) == SNAPSHOT)
 
 
 def view(offsets: Offsets) -> Column:

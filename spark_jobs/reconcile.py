@@ -28,10 +28,10 @@ from delivery_verifier import ledger as ledger_file
 from delivery_verifier.injection import Offsets, read_injections, read_offsets
 from delivery_verifier.runs import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.scenario import Scenario
-from spark_jobs import anomalies, attempts, books, census, laws, screen, timeline
+from spark_jobs import anomalies, attempts, books, census, committed, laws, screen, timeline
 from spark_jobs.exposure import exposure
 from spark_jobs.parse import parse
-from spark_jobs.read_topic import SNAPSHOT, count_tail, read_topics, view
+from spark_jobs.read_topic import SNAPSHOT, count_tail, read_committed, read_topics, view
 from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow, check_log
 from spark_jobs.session import end, local_session
 
@@ -95,15 +95,29 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
         of = view(offsets)
         counters = [F.count_if((F.col("arm") == arm) & (of == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
         raw = read_topics(spark, offsets).observe(seen, *counters)
+        visible = Observation("read_committed")
+        found = parse(raw, scenario, of)
+        if scenario.transactional:
+            found = found.unionByName(_committed(spark, scenario, offsets, visible))
         with _timed(output, "read"):
             files = min(MAX_FILES, len(offsets.partitions))  # no shuffle: a task per Kafka partition else
-            parse(raw, scenario, of).coalesce(files).write.parquet(str(output.staging / "log"))
+            found.coalesce(files).write.parquet(str(output.staging / "log"))
         tail = count_tail(output.staging / "log", offsets)
         output.counts |= {f"read/{arm}": int(count) for arm, count in seen.get.items()}
+        if scenario.transactional:
+            output.counts |= {f"read_committed/{arm}": int(count) for arm, count in visible.get.items()}
         output.counts |= {
             f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0)
             for part in offsets.partitions
         }
+
+
+def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, seen: Observation) -> DataFrame:
+    """LOG of view committed, of the arms that write transactions; `seen` counts what came from Kafka."""
+    arms = scenario.transactional
+    counters = [F.count_if(F.col("arm") == arm).alias(arm) for arm in arms]
+    raw = read_committed(spark, offsets, arms).observe(seen, *counters)
+    return parse(raw, scenario, F.lit(committed.VIEW))
 
 
 def write_books(
@@ -120,26 +134,30 @@ def write_books(
     Spark's driver plans with one thread, so that queries which need nothing of each other run side by side.
     """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
-    log = spark.read.schema(LOG).parquet(str(run.path / "log")).where(F.col("view") == "raw")
+    whole = spark.read.schema(LOG).parquet(str(run.path / "log"))
+    log, visible = whole.where(F.col("view") == "raw"), whole.where(F.col("view") == committed.VIEW)
+    arms = scenario.transactional
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with _timed(output, "census"):
             of_log = pool.submit(lambda: census.count_log(log).toArrow())
+            of_views = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
             of_sides = None if exhaustive else pool.submit(_sides, ledger, log, run, scenario, bits)
             ledger_census, log_census = census.count_ledger(ledger).toArrow(), of_log.result()
+            views = of_views.result() if of_views else committed.NONE
         beside = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
         with _timed(output, "screen"):
             damaged = {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
             proven = None if of_sides is None else screen.judge(of_sides.result(), damaged)
             output.counts |= proven.counts if proven else {}
         with _timed(output, "match"):
-            found = Found(ledger, log, ledger_census, log_census, scenario, output, bound)
+            found = Found(ledger, log, visible, ledger_census, log_census, scenario, output, bound)
             producers, written = _match(found, proven)
         with _timed(output, "timeline_left"):
             beside.result()
     evidence = laws.Evidence(
         scenario=scenario, offsets=_offsets(run), producers=producers, ledger_census=ledger_census,
         log_census=log_census, announced=run.manifest("produce").counts | run.manifest("settle").counts,
-        read=run.manifest(READ).counts, written=written, bound=bound,
+        read=run.manifest(READ).counts, written=written, bound=bound, views=views,
     )  # fmt: skip
     _write_table(output, "books/producers", producers)
     _write_table(output, "books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
@@ -152,6 +170,7 @@ class Found(NamedTuple):
 
     ledger: DataFrame
     log: DataFrame
+    visible: DataFrame
     ledger_census: pa.Table
     log_census: pa.Table
     scenario: Scenario
@@ -193,7 +212,18 @@ def _subjects(found: Found, proven: screen.Screen | None, kept: list[DataFrame])
     claims, lines = screen.unproven(ledger, proven), screen.unproven(attempts.believable(log), proven)
     matched = attempts.attempts(claims, lines, owned, resends=_any(found.ledger_census, "attempt"))
     kept.append(matched.persist(StorageLevel.MEMORY_AND_DISK))
-    return anomalies.subjects(matched, aliens, unattributed)
+    return anomalies.subjects(_with_views(matched, found, corrupted, kept), aliens, unattributed)
+
+
+def _with_views(matched: DataFrame, found: Found, corrupted: dict[str, int], kept: list[DataFrame]) -> DataFrame:
+    """`matched` with what the committed view shows of it. Nothing strange, and no transactions at all, cost no join."""
+    arms = found.scenario.transactional
+    if not arms:
+        return matched
+    few, damaged = sum(corrupted.values()) <= FEW, [arm for arm in corrupted if arm in arms]
+    strange = committed.strange(found.ledger, found.visible, arms, damaged, few).persist(StorageLevel.MEMORY_AND_DISK)
+    kept.append(strange)
+    return committed.judged(matched, strange) if strange.count() else matched
 
 
 def _sides(ledger: DataFrame, log: DataFrame, run: RunDirectory, scenario: Scenario, bits: int) -> screen.Sides:

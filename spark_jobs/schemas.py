@@ -96,13 +96,16 @@ ATTEMPTS = StructType(
         StructField("reordered", _B, False),
         StructField("late", _B, False),
         StructField("astray", _B, False),
+        StructField("aborted_visible", _B, False),
+        StructField("torn", _B, False),
     ]
 )
 """One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is
 null
 where the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been
 reported; `astray` is what the screen cannot have been right about: a line with another partition sequence than
-its claim, or an owned corrupted line whose claim is missing."""
+its claim, or an owned corrupted line whose claim is missing; `aborted_visible` and `torn` are what
+`spark_jobs.committed` found."""
 
 SUBJECTS = StructType(
     [

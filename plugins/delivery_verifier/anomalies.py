@@ -23,6 +23,17 @@ class Outcome(StrEnum):
     """Nobody can know: timed out, connection lost, producer killed."""
 
 
+class TransactionOutcome(StrEnum):
+    """What the client was told about one transaction, beside the outcomes of its attempts."""
+
+    COMMITTED = "COMMITTED"
+    """commit_transaction succeeded."""
+    ABORTED = "ABORTED"
+    """abort_transaction succeeded."""
+    INDETERMINATE = "INDETERMINATE"
+    """Nobody can know: neither call succeeded."""
+
+
 REPORTED = (Outcome.ACKED, Outcome.SENT)
 
 
@@ -40,6 +51,8 @@ class Anomaly(StrEnum):
     RESENT = "RESENT"
     MISPLACED = "MISPLACED"
     REORDERED = "REORDERED"
+    ABORTED_VISIBLE = "ABORTED_VISIBLE"
+    TORN = "TORN"
 
 
 DEFINITIONS: dict[Anomaly, str] = {
@@ -52,9 +65,15 @@ DEFINITIONS: dict[Anomaly, str] = {
     Anomaly.MISPLACED: "Acknowledged with an offset and present, but no copy stands at that offset.",
     Anomaly.REORDERED: "A reported record whose first copy stands after the first copy of a reported record with a "
     "higher partition sequence (same arm, producer, session and partition). The late one is flagged.",
+    Anomaly.ABORTED_VISIBLE: "In the committed view (read_committed), though its transaction was ABORTED.",
+    Anomaly.TORN: "Of a transaction that was COMMITTED, or of which other records are in the committed view though nobody "
+    "knows how it ended, and not in the committed view itself.",
 }
 
-SECONDARY = (Anomaly.RESENT, Anomaly.MISPLACED, Anomaly.REORDERED)
+TRANSACTIONAL = (Anomaly.ABORTED_VISIBLE, Anomaly.TORN)
+"""Kinds of which only records of transactions can be cases."""
+
+SECONDARY = (Anomaly.RESENT, Anomaly.MISPLACED, Anomaly.REORDERED, *TRANSACTIONAL)
 """Kinds that a kind of higher precedence can hide on the same attempt; counted in `also_<kind>` columns."""
 
 

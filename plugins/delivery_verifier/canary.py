@@ -5,12 +5,13 @@ If it does not, the checker is broken and no verdict may be given.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from delivery_verifier import ledger, record
-from delivery_verifier.anomalies import Outcome
+from delivery_verifier.anomalies import Outcome, TransactionOutcome
 from delivery_verifier.runs import now_us
 from delivery_verifier.scenario import Scenario
 
@@ -23,6 +24,7 @@ EXPECTED: dict[str, int] = {
     "log_records": 63, "first_copies": 50, "extra_copies": 4, "phantoms": 6, "unattributed": 3,
     "corrupted": 6, "phantom": 6, "duplicated": 4, "resent": 8, "misplaced": 3, "reordered": 5,
     "also_resent": 0, "also_misplaced": 1, "also_reordered": 1,
+    "aborted_visible": 0, "torn": 0, "also_aborted_visible": 0, "also_torn": 0,
 }  # fmt: skip
 """What the canary's books must say, column by column, over all partitions. A change here is a change of meaning.
 
@@ -30,13 +32,29 @@ Six phantoms: three never attempted, three FAILED. Six corrupted: three at an ac
 unattributed. Eight resent: two attempts each of four sequences. Of five reordered, one is only seen by who remembers
 more than the record before it; one more is hidden by a duplicate, as one misplaced is by a resend."""
 
+IN_TRANSACTIONS: dict[str, int] = {
+    "attempted": 20, "acked": 19, "indeterminate": 1, "reported": 19, "found": 18, "lost": 1, "resolved_absent": 1,
+    "log_records": 19, "first_copies": 18, "extra_copies": 1, "corrupted": 1, "duplicated": 1,
+    "aborted_visible": 3, "torn": 5, "also_aborted_visible": 1, "also_torn": 1,
+}  # fmt: skip
+"""What comes on top where an arm of the run writes transactions (`_in_transactions`)."""
+
+
+def expected(scenario: Scenario) -> dict[str, int]:
+    """What the canary's books must say in a run of `scenario`."""
+    return {name: count + IN_TRANSACTIONS.get(name, 0) * bool(scenario.transactional) for name, count in EXPECTED.items()}
+
 
 @dataclass
 class Plan:
-    """What to write, (partition, value) in log order, and ledger rows that name a value by its place."""
+    """What to write, (partition, value) in log order, and ledger rows that name a value by its place.
+
+    The last values are written in transactions: of each the number of its values, and whether it is committed.
+    """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
     rows: list[dict[str, object]] = field(default_factory=list)
+    transactions: list[tuple[int, bool]] = field(default_factory=list)
 
 
 class _Planter:
@@ -44,6 +62,7 @@ class _Planter:
 
     def __init__(self, scenario: Scenario) -> None:
         self.plan, self.sequence, self.partition = Plan(), 0, 0
+        self.transaction: tuple[str, TransactionOutcome] | None = None
         self._scenario = scenario
 
     def write(self, sequence: int, attempt: int = 0) -> int:
@@ -64,8 +83,9 @@ class _Planter:
 
     def claim(self, sequence: int, outcome: Outcome, at: int | None = None, attempt: int = 0) -> None:
         """Plans a ledger row; `at` is the place of the value that was acknowledged."""
+        name, ended = self.transaction or (None, None)
         self.plan.rows.append({"sequence": sequence, "attempt": attempt, "outcome": outcome, "at": at,
-                               "partition": self.partition})  # fmt: skip
+                               "partition": self.partition, "transaction": name, "transaction_outcome": ended})  # fmt: skip
 
     def acked(self, sequence: int) -> None:
         """A healthy record: written, and acknowledged where it stands."""
@@ -88,6 +108,9 @@ def plan(scenario: Scenario) -> Plan:
         planter.sequence += 2
     planter.partition = 1 % scenario.load.partitions
     _combined(planter, planter.sequence)
+    if scenario.transactional:
+        planter.sequence += 9
+        _in_transactions(planter)
     return planter.plan
 
 
@@ -107,9 +130,8 @@ def _phantom(to: _Planter, n: int) -> None:
 
 
 def _corrupted(to: _Planter, n: int) -> None:
-    broken = to.value(n)
-    to.claim(n, Outcome.ACKED, to.write_bytes(broken[:-1] + (b"0" if broken[-1:] != b"0" else b"1")))
-    to.write_bytes(b"?" * len(broken))
+    _damaged(to, n)
+    to.write_bytes(b"?" * len(to.value(n)))
 
 
 def _misplaced(to: _Planter, n: int) -> None:
@@ -143,6 +165,42 @@ def _combined(to: _Planter, n: int) -> None:
     to.claim(n + 8, Outcome.SENT)
 
 
+def _in_transactions(to: _Planter) -> None:
+    """Two real transactions, one committed and one aborted, and a ledger that tells of eight others.
+
+    So the log really holds what was said to be aborted and is visible, and what was said to be committed and is not.
+    """
+    committed, aborted, unknown = TransactionOutcome
+    before = len(to.plan.values)
+    for name, ended, plant in (
+        *[("visible", aborted, _Planter.acked)] * PER_KIND,
+        *[("healthy", committed, _Planter.acked)] * PER_KIND,
+        ("healthy", committed, _damaged), ("split", unknown, _Planter.acked), ("twice", aborted, _duplicated),
+    ):  # fmt: skip
+        _plant_in(to, name, ended, plant)
+    written = len(to.plan.values)
+    for name, ended, plant in (
+        *[("torn", committed, _Planter.acked)] * PER_KIND,
+        *[("given up", aborted, _Planter.acked)] * PER_KIND,
+        ("split", unknown, _Planter.acked), *[("nobody knows", unknown, _Planter.acked)] * 2,
+    ):  # fmt: skip
+        _plant_in(to, name, ended, plant)
+    to.plan.transactions = [(written - before, True), (len(to.plan.values) - written, False)]
+    _plant_in(to, "split", unknown, _absent)
+    _plant_in(to, "lost", committed, _lost)
+
+
+def _plant_in(to: _Planter, name: str, ended: TransactionOutcome, plant: Callable[[_Planter, int], None]) -> None:
+    to.transaction = name, ended
+    plant(to, to.sequence)
+    to.sequence += 1
+
+
+def _damaged(to: _Planter, n: int) -> None:
+    broken = to.value(n)
+    to.claim(n, Outcome.ACKED, to.write_bytes(broken[:-1] + (b"0" if broken[-1:] != b"0" else b"1")))
+
+
 NOWHERE = 1_000_000_000
 """Offsets from here on hold nothing."""
 
@@ -155,7 +213,8 @@ def ledger_table(scenario: Scenario, made: Plan, offsets: list[int]) -> pa.Table
             "arm": scenario.canary.name, "producer": 0, "session": 0, "sequence": row["sequence"],
             "attempt": row["attempt"], "partition": row["partition"], "partition_sequence": row["sequence"],
             "outcome": str(row["outcome"]), "offset": _offset(row["at"], offsets), "sent_at": now,
-            "settled_at": now, "error": None, "transaction": None, "transaction_outcome": None, "made_by": "client",
+            "settled_at": now, "error": None, "transaction": row["transaction"],
+            "transaction_outcome": row["transaction_outcome"], "made_by": "client",
         }
         for row in made.rows
     ]  # fmt: skip

@@ -21,8 +21,8 @@ from delivery_verifier.settings import Settings
 CLAIMS: dict[Claim, tuple[Anomaly, ...]] = {
     "contract": (),
     "at_most_once": (Anomaly.DUPLICATED,),
-    "at_least_once": (Anomaly.LOST,),
-    "exactly_once": (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.RESENT),
+    "at_least_once": (Anomaly.LOST, Anomaly.TORN),
+    "exactly_once": (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.RESENT, Anomaly.ABORTED_VISIBLE, Anomaly.TORN),
     "ordered": (Anomaly.REORDERED,),
 }
 """What each claim forbids. CORRUPTED and PHANTOM are forbidden in any case; MISPLACED records are in the log, hence

@@ -31,6 +31,7 @@ LAWS: dict[str, str] = {
     "log_moved": "Nothing but markers stands behind the end of the snapshot.",
     "start_zero": "The log still starts at offset 0: nothing was deleted.",
     "view_rows": "Each view of the log has as many rows as its offsets account for.",
+    "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
 """The laws of the books, each judged by one expectation of the evidence suite."""

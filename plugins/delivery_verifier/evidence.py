@@ -52,7 +52,7 @@ class Evidence:
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
         """Reads a run directory whose reconciliation finished. Raises IncompleteRun if anything is missing."""
-        from delivery_verifier.canary import EXPECTED
+        from delivery_verifier import canary
 
         run = RunDirectory(run_dir)
         run.require("produce", "inject_fault", "settle", "reconcile")
@@ -66,7 +66,7 @@ class Evidence:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
-        return cls(run.scenario, injections, observations, offsets, books, EXPECTED, ended_early, cases)
+        return cls(run.scenario, injections, observations, offsets, books, canary.expected(run.scenario), ended_early, cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

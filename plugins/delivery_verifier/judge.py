@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.anomalies import SECONDARY, TRANSACTIONAL, Anomaly, also_column, column
 from delivery_verifier.checker_doubts import ALL, checker_doubts
 from delivery_verifier.contract import Ruling
 from delivery_verifier.coverage_doubts import coverage_doubts
@@ -97,7 +97,9 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(evidence: Evidence, arm: Arm) -> list[Finding]:
-    return [_finding(evidence, arm, ruling) for ruling in evidence.rulings(arm).values()]
+    """One per anomaly. Without transactions no record can be a case of what only transactions can have."""
+    found = [_finding(evidence, arm, ruling) for ruling in evidence.rulings(arm).values()]
+    return [one for one in found if arm.transactional_id or one.count + one.also or one.anomaly not in TRANSACTIONAL]
 
 
 def _finding(evidence: Evidence, arm: Arm, ruling: Ruling) -> Finding:

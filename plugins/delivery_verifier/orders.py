@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.settings import Settings
 
-LOSSES = (Anomaly.LOST, Anomaly.MISPLACED)
+LOSSES = (Anomaly.LOST, Anomaly.MISPLACED, Anomaly.ABORTED_VISIBLE, Anomaly.TORN)
+"""What is permitted where records may be lost."""
 COPIES = (Anomaly.DUPLICATED, Anomaly.REORDERED)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.injection import Disturbance, DisturbanceKind
 from delivery_verifier.settings import Settings
 
@@ -126,6 +126,10 @@ _LOSSES: tuple[Rule, ...] = (
 )
 
 
+_WEAK_ACKS = ("lost.acks_0", "lost.acks_1")
+"""Losses that no transactional producer can have: it is idempotent, hence acks=all."""
+
+
 def _misplaced(loss: Rule) -> Rule:
     """The same excuse for MISPLACED: the acknowledged copy of a retry is cut off while an earlier one survives."""
     return replace(
@@ -135,6 +139,26 @@ def _misplaced(loss: Rule) -> Rule:
         sentence="Where a record may be lost, the copy that was acknowledged may be, while another copy survives.",
         source=f"follows from {loss.id}",
     )
+
+
+def _in_transactions(loss: Rule, anomaly: Anomaly) -> Rule:
+    """The same excuse for what transactions promise: their markers are records of the log, and are lost with others."""
+    return replace(
+        loss,
+        id=loss.id.replace("lost.", f"{anomaly.value.lower()}."),
+        anomaly=anomaly,
+        condition=f"transactional.id, {loss.condition}",
+        applies=lambda it: bool(it.transactional_id) and loss.applies(it),
+        sentence=_WITHOUT[anomaly],
+        source=f"follows from {loss.id}",
+    )
+
+
+_WITHOUT = {
+    Anomaly.TORN: "Where a record may be lost, one of a committed transaction may be, or the marker that committed it.",
+    Anomaly.ABORTED_VISIBLE: "Where a record may be lost, the marker that aborted a transaction may be: what remains of it is "
+    "then committed with the producer's next transaction.",
+}
 
 
 def _retries_unchecked(it: Settings) -> bool:
@@ -211,7 +235,11 @@ _APPLICATION = Rule(
     source="KIP-98: the idempotent producer's guarantee covers one session and no resends by the application",
 )
 
-RULES: tuple[Rule, ...] = (*_LOSSES, *(_misplaced(loss) for loss in _LOSSES), *_RETRIES, *_WITHOUT_RETRIES, _APPLICATION)
+_TRANSACTIONS = tuple(_in_transactions(loss, it) for it in TRANSACTIONAL for loss in _LOSSES if loss.id not in _WEAK_ACKS)
+
+RULES: tuple[Rule, ...] = (
+    *_LOSSES, *(_misplaced(loss) for loss in _LOSSES), *_RETRIES, *_WITHOUT_RETRIES, _APPLICATION, *_TRANSACTIONS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,5 +286,16 @@ PROMISES: dict[Anomaly, Promise] = {
         "reordered.never",
         "Records of one producer to one partition are appended in the order in which they were sent.",
         "Apache Kafka documentation, introduction: guarantees; KIP-98",
+    ),
+    Anomaly.ABORTED_VISIBLE: Promise(
+        "aborted_visible.never",
+        "Who reads committed never sees a record of a transaction that was aborted.",
+        "KIP-98, transactional guarantees; KIP-890 (what it closes for clients with transaction version 2)",
+    ),
+    Anomaly.TORN: Promise(
+        "torn.never",
+        "A transaction is seen whole or not at all, in all of its partitions: of one that was committed, who reads committed "
+        "sees every record.",
+        "KIP-98, atomicity; KIP-890 (what it closes for clients with transaction version 2)",
     ),
 }

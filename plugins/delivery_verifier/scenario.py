@@ -82,12 +82,19 @@ class Arm(_Data, frozen=True):
     records: Annotated[int, Meta(ge=0, le=10**11)] = 0
     producers: Annotated[int, Meta(ge=1, le=64)] = 1
 
+    @property
+    def transactional_id(self) -> str:
+        """The arm's transactional.id; empty where it writes no transactions."""
+        return str(self.profile.producer.get("transactional.id", ""))
+
 
 class Load(_Data, frozen=True):
     """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces.
 
     `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in flight
     at every step is known to the record. `block`: records in a row to one partition; 0: as the rate wants it.
+    Of arms with a transactional.id only: `transaction_records` go into one transaction, rounded up to whole blocks; every
+    `abort_every`th is aborted on purpose, to prove that its records stay invisible (0: none).
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -99,6 +106,8 @@ class Load(_Data, frozen=True):
     duration_s: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     recovery_s: Annotated[float, Meta(ge=0, le=3600)] = 2.0
     deadline_s: Annotated[float, Meta(gt=0, le=86_400)] = 240.0
+    transaction_records: Annotated[int, Meta(ge=1, le=100_000)] = 500
+    abort_every: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
 
 
 class Trigger(_Data, frozen=True):
@@ -207,6 +216,12 @@ class Scenario(_Data, frozen=True):
         return tuple(arm for arm in self.arms if arm.role != "canary")
 
     @property
+    def transactional(self) -> tuple[str, ...]:
+        """Arms of which two views are read: those that write transactions, and then the canary, which has some too."""
+        found = tuple(arm.name for arm in self.loaded if arm.transactional_id)
+        return (*found, self.canary.name) if found else ()
+
+    @property
     def canary(self) -> Arm:
         """The arm whose anomalies are planted by `settle` and must all be found."""
         return next(arm for arm in self.arms if arm.role == "canary")
@@ -264,6 +279,16 @@ def _check_plan(scenario: Scenario) -> None:
         raise BadInput("load.pacing is scripted exactly where the fault plan has send steps: change one of them")
     if scenario.load.pacing == "scripted" and not scenario.load.block:
         raise BadInput("load.block must be given where load.pacing is scripted")
+    _check_transactions(scenario)
+
+
+def _check_transactions(scenario: Scenario) -> None:
+    """What a transactional producer does not do here: go on after its own death, send again, or follow a script."""
+    names = [arm.name for arm in scenario.loaded if arm.transactional_id]
+    clients = [step.action for step in scenario.fault.steps if step.act.clients]
+    if names and (clients or scenario.load.pacing == "scripted"):
+        what = f"the action {clients[0]}" if clients else "load.pacing scripted"
+        raise BadInput(f"arms.{names[0]} has a transactional.id, which does not go with {what}: leave one of them out")
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:

@@ -92,14 +92,14 @@ def _check_names(profile: Profile) -> None:
     for alias, name in ALIASES.items():
         if alias in profile.producer:
             raise ContradictorySettings(f"{alias}: write {name}, its canonical name")
-    if profile.producer.get("transactional.id"):
-        raise ContradictorySettings("transactional.id: this contract has no rules for transactions yet")
     for name in ("retention.ms", "retention.bytes"):
         if str(profile.topic.get(name, -1)) != "-1":
             raise ContradictorySettings(f"{name}: records that expire cannot be told from lost ones, use -1")
 
 
 def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None:
+    if settings.transactional_id:
+        _check_transactional(settings, producer)
     if settings.enable_idempotence:
         if settings.max_in_flight > 5:
             raise ContradictorySettings("`max.in.flight` must be set <= 5 when `enable.idempotence` is true")
@@ -112,6 +112,17 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
     timeout = settings.delivery_timeout_ms
     if timeout and _number(producer, "linger.ms", 0, 900_000) >= timeout:
         raise ContradictorySettings("`message.timeout.ms` must be greater than `linger.ms`")
+
+
+def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
+    """An attempt that may outlive its transaction could be written into the next."""
+    if not settings.enable_idempotence:
+        raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
+    timeout = _number(producer, "transaction.timeout.ms", 1000, 900_000)  # brokers' own transaction.max.timeout.ms
+    if settings.delivery_timeout_ms > timeout:
+        raise ContradictorySettings("`message.timeout.ms` must be set <= `transaction.timeout.ms`")
+    if settings.socket_timeout_ms > timeout + 100:
+        raise ContradictorySettings("`socket.timeout.ms` must be set <= `transaction.timeout.ms` + 100")
 
 
 def _value(properties: Mapping[str, Setting], name: str) -> Setting:

@@ -57,5 +57,11 @@ PROFILES: dict[str, Profile] = {
             "Idempotent, minimum two in-sync replicas, no unclean election, and a client that looks for new leaders.",
             acks="all", enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
         ),
+        profile_of(
+            "transactional",
+            "As safe, and in transactions: of those that were committed consumers see all, of those that were aborted nothing.",
+            acks="all", enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
+            transactional_id="kdv", transaction_timeout_ms=60000, delivery_timeout_ms=60000,
+        ),
     )
 }  # fmt: skip

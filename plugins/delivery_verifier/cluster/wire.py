@@ -79,7 +79,7 @@ def describe_partitions(port: int, topics: list[str], timeout_s: float = TIMEOUT
     """
     names = b"".join(_varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
     body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + _varint(len(topics) + 1) + names
-    answer = _call(port, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s)
+    answer = call(port, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s)
     try:
         return _described(_Reader(answer))
     except (struct.error, IndexError, ValueError) as error:
@@ -112,7 +112,7 @@ def _partition(reader: _Reader) -> tuple[int, PartitionState]:
 
 def live_brokers(port: int, timeout_s: float = TIMEOUT_S) -> set[int]:
     """Ids of the unfenced brokers as the broker on `port` sees them. Raises OSError."""
-    reader = _Reader(_call(port, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
+    reader = _Reader(call(port, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
     reader.skip(8)
     found = set()
     for _ in range(reader.number("i")):
@@ -137,7 +137,7 @@ def assign_replicas(port: int, wanted: Mapping[tuple[str, int], Sequence[int]], 
             body += struct.pack(">i", partition) + _varint(len(replicas) + 1)
             body += struct.pack(f">{len(replicas)}i", *replicas) + b"\0"
         body += b"\0"
-    answer = _call(port, body + b"\0", timeout_s)
+    answer = call(port, body + b"\0", timeout_s)
     try:
         refused = list(_refusals(_Reader(answer)))
     except (struct.error, IndexError, ValueError) as error:
@@ -176,14 +176,14 @@ def alter_topics(port: int, topics: Sequence[str], setting: str, value: str, tim
     change = struct.pack(">i", 1) + _short(setting) + struct.pack(">b", _SET) + _short(value)
     body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + change for topic in topics)
-    _settings(port, _call(port, body + b"\0", timeout_s), told=False)
+    _settings(port, call(port, body + b"\0", timeout_s), told=False)
 
 
 def topic_setting(port: int, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     """The value of `setting` per topic, as the broker on `port` knows it. Raises OSError."""
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + struct.pack(">i", 1) + _short(setting) for topic in topics)
-    return _settings(port, _call(port, body + b"\0", timeout_s), told=True)
+    return _settings(port, call(port, body + b"\0", timeout_s), told=True)
 
 
 def _settings(port: int, answer: bytes, told: bool) -> dict[str, str]:
@@ -216,7 +216,7 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def _call(port: int, request: bytes, timeout_s: float) -> bytes:
+def call(port: int, request: bytes, timeout_s: float) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(struct.pack(">i", len(request)) + request)

@@ -18,7 +18,7 @@ EXERCISED = frozenset(
     socket.connection.setup.timeout.ms connections.max.idle.ms reconnect.backoff.ms reconnect.backoff.max.ms
     metadata.max.age.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms
     topic.metadata.refresh.interval.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
-    topic.metadata.propagation.max.ms
+    topic.metadata.propagation.max.ms transactional.id transaction.timeout.ms
     """.split()
 )
 """Producer properties, under librdkafka's names, that the verifier's producers really run with."""
@@ -65,7 +65,7 @@ JAVA_ONLY = frozenset(
 
 _NOT_DELIVERY = "no part in delivery"
 _OWN_PARTITIONS = "the verifier chooses every record's partition itself"
-_INERT = "without transactional.id it does nothing"
+INERT = "without transactional.id it does nothing"
 _OWN_CALLBACKS = "the verifier's own instruments; they do not change what happens to a record"
 _METRICS = tuple(
     "metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms enable.metrics.push".split()
@@ -91,7 +91,7 @@ LEFT_OUT: dict[str, str] = {
     "max.block.ms": "librdkafka never blocks: the verifier waits for room in the queue, however long, so that no record "
     "is refused for want of it",
     "buffer.memory.allocation.strategy": _NOT_DELIVERY,
-    **dict.fromkeys(("transaction.timeout.ms", "transaction.two.phase.commit.enable"), _INERT),
+    "transaction.two.phase.commit.enable": "the producer under test ends its transactions itself; librdkafka knows no other way",
     **dict.fromkeys(
         "statistics.interval.ms log_level log.queue log.thread.name log.connection.close debug enabled_events".split(),
         _OWN_CALLBACKS,
@@ -100,7 +100,6 @@ LEFT_OUT: dict[str, str] = {
 """Producer properties that cannot change what becomes of a record, with the reason."""
 
 REFUSED: dict[str, str] = {
-    "transactional.id": "the verifier has no transactions yet; leave it out to verify the idempotent producer beneath it",
     "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "
     "leaving it out",
     "delivery.report.only.error": "a success that is not reported cannot be held against the log; leave it out",
@@ -156,6 +155,9 @@ LIBRDKAFKA: dict[str, str | int | bool] = {
     "topic.metadata.refresh.interval.ms": 300000,
 }
 """What librdkafka 2.16 does where a file is silent."""
+
+TRANSACTION_TIMEOUT_MS = 60_000
+"""transaction.timeout.ms where nobody says it, of either client."""
 
 Kind = Literal["int", "bool", "float", "text"]
 

@@ -94,11 +94,15 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     """`profile` with the properties of these texts in place of its own, under librdkafka's names. Raises BadInput."""
     if not producer_text.strip() and not topic_text.strip():
         return profile
-    producer = translation.producer(properties.parse(producer_text, "producer_overrides"), "librdkafka")
+    given = properties.parse(producer_text, "producer_overrides")
+    producer = translation.producer(given, "librdkafka", transactional="transactional.id" in profile.producer)
+    producer.settings = {**profile.producer, **producer.settings}
+    if "transactional.id" in given:
+        producer = translation.in_transactions(producer)
     topic = translation.topic(properties.parse(topic_text, "topic_overrides"))
     return replace(
         profile, name=OWN, summary=f"The profile {profile.name} with overrides.",
-        producer=profile.producer | producer.settings, topic=profile.topic | topic.settings,
+        producer=producer.settings, topic=profile.topic | topic.settings,
         notes=(*profile.notes, *producer.told(), *topic.told()),
     )  # fmt: skip
 

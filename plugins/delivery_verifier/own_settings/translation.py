@@ -64,14 +64,19 @@ def client_of(given: Iterable[str]) -> Client:
     )
 
 
-def producer(given: Mapping[str, str], client: Client) -> Translated:
-    """The producer properties that were given, translated. Raises BadInput naming the property."""
+def producer(given: Mapping[str, str], client: Client, transactional: bool = False) -> Translated:
+    """The producer properties that were given, translated. Raises BadInput naming the property.
+
+    `transactional`: they are put over settings that have a transactional.id already.
+    """
     found = Translated()
     for name, text in given.items():
         if is_withheld(name):
             found.leave_out(name, _WITHHELD)
         elif name in names.LEFT_OUT:
             found.leave_out(name, names.LEFT_OUT[name])
+        elif name == "transaction.timeout.ms" and not (transactional or "transactional.id" in given):
+            found.leave_out(name, names.INERT)
         elif name in names.REFUSED or name.startswith("test."):
             raise BadInput(f"{name} cannot be verified: {names.REFUSED.get(name, 'it replaces the cluster under test')}")
         elif not _translated(found, name, text, given, client):
@@ -108,7 +113,26 @@ def filled(found: Translated, client: Client) -> Translated:
     notes = [*found.notes, f"the defaults of {CLIENT_NAMES[client]} fill the gaps: {told or 'there are none'}"]
     if client == "java":
         notes.append("the producer under test is librdkafka with these settings, not the Java client itself")
-    return Translated({**gaps, **given}, found.left_out, notes)
+    return in_transactions(Translated({**gaps, **given}, found.left_out, notes))
+
+
+def in_transactions(found: Translated) -> Translated:
+    """With what a transactional.id asks of the other settings, and what becomes of it here; as it is without one."""
+    settings, notes = dict(found.settings), list(found.notes)
+    if "transactional.id" not in settings:
+        return found
+    own = settings["transactional.id"]
+    notes.append(f"transactional.id: every producer has one of its own, {own}-<arm>-<number>, for two with the same would "
+                 "fence each other")  # fmt: skip
+    if "transaction.timeout.ms" not in settings:
+        settings["transaction.timeout.ms"] = names.TRANSACTION_TIMEOUT_MS
+        notes.append(f"the default fills the gap: transaction.timeout.ms={names.TRANSACTION_TIMEOUT_MS}")
+    most = _number("transaction.timeout.ms", str(settings["transaction.timeout.ms"]))
+    for name in ("delivery.timeout.ms", "socket.timeout.ms"):
+        if name in settings and _number(name, str(settings[name])) > most:
+            settings[name] = most
+            notes.append(f"{name}={most}: librdkafka allows no more than transaction.timeout.ms")
+    return Translated(settings, found.left_out, notes)
 
 
 def _implied_by_java(given: Mapping[str, Setting], defaults: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -132,7 +156,8 @@ def _implied_by_java(given: Mapping[str, Setting], defaults: Mapping[str, Settin
 
 
 def _implied_by_librdkafka(given: Mapping[str, Setting]) -> dict[str, Setting]:
-    return {"max.in.flight.requests.per.connection": 5} if given.get("enable.idempotence") is True else {}
+    idempotent = given.get("enable.idempotence", "transactional.id" in given) is True
+    return {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5} if idempotent else {}
 
 
 def topic(given: Mapping[str, str]) -> Translated:

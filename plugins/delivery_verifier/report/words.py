@@ -34,6 +34,8 @@ ANOMALIES = {
     Anomaly.RESENT: "Sent again by the application",
     Anomaly.MISPLACED: "Not at the acknowledged offset",
     Anomaly.REORDERED: "Out of order",
+    Anomaly.ABORTED_VISIBLE: "Aborted, and yet visible",
+    Anomaly.TORN: "Torn out of its transaction",
 }
 BREAKS = {
     Anomaly.CORRUPTED: "damaged",
@@ -43,10 +45,13 @@ BREAKS = {
     Anomaly.RESENT: "in the log once more because the application sent it again",
     Anomaly.MISPLACED: "not at the offset that was acknowledged",
     Anomaly.REORDERED: "in the log behind a record that was sent after it",
+    Anomaly.ABORTED_VISIBLE: "visible to who reads committed though its transaction was aborted",
+    Anomaly.TORN: "missing for who reads committed though its transaction was committed",
 }
 """What one case of an anomaly is, as the end of `a record that is ...`."""
 SHARE_OF = {"LOST": "reported", "MISPLACED": "acked", "REORDERED": "reported", "DUPLICATED": "attempted",
-            "RESENT": "attempted", "CORRUPTED": "log_records", "PHANTOM": "log_records"}  # fmt: skip
+            "RESENT": "attempted", "CORRUPTED": "log_records", "PHANTOM": "log_records",
+            "ABORTED_VISIBLE": "attempted", "TORN": "attempted"}  # fmt: skip
 """The books column that an anomaly's count is a share of."""
 
 FILES = {

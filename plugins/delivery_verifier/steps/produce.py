@@ -100,9 +100,13 @@ def _seal(scenario: Scenario, crew: Crew, output: StepOutput) -> None:
     for member in crew.members:
         member.process.wait(timeout=30)
         file = output.staging / "ledger" / f"{member.name.replace('/', '-')}.parquet"
-        announced = seal(member.folder, file, member.arm.name, member.spec.producer, member.spec.session, member.layout)
+        announced = seal(member.folder, file, member.arm.name, member.spec.producer, member.spec.session, member.layout,
+                         member.spec.transaction_records)  # fmt: skip
         output.counts[f"announced/{member.name}"] = announced
         output.counts[f"attempted/{member.name}"] = member.control[Word.ATTEMPTED]
+        if member.arm.transactional_id:
+            for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED):
+                output.counts[f"transactions_{word.name.lower()}/{member.name}"] = member.control[word]
         output.counts[f"restarts/{member.name}"] = member.spec.life
         stderr = (member.folder / "stderr").read_text(errors="replace").strip()
         if member.process.returncode == 3:

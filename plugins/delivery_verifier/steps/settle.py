@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import KafkaError, Message, Producer
 
 from delivery_verifier import canary, record
-from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster import batches, lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.injection import Observation, Offsets, PartitionSnapshot
@@ -52,18 +52,19 @@ def settle(run_dir: Path) -> None:
 class _Writer:
     """An acks=all producer that waits for every record, and returns where it stands."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._client = Producer(
+    def __init__(self, bootstrap_servers: str, more: dict[str, str] | None = None) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.client = Producer(
             {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5,
-             "delivery.timeout.ms": 30_000, "log_level": 3}
+             "delivery.timeout.ms": 30_000, "log_level": 3, **(more or {})}
         )  # fmt: skip
 
     def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
         """Writes (topic, partition, value) in order; returns their offsets. Raises RuntimeError unless all are acked."""
         found: dict[int, int] = {}
         for place, (topic, partition, value) in enumerate(records):
-            self._client.produce(topic, value, partition=partition, on_delivery=_note(found, place))
-        left = self._client.flush(40)
+            self.client.produce(topic, value, partition=partition, on_delivery=_note(found, place))
+        left = self.client.flush(40)
         if left or len(found) != len(records):
             raise RuntimeError(f"only {len(found)} of {len(records)} records of the harness were acknowledged")
         return [found[place] for place in range(len(records))]
@@ -80,7 +81,11 @@ def _note(found: dict[int, int], place: int):  # type: ignore[no-untyped-def]
 
 def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> None:
     arm, made = scenario.canary, canary.plan(scenario)
-    offsets = writer.write([(arm.topic_name, partition, value) for partition, value in made.values])
+    values = [(arm.topic_name, partition, value) for partition, value in made.values]
+    plain = len(values) - sum(count for count, _ in made.transactions)
+    offsets = writer.write(values[:plain])
+    if made.transactions:
+        offsets += _in_transactions(writer.bootstrap_servers, values[plain:], made.transactions)
     places = [(partition, offset) for (partition, _), offset in zip(made.values, offsets, strict=True)]
     if any(places_of != sorted(places_of) for places_of in _by_partition(places)):
         raise RuntimeError("the canary's records were not written in the order in which they were planned")
@@ -88,6 +93,20 @@ def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> No
     table = canary.ledger_table(scenario, made, offsets)
     pq.write_table(table, output.staging / "ledger" / "canary.parquet")
     output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
+
+
+def _in_transactions(
+    bootstrap_servers: str, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
+) -> list[int]:
+    """Writes `values` in transactions of so many each, committed or aborted; returns their offsets. Raises KafkaException."""
+    writer, offsets = _Writer(bootstrap_servers, {"transactional.id": "kdv-canary"}), list[int]()
+    writer.client.init_transactions(DEADLINE_S)
+    for count, committed in transactions:
+        writer.client.begin_transaction()
+        offsets += writer.write(values[len(offsets) : len(offsets) + count])
+        end = writer.client.commit_transaction if committed else writer.client.abort_transaction
+        end(DEADLINE_S)
+    return offsets
 
 
 def _by_partition(places: list[tuple[int, int]]) -> list[list[int]]:
@@ -116,7 +135,7 @@ def _snapshot(scenario: Scenario, cluster: Cluster, writer: _Writer) -> Offsets:
         if round_number > 1 and all(mark.end >= 0 for mark in marks.values()):
             break
         pause(MARKERS_APART_S)
-    return _publish(cluster, where, marks)
+    return _publish(scenario, cluster, where, marks)
 
 
 def _mark(
@@ -137,7 +156,9 @@ def _mark(
         mark.offset, mark.at_s = offset, time.monotonic()
 
 
-def _publish(cluster: Cluster, where: list[tuple[Arm, int]], marks: dict[tuple[str, int], _Marked]) -> Offsets:
+def _publish(
+    scenario: Scenario, cluster: Cluster, where: list[tuple[Arm, int]], marks: dict[tuple[str, int], _Marked]
+) -> Offsets:
     client = topics.admin(cluster.bootstrap_servers)
     partitions = [(arm.topic_name, partition) for arm, partition in where]
 
@@ -146,17 +167,26 @@ def _publish(cluster: Cluster, where: list[tuple[Arm, int]], marks: dict[tuple[s
         return all(found[arm.topic_name, p] > marks[arm.name, p].offset for arm, p in where)
 
     wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S)
-    starts, leaders = topics.start_offsets(client, partitions), cluster.partitions([topic for topic, _ in partitions])
+    leaders = cluster.partitions([topic for topic, _ in partitions])
+    starts = topics.start_offsets(client, partitions)
     snapshots = [
         PartitionSnapshot(
             arm=arm.name, topic=arm.topic_name, partition=partition, start=starts[arm.topic_name, partition],
             end=marks[arm.name, partition].end, live_end=marks[arm.name, partition].offset + 1,
             leader=leaders[arm.topic_name, partition].leader,
             leader_epoch=leaders[arm.topic_name, partition].leader_epoch,
+            control_records=_control_records(
+                cluster, arm, partition, leaders[arm.topic_name, partition].leader, marks[arm.name, partition].end
+            ) if arm.name in scenario.transactional else 0,
         )
         for arm, partition in where
     ]  # fmt: skip
     return Offsets(bootstrap_servers=cluster.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
+
+
+def _control_records(cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> int:
+    """Those of transactions in the snapshot; none where nobody writes transactions, which the offsets must then bear out."""
+    return batches.control_records(cluster.layout.client_ports[leader], arm.topic_name, partition, 0, end)
 
 
 def _observations(cluster: Cluster) -> list[Observation]:

@@ -14,7 +14,7 @@ import msgspec
 from delivery_verifier.processes import dies_with_parent, how_it_ended
 from delivery_verifier.scenario import Arm, Load, Scenario, Setting, dumps
 from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload import layout
+from delivery_verifier.workload import layout, transactions
 from delivery_verifier.workload.live import Control, Gate, State, Word
 from delivery_verifier.workload.producer import ProducerSpec
 
@@ -128,8 +128,13 @@ class Crew:
 
 
 def _settings(arm: Arm, number: int) -> dict[str, Setting]:
-    """The arm's own; brokers, and a proxy before them, know every producer by a name of its own."""
-    return {"client.id": f"{arm.name}-{number}", **arm.profile.producer}
+    """The arm's own; brokers, and a proxy before them, know every producer by a name of its own.
+
+    A transactional.id belongs to one producer alone: two with the same would fence each other.
+    """
+    name = f"{arm.name}-{number}"
+    own = {"transactional.id": f"{arm.transactional_id}-{name}"} if arm.transactional_id else {}
+    return {"client.id": name, **arm.profile.producer, **own}
 
 
 def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> Member:
@@ -137,11 +142,13 @@ def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, f
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
     shape = layout.Layout(load.block, load.partitions) if load.block else layout.choose(records, rate or 1e9, load.partitions)
+    together = transactions.size(load.transaction_records, shape.block, load.partitions) if arm.transactional_id else 0
     spec = ProducerSpec(
         folder=str(folder), bootstrap_servers=bootstrap_servers, settings=_settings(arm, number), topic=arm.topic_name,
         run_token=scenario.run_token, arm=arm.ordinal, producer=number, session=0, records=records, rate=rate,
         block=shape.block, partitions=load.partitions, payload_bytes=load.payload_bytes, deadline_s=load.deadline_s,
-        scripted=load.pacing == "scripted",
+        scripted=load.pacing == "scripted", abort_every=load.abort_every,
+        transaction_records=together,
     )  # fmt: skip
     control = Control(folder)
     return Member(arm, spec, _start(spec), control)

@@ -64,6 +64,11 @@ class Word(IntEnum):
     """... and those it has handed over."""
     LAST_ROUND = 15
     """Attempts in the last round of resends."""
+    BEGUN = 16
+    """Transactions that were begun."""
+    COMMITTED = 17
+    ABORTED = 18
+    """Transactions that the client said are committed, and aborted."""
 
 
 WORDS = 32

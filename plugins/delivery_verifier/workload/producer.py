@@ -42,6 +42,7 @@ from delivery_verifier.workload.resends import (
     unknown,
     write_round,
 )
+from delivery_verifier.workload.transactions import Transactions, Unended
 
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
@@ -49,7 +50,8 @@ QUEUE_BYTES = 400_000_000
 
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All that one producer process is told. `rate` None: flat out. `records` is its floor, and of no account where the
-    load is scripted. `life`: how often it was killed before; it then goes on where its ledger says it was."""
+    load is scripted. `life`: how often it was killed before; it then goes on where its ledger says it was.
+    `transaction_records`: records of one transaction, whole blocks; 0: none are used. `abort_every`: see Transactions."""
 
     folder: str
     bootstrap_servers: str
@@ -67,6 +69,8 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     deadline_s: float
     scripted: bool = False
     life: int = 0
+    transaction_records: int = 0
+    abort_every: int = 0
 
 
 class SequencedProducer:
@@ -95,6 +99,11 @@ class SequencedProducer:
             }
         )
         self.report = self._callback(self.ledger)
+        self.transactions = self._transactions() if spec.transaction_records else None
+
+    def _transactions(self) -> Transactions:
+        spec = self.spec
+        return Transactions(self.client, Path(spec.folder), spec.transaction_records, spec.abort_every, spec.deadline_s)
 
     def _encoder(self, attempt: int) -> record.BlockEncoder:
         spec = self.spec
@@ -138,11 +147,15 @@ class SequencedProducer:
         """Announces and hands over the next block; what the client refuses at once is FAILED."""
         block, first = self.spec.block, self.sequence
         self._make_room()
+        if self.transactions:
+            self.transactions.before_block()
         self.ledger.open(first, block, time.time_ns())
         self.control[Word.ANNOUNCED] = first + block
         numbered = self.layout.partition_sequence(first) + self.put_off[self.layout.partition(first)]
         self.sequence = first + block
         self._hand_over(self.ledger, first, self.encoder.encode(first, numbered, block), self.report)
+        if self.transactions:
+            self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
         while len(self.client) > self.limit:
@@ -243,6 +256,8 @@ class SequencedProducer:
 
     def run(self) -> None:
         """The whole life of a producer, gate by gate."""
+        if self.transactions:
+            self.transactions.init()
         if self.spec.life:
             self._unless_fatal(self.take_over)
         else:
@@ -252,6 +267,8 @@ class SequencedProducer:
             self._wait_for(Gate.GO)
         self.control[Word.STATE] = State.LOADING
         self._unless_fatal(self.play if self.spec.scripted else self.load)
+        if self.transactions and self.fatal is None:
+            self._unless_fatal(self.transactions.end)
         self._unless_fatal(lambda: self.client.flush(self.spec.deadline_s))  # what is left open then is INDETERMINATE
         self.control[Word.ATTEMPTED] = self.sequence + self.resent
         self.control[Word.STATE] = State.DONE
@@ -267,6 +284,8 @@ class SequencedProducer:
             error = raised.args[0] if isinstance(raised, KafkaException) else raised
             if not error.fatal():
                 raise
+            self.fatal = str(error)
+        except Unended as error:
             self.fatal = str(error)
 
     def _wait_for(self, gate: Gate) -> None:

@@ -22,23 +22,28 @@ from delivery_verifier.workload.live import (
     read_segment,
 )
 from delivery_verifier.workload.resends import Numbers, Round, Run, folder_of, read_rounds, read_slots, shifts
+from delivery_verifier.workload.transactions import columns as columns_of
 
 
 class Whose(NamedTuple):
-    """Whose attempts they are."""
+    """Whose attempts they are, and what is needed to tell their transactions."""
 
     arm: str
     producer: int
     session: int
+    folder: Path
+    transaction_records: int
 
 
-def seal(folder: Path, target: Path, arm: str, producer: int, session: int, layout: Layout) -> int:
+def seal(
+    folder: Path, target: Path, arm: str, producer: int, session: int, layout: Layout, transaction_records: int = 0
+) -> int:
     """Writes all announced attempts of the producer in `folder` to `target` (`ledger.SCHEMA`); returns their number.
 
     First attempts come first, then the resends, round by round. Attempts that no delivery report settled are
     INDETERMINATE and `made_by` recovery.
     """
-    whose, rounds, control = Whose(arm, producer, session), read_rounds(folder), Control(folder)
+    whose, rounds, control = Whose(arm, producer, session, folder, transaction_records), read_rounds(folder), Control(folder)
     with ledger.writer(target) as out:
         for first in range(0, control[Word.ANNOUNCED], SLOTS):
             count = min(SLOTS, control[Word.ANNOUNCED] - first)
@@ -75,19 +80,20 @@ def _table(columns: Numbers, whose: Whose, first: int, numbered: Numbers, layout
     outcome = pa.array([str(outcome_of(int(kind))) for kind in kinds])
     error = pa.array([_error_name(int(kind)) for kind in kinds], pa.string())
     indices = pa.array(index.reshape(-1).astype(np.int32))
-    none = pa.nulls(count, pa.string())
+    sequences = np.arange(first, first + count, dtype=np.int64)
+    transaction, transaction_outcome = columns_of(whose.folder, whose.transaction_records, sequences)
     data = {
         "arm": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([whose.arm])).cast(pa.string()),
         "producer": pa.array(np.full(count, whose.producer, np.int32)),
         "session": pa.array(np.full(count, whose.session, np.int32)),
-        "sequence": pa.array(np.arange(first, first + count, dtype=np.int64)),
+        "sequence": pa.array(sequences),
         "attempt": pa.array(np.full(count, attempt, np.int32)),
         "partition": pa.array(partition),
         "partition_sequence": pa.array(numbered),
         "outcome": outcome.take(indices),
         "offset": pa.array(result - 1, mask=result <= 0),
-        "transaction": none,
-        "transaction_outcome": none,
+        "transaction": transaction,
+        "transaction_outcome": transaction_outcome,
         "sent_at": pa.array(sent_ns // 1000).cast(pa.timestamp("us", tz="UTC")),
         "settled_at": pa.array(settled_ns // 1000, mask=(settled_ns == 0) | (result == 0)).cast(pa.timestamp("us", tz="UTC")),
         "error": error.take(indices),
