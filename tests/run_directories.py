@@ -4,7 +4,7 @@ run."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,16 @@ START_US = 1_700_000_000_000_000
 Row = dict[str, Any]
 
 
-def scenario(arms: Sequence[str], partitions: int = 2, producers: int = 1) -> Scenario:
-    """A scenario with these subject arms (ordinals from 1) and an idle canary."""
+def scenario(
+    arms: Sequence[str], partitions: int = 2, producers: int = 1, transactional: Collection[str] = ()
+) -> Scenario:
+    """A scenario with these subject arms (ordinals from 1), some of them `transactional`, and an idle canary."""
     made = [
         Arm(
             name=name,
             ordinal=at,
             role="subject",
-            profile=PROFILES["safe"],
+            profile=PROFILES["transactional" if name in transactional else "safe"],
             topic_name=f"t-{name}",
             producers=producers,
         )
@@ -113,7 +115,7 @@ def _parquet(file: Path, rows: Sequence[Row], schema: pa.Schema) -> None:
 
 def _announced(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
     rows = Counter((row["arm"], row["producer"]) for row in attempts)
-    return {
+    return _transactions(made, attempts) | {
         f"{what}/{arm.name}/{producer}/0": rows[arm.name, producer]
         for what in ("announced", "attempted")
         for arm in made.arms
@@ -121,10 +123,27 @@ def _announced(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
     }
 
 
+def _transactions(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
+    told = {
+        (row["arm"], row["producer"], row["transaction"]): row["transaction_outcome"]
+        for row in attempts if row["transaction"]
+    }  # fmt: skip
+    counted = Counter((arm, producer, outcome) for (arm, producer, _), outcome in told.items())
+    of = {"begun": ("COMMITTED", "ABORTED", "INDETERMINATE"), "committed": ("COMMITTED",), "aborted": ("ABORTED",)}
+    return {
+        f"transactions_{what}/{arm.name}/{producer}/0": sum(counted[arm.name, producer, outcome] for outcome in outcomes)
+        for what, outcomes in of.items()
+        for arm in made.loaded if arm.transactional_id
+        for producer in range(arm.producers)
+    }  # fmt: skip
+
+
 def _read(made: Scenario, lines: Sequence[Row]) -> dict[str, int]:
-    rows = Counter(row["arm"] for row in lines)
+    rows = Counter(row["arm"] for row in lines if row["view"] == "raw")
+    visible = Counter(row["arm"] for row in lines if row["view"] == "committed")
     places = [(arm.name, partition) for arm in made.arms for partition in range(made.load.partitions)]
-    return {f"read/{arm.name}": rows[arm.name] for arm in made.arms} | {
+    views = {f"read_committed/{name}": visible[name] for name in made.transactional}
+    return views | {f"read/{arm.name}": rows[arm.name] for arm in made.arms} | {
         f"tail/{arm}/{partition}": 0 for arm, partition in places
     }
 
@@ -134,7 +153,7 @@ def _offsets(
     lines: Sequence[Row],
     snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]],
 ) -> Offsets:
-    rows = Counter((row["arm"], row["partition"]) for row in lines)
+    rows = Counter((row["arm"], row["partition"]) for row in lines if row["view"] == "raw")
     parts = [
         PartitionSnapshot(
             arm=arm.name, topic=arm.topic_name, partition=partition, start=0, end=rows[arm.name, partition],

@@ -17,7 +17,7 @@ from confluent_kafka.admin import NewTopic
 
 from delivery_verifier import record
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.cluster import topics
+from delivery_verifier.cluster import batches, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.scenario import Setting, dumps
 from delivery_verifier.waiting import wait_until
@@ -65,7 +65,7 @@ def run_here(spec: ProducerSpec) -> SequencedProducer:
 def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
     """The ledger of what the producer left behind."""
     file = tmp_path / "ledger.parquet"
-    seal(Path(spec.folder), file, "one", 0, 0, Layout(spec.block, spec.partitions))
+    seal(Path(spec.folder), file, "one", 0, 0, Layout(spec.block, spec.partitions), spec.transaction_records)
     return list(pq.read_table(file).to_pylist())
 
 
@@ -87,6 +87,29 @@ def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], re
         return len(found) == sum(ends.values())
 
     wait_until(all_read, f"all records up to {ends} to be read", 30)
+    consumer.close()
+    return found
+
+
+def read_committed(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
+    """Every record that a consumer sees which reads committed, up to the end of each partition."""
+    found: dict[tuple[int, int], record.Header] = {}
+    consumer = Consumer({
+        "bootstrap.servers": spec.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False,
+        "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0,
+    })  # fmt: skip
+    consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
+    ended: set[int | None] = set()
+
+    def all_read() -> bool:
+        for message in consumer.consume(1000, timeout=0.2):
+            if message.error() is not None:
+                ended.add(message.partition())
+            elif header := record.parse(message.value() or b""):
+                found[message.partition() or 0, message.offset() or 0] = header
+        return len(ended) == spec.partitions
+
+    wait_until(all_read, "the ends of all partitions", 30)
     consumer.close()
     return found
 
@@ -140,6 +163,30 @@ def test_back_pressure_neither_loses_nor_reorders(
         there = [log[key].partition_sequence for key in sorted(log) if key[0] == partition]
         assert there == list(range(len(there)))
     assert len(log) == len(rows)
+
+
+def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
+    plan: Plan, cluster: Cluster, tmp_path: Path
+) -> None:
+    spec = plan("transactional", records=1000, transaction_records=40, abort_every=5)
+    made = run_here(spec)
+    assert [made.control[word] for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED)] == [25, 20, 5]
+    rows = sealed(spec, tmp_path)
+    ended = {row["transaction"]: row["transaction_outcome"] for row in rows}
+    assert outcomes(rows) == {"ACKED": 1000} and [ended[str(n)] for n in range(4, 25, 5)] == ["ABORTED"] * 5
+    visible = {(row["partition"], row["offset"]): row["sequence"] for row in rows if ended[row["transaction"]] == "COMMITTED"}
+    assert {place: header.sequence for place, header in read_committed(spec).items()} == visible and len(visible) == 800
+    everything = [(spec.topic, partition) for partition in range(PARTITIONS)]
+    ends = topics.high_watermarks(topics.admin(cluster.bootstrap_servers), everything)
+    control = {
+        partition: batches.control_records(
+            cluster.layout.client_ports[cluster.partitions([spec.topic])[spec.topic, partition].leader],
+            spec.topic, partition, 0, ends[spec.topic, partition],
+        )
+        for partition in range(PARTITIONS)
+    }  # fmt: skip
+    assert control == {0: 25, 1: 25}, "one marker to end each transaction in each partition"
+    assert {p: ends[spec.topic, p] - control[p] for p in control} == {0: 500, 1: 500}
 
 
 def test_what_a_full_queue_refuses_is_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:

@@ -15,7 +15,32 @@ def key_of(row: Row) -> Key:
     return row["producer"], row["session"], row["sequence"], row["attempt"]
 
 
-def judge(ledger: list[Row], log: list[Row]) -> tuple[Counter[str], Counter[Case]]:
+def _visible(ledger: list[Row], seen: list[Row]) -> set[Key]:
+    """Attempts that the committed view has: by their name, or, of a damaged line, by where they were acknowledged."""
+    found = {key_of(row) for row in seen if row["crc_ok"] and not row["foreign"]}
+    damaged = {(row["offset"], row["partition"]) for row in seen if not row["crc_ok"]}
+    for where in damaged:
+        owners = [row for row in ledger if row["outcome"] == "ACKED" and (row["offset"], row["partition"]) == where]
+        found |= {key_of(max(owners, key=lambda row: (row["settled_at"], key_of(row))))} if owners else set()
+    return found
+
+
+def _of_transactions(ledger: list[Row], visible: set[Key]) -> dict[Key, str]:
+    """The attempts that are not seen as their transaction ended."""
+    parts = [row for row in ledger if row["transaction"] is not None and row["outcome"] != "FAILED"]
+    shown = {(row["producer"], row["session"], row["transaction"]) for row in parts if key_of(row) in visible}
+    found = {}
+    for row in parts:
+        ended, here = row["transaction_outcome"], key_of(row) in visible
+        whole = (row["producer"], row["session"], row["transaction"]) in shown
+        if ended == "ABORTED" and here:
+            found[key_of(row)] = "ABORTED_VISIBLE"
+        elif not here and (ended == "COMMITTED" or (ended == "INDETERMINATE" and whole)):
+            found[key_of(row)] = "TORN"
+    return found
+
+
+def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[str], Counter[Case]]:
     """The totals of the arm's books and its cases."""
     books, cases = Counter[str](), Counter[Case]()
     claims = {key_of(row): row for row in ledger}
@@ -49,6 +74,7 @@ def judge(ledger: list[Row], log: list[Row]) -> tuple[Counter[str], Counter[Case
         else:
             copies[key_of(row)].append(where)
 
+    strange = _of_transactions(ledger, _visible(ledger, seen))
     first = {key: min(found) for key, found in copies.items()}
     told = {key: claim["outcome"] in ("ACKED", "SENT") for key, claim in claims.items()}
     for key, claim in claims.items():
@@ -73,9 +99,11 @@ def judge(ledger: list[Row], log: list[Row]) -> tuple[Counter[str], Counter[Case
         )  # fmt: skip
         if told[key] and behind:
             kinds.append("REORDERED")
+        if key in strange:
+            kinds.append(strange[key])
         _count(books, claim["outcome"], told[key], len(found), behind)
         if kinds:
-            also = tuple(kind for kind in kinds[1:] if kind in ("RESENT", "MISPLACED", "REORDERED"))
+            also = tuple(kind for kind in kinds[1:] if kind in ("RESENT", "MISPLACED", "REORDERED", "ABORTED_VISIBLE", "TORN"))
             if kinds[0] != "LOST":  # `lost` is counted as what was reported and not found
                 books[kinds[0].lower()] += 1
             books.update(f"also_{kind.lower()}" for kind in also)

@@ -28,6 +28,14 @@ class History:
     numbers: dict[object, int] = field(default_factory=dict)
     producer: int = 0
     partition: int = 0
+    transaction: tuple[str, str] | None = None
+    visible: bool = True
+    seen: list[Row] = field(default_factory=list)
+
+    def begin(self, outcome: str, visible: bool = True) -> None:
+        """Whatever is claimed from here on is of a new transaction that ended so; what is written is in the committed view
+        if `visible`. Once begun, every claim of the arm must be in one."""
+        self.transaction, self.visible = (str(self.next(("transaction", self.producer))), outcome), visible
 
     def next(self, of: object) -> int:
         """The next number of a dense numbering."""
@@ -48,12 +56,16 @@ class History:
         where = self.partition if partition is None else partition
         offset = self.next(("offset", where))
         self.lines.append(line(self.arm, self.ordinal, offset, 0) | header | {"partition": where} | more)
+        if self.visible:
+            self.seen.append(self.lines[-1] | {"view": "committed"})
         return offset
 
     def claim(self, header: Row, outcome: str, offset: int | None = None) -> None:
         """Appends a row to the ledger."""
         settled = {} if outcome != "INDETERMINATE" else {"settled_at": None, "error": "_MSG_TIMED_OUT"}
         row = attempt(self.arm, header["sequence"], outcome) | header
+        name, ended = self.transaction or (None, None)
+        row |= {"transaction": name, "transaction_outcome": ended}
         self.attempts.append(row | {"partition": self.partition, "offset": offset} | settled)
 
     def ack(self, header: Row) -> int:
@@ -270,11 +282,80 @@ def reordered_by_a_corrupted_one(h: History) -> None:
     h.ack(late)
 
 
+def aborted_and_invisible(h: History) -> None:
+    h.begin("ABORTED", visible=False)
+    h.ack(h.record())
+
+
+def committed(h: History) -> None:
+    h.begin("COMMITTED")
+    h.ack(h.record())
+    h.claim(h.record(), "FAILED")  # refused before it was queued: no part of it
+
+
+def unknown_and_whole(h: History) -> None:
+    h.begin("INDETERMINATE")
+    h.ack(h.record())
+    h.ack(h.record())
+
+
+def unknown_and_invisible(h: History) -> None:
+    h.begin("INDETERMINATE", visible=False)
+    h.ack(h.record())
+    h.claim(h.record(), "INDETERMINATE")
+
+
+def corrupted_and_committed(h: History) -> None:
+    """Damaged, but not torn: it is in the committed view, where it was acknowledged."""
+    h.begin("COMMITTED")
+    header = h.record()
+    h.claim(header, "ACKED", h.write(header, crc_ok=False))
+
+
+def aborted_and_visible(h: History) -> None:
+    h.begin("ABORTED")
+    h.ack(h.record())
+
+
+def aborted_visible_and_duplicated(h: History) -> None:
+    h.begin("ABORTED", visible=False)
+    header = h.record()
+    h.ack(header)
+    h.visible = True
+    h.write(header)
+    h.ack(h.record())
+
+
+def torn(h: History) -> None:
+    h.begin("COMMITTED")
+    h.ack(h.record())
+    h.visible = False
+    h.ack(h.record())
+
+
+def torn_though_nobody_knows(h: History) -> None:
+    h.begin("INDETERMINATE")
+    h.ack(h.record())
+    h.visible = False
+    h.ack(h.record())
+    h.claim(h.record(), "INDETERMINATE")
+
+
+def torn_and_lost(h: History) -> None:
+    torn(h)
+    h.claim(h.record(), "ACKED", NOWHERE)
+
+
+def torn_and_nowhere(h: History) -> None:
+    h.begin("COMMITTED")
+    h.claim(h.record(), "INDETERMINATE")
+
+
 PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
     Anomaly.CORRUPTED: (
         corrupted_and_attributed, corrupted_and_illegible, corrupted_and_duplicated,
         corrupted_at_an_offset_of_an_indeterminate, corrupted_where_two_were_acked,
-        reordered_by_a_corrupted_one,
+        reordered_by_a_corrupted_one, corrupted_and_committed,
     ),
     Anomaly.PHANTOM: (
         phantom_never_attempted, phantom_of_no_planned_producer, phantom_of_another_run,
@@ -289,6 +370,8 @@ PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
     Anomaly.RESENT: (resent, resent_and_reordered, resent_and_duplicated),
     Anomaly.MISPLACED: (misplaced, misplaced_in_another_partition),
     Anomaly.REORDERED: (reordered,),
+    Anomaly.ABORTED_VISIBLE: (aborted_and_visible, aborted_visible_and_duplicated),
+    Anomaly.TORN: (torn, torn_though_nobody_knows, torn_and_lost, torn_and_nowhere),
 }  # fmt: skip
 """Ways to make each kind appear. After each, the arm has at least one case of the kind."""
 
@@ -297,15 +380,29 @@ BORDERLINE: tuple[Planter, ...] = (
 )  # fmt: skip
 """Close to an anomaly, and none."""
 
-EVERY: tuple[Planter, ...] = (*HEALTHY, *BORDERLINE, *(one for ways in PLANTERS.values() for one in ways))
+IN_TRANSACTIONS: tuple[Planter, ...] = (aborted_and_invisible, committed, unknown_and_whole, unknown_and_invisible)
+"""What transactions do by rights."""
+
+EVERY: tuple[Planter, ...] = (
+    *HEALTHY, *BORDERLINE, *IN_TRANSACTIONS, *(one for ways in PLANTERS.values() for one in ways),
+)  # fmt: skip
+OF_TRANSACTIONS = {
+    *IN_TRANSACTIONS, *PLANTERS[Anomaly.ABORTED_VISIBLE], *PLANTERS[Anomaly.TORN], corrupted_and_committed,
+}  # fmt: skip
+"""Planters that begin transactions themselves."""
 
 
 def random_history(arm: str, ordinal: int, seed: int, planters: tuple[Planter, ...], steps: int) -> History:
-    """A history of `steps` steps, half of them healthy, over all producers and partitions."""
+    """A history of `steps` steps, half of them healthy, over all producers and partitions. One in three that may have
+    transactions has nothing else: then every step is one of its own, whatever becomes of it."""
     chance = random.Random(seed)
     history = History(arm, ordinal)
+    transactional = chance.random() < 0.34 and not OF_TRANSACTIONS.isdisjoint(planters)
+    planters = tuple(one for one in planters if transactional or one not in OF_TRANSACTIONS)
     for _ in range(chance.randrange(steps + 1)):
         history.producer = chance.randrange(history.producers)
         history.partition = chance.randrange(history.partitions)
+        if transactional:
+            history.begin(chance.choice(("COMMITTED", "ABORTED", "INDETERMINATE")), chance.random() < 0.5)
         chance.choice(HEALTHY if chance.random() < 0.5 else planters)(history)
     return history

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from oracle import Case, judge
-from planters import BORDERLINE, EVERY, HEALTHY, PLANTERS, History, random_history
+from planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
 from pyspark.sql import SparkSession
 from run_directories import scenario, table, write
 
@@ -51,9 +51,10 @@ def run(
 ) -> RunDirectory:
     """All histories reconciled: every record by itself, and with screens of 2, 4 and 8 sequences a stretch."""
     exhaustive = request.param == EXHAUSTIVE
-    made = scenario([history.arm for history in histories], partitions=2, producers=2)
+    transactional = {history.arm for history in histories if history.transaction}
+    made = scenario([history.arm for history in histories], partitions=2, producers=2, transactional=transactional)
     rows = [row for history in histories for row in history.attempts]
-    lines = [row for history in histories for row in history.lines]
+    lines = [row for history in histories for row in history.lines + (history.seen if history.transaction else [])]
     path: Path = tmp_path_factory.mktemp("thousand")
     directory = write(path, made, rows, lines)
     reconcile(path, True, spark, exhaustive=exhaustive, bits=1 if exhaustive else request.param)
@@ -83,7 +84,7 @@ def test_the_books_of_every_history_are_the_oracles(
     histories: list[History], books: dict[str, Counter[str]]
 ) -> None:
     for history in histories:
-        assert books[history.arm] == judge(history.attempts, history.lines)[0], history.arm
+        assert books[history.arm] == judge(history.attempts, history.lines, history.seen)[0], history.arm
 
 
 def test_the_cases_of_every_history_are_the_oracles(
@@ -91,7 +92,7 @@ def test_the_cases_of_every_history_are_the_oracles(
 ) -> None:
     for history in histories:
         expected = Counter[Case]()
-        for case, count in judge(history.attempts, history.lines)[1].items():
+        for case, count in judge(history.attempts, history.lines, history.seen)[1].items():
             expected[(*case[:3], tuple(offset for offset, _ in case[3]))] += count
         assert cases.get(history.arm, Counter()) == expected, history.arm
 
@@ -106,7 +107,7 @@ def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[s
 def test_what_is_healthy_is_never_called_an_anomaly(
     histories: list[History], cases: dict[str, Counter[Case]]
 ) -> None:
-    innocent = {plant.__name__ for plant in (*HEALTHY, *BORDERLINE)}
+    innocent = {plant.__name__ for plant in (*HEALTHY, *BORDERLINE, *IN_TRANSACTIONS)}
     arms = [h.arm for h in histories if h.arm.startswith("clean") or h.arm.split("-", 2)[-1] in innocent]
     assert len(arms) == 100 + len(innocent)
     assert {arm: cases[arm] for arm in arms if arm in cases} == {}

@@ -167,8 +167,11 @@ def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> No
         assert [row["left_name"] for row in rows if row["left"] != row["right"]] == ["rows of LOST"]
 
 
-def test_the_canary_comes_out_as_it_was_planned(spark: SparkSession, tmp_path: Path) -> None:
-    made = scenario(["one"])
+@pytest.mark.parametrize("transactional", [(), ("one",)], ids=["plain", "transactional"])
+def test_the_canary_comes_out_as_it_was_planned(
+    spark: SparkSession, tmp_path: Path, transactional: tuple[str, ...]
+) -> None:
+    made = scenario(["one"], transactional=transactional)
     plan = canary.plan(made)
     rows = canary.ledger_table(made, plan, list(range(len(plan.values)))).to_pylist()
     lines = []
@@ -179,9 +182,12 @@ def test_the_canary_comes_out_as_it_was_planned(spark: SparkSession, tmp_path: P
             "partition_sequence": header.partition_sequence, "crc_ok": header.crc_ok,
         }  # fmt: skip
         lines.append(line("canary", 0, offset, 0, partition=partition) | said)
-    run = write(tmp_path, made, rows, lines)
+    hidden = sum(count for count, committed in plan.transactions if not committed)
+    visible = lines[: len(lines) - hidden] if transactional else []
+    run = write(tmp_path, made, rows, [*lines, *({**row, "view": "committed"} for row in visible)])
     reconcile(run.path, True, spark)
-    assert Books.read(run.path).totals("canary") == canary.EXPECTED
+    assert Books.read(run.path).totals("canary") == canary.expected(made)
+    assert (canary.expected(made) == canary.EXPECTED) is not bool(transactional)
 
 
 def test_the_ledger_has_one_schema() -> None:

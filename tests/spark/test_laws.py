@@ -33,15 +33,32 @@ BROKEN: dict[str, set[str]] = {
     "read-less": {"view_rows"},
     "unplanned-producer": {"partitions_complete", "ledger_complete"},
     "marker-inside": set(),
+    "transactions": set(),
+    "transactions-and-a-control-record": set(),
+    "transactions-control-record-uncounted": {"offsets_accounted"},
+    "transactions-committed-row-dropped": {"view_rows"},
+    "transactions-committed-row-another": {"views_agree"},
+    "transactions-committed-row-nowhere-else": {"views_agree"},
+    "transactions-row-outside": {"ledger_complete"},
+    "transactions-one-uncounted": {"ledger_complete"},
+    "transactions-in-two-minds": {"ledger_complete"},
+    "named-a-transaction": {"ledger_complete"},
 }
 """Which laws each breakage must unbalance; the other laws and the other arms stay balanced."""
 NEVER_BY_DATA = {"anomaly_rows"}
 """Laws that only an error of the job itself unbalances: see test_books_and_cases.py."""
 
 
+TRANSACTIONAL = {arm for arm in BROKEN if arm.startswith("transactions")}
+
+
 def _rows(arm: str, ordinal: int) -> tuple[list[Row], list[Row]]:
     claims = [attempt(arm, n, offset=n) for n in range(RECORDS)]
-    return claims, [line(arm, ordinal, n, n) for n in range(RECORDS)]
+    lines = [line(arm, ordinal, n, n) for n in range(RECORDS)]
+    if arm in TRANSACTIONAL:
+        claims = [row | {"transaction": "0", "transaction_outcome": "COMMITTED"} for row in claims]
+        lines += [row | {"view": "committed"} for row in lines]
+    return claims, lines
 
 
 def _break(arm: str, ordinal: int, claims: list[Row], lines: list[Row]) -> None:
@@ -59,15 +76,29 @@ def _break(arm: str, ordinal: int, claims: list[Row], lines: list[Row]) -> None:
         lines.append(line(arm, ordinal, RECORDS, 0, producer=5))
     elif arm == "marker-inside":
         lines.append(line(arm, ordinal, RECORDS, 0, producer=9999))
+    elif arm == "transactions-committed-row-dropped":
+        lines.pop()
+    elif arm == "transactions-committed-row-another":
+        lines[-1] = lines[-1] | {"sequence": 0}
+    elif arm == "transactions-committed-row-nowhere-else":
+        lines[-1] = lines[-1] | {"offset": RECORDS + 7}
+    elif arm == "transactions-row-outside":
+        claims[-1] = claims[-1] | {"transaction": None, "transaction_outcome": None}
+    elif arm == "transactions-in-two-minds":
+        claims[-1] = claims[-1] | {"transaction_outcome": "ABORTED"}
+    elif arm == "named-a-transaction":
+        claims[-1] = claims[-1] | {"transaction": "0", "transaction_outcome": "COMMITTED"}
 
 
 def _snapshot(parts: list[PartitionSnapshot]) -> list[PartitionSnapshot]:
     ends = {"log-row-dropped": RECORDS, "log-row-invented": RECORDS}
+    ends |= dict.fromkeys(("transactions-and-a-control-record", "transactions-control-record-uncounted"), RECORDS + 1)
     kept = [
         msgspec.structs.replace(
             part,
             start=1 if part.arm == "started-late" and not part.partition else part.start,
             end=ends.get(part.arm, part.end) if not part.partition else part.end,
+            control_records=int(part.arm == "transactions-and-a-control-record" and not part.partition),
         )
         for part in parts
         if (part.arm, part.partition) not in {("partition-cut", 1), ("partition-with-lines-cut", 0)}
@@ -77,7 +108,7 @@ def _snapshot(parts: list[PartitionSnapshot]) -> list[PartitionSnapshot]:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    made = scenario(list(BROKEN))
+    made = scenario(list(BROKEN), transactional=TRANSACTIONAL)
     claims, lines = [], []
     for arm in made.subjects:
         its_claims, its_lines = _rows(arm.name, arm.ordinal)
@@ -89,10 +120,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
         "announced/announced-more/0/0": RECORDS + 1,
         "attempted/counted-less-at-exit/0/0": RECORDS - 1,
         "attempted/killed/0/0": -1,
+        "transactions_begun/transactions-one-uncounted/0/0": 2,
+        "transactions_begun/transactions-in-two-minds/0/0": 1,
+        "transactions_committed/transactions-in-two-minds/0/0": 1,
+        "transactions_aborted/transactions-in-two-minds/0/0": 0,
     }
     read = {
         "read/log-row-dropped": RECORDS, "read/log-row-invented": RECORDS, "read/read-less": RECORDS - 1,
-        "tail/log-moved/0": 1,
+        "tail/log-moved/0": 1, "read_committed/transactions-committed-row-dropped": RECORDS,
     }  # fmt: skip
     path = tmp_path_factory.mktemp("laws")
     return write(path, made, claims, lines, announced=whole | broken, counts=read, snapshot=_snapshot)

@@ -25,6 +25,8 @@ QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_
 LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
     Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.MISPLACED, Anomaly.RESENT,
 )  # fmt: skip
+LOSSES = {LOST, MISPLACED, Anomaly.ABORTED_VISIBLE, Anomaly.TORN}
+"""What a transactional producer may see where records may be lost."""
 Changes = dict[str, Any]
 MIN1: Changes = {"min_insync_replicas": 1}
 UNCLEAN: Changes = {"unclean_leader_election": True}
@@ -86,6 +88,11 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("acks_1", {}, ("isolation",), {DUPLICATED, REORDERED}),  # nobody else led meanwhile
     ("acks_all", UNCLEAN, ("leader_change",), {DUPLICATED, REORDERED}),
     ("acks_all", UNCLEAN, ("unclean_election",), {LOST, MISPLACED, DUPLICATED, REORDERED}),
+    ("transactional", {}, QUIET, set()),
+    ("transactional", UNCLEAN, ("unclean_election",), LOSSES),
+    ("transactional", {}, ("unclean_election", "unclean_request"), LOSSES),
+    ("transactional", NO_ELR, ("isr_power_loss",), LOSSES),
+    ("transactional", MIN1, ("isr_power_loss",), LOSSES),
     ("idempotent", {}, QUIET, set()),
     ("safe", {}, QUIET, set()),
     ("idempotent", UNCLEAN, ("unclean_election",), {LOST, MISPLACED}),
@@ -115,8 +122,8 @@ def test_every_rule_is_the_one_that_permits_in_some_line_of_the_table() -> None:
         for name, changes, kinds, _ in TABLE
         for ruling in contract(settings(name, **changes), [disturbance(kind) for kind in kinds]).values()
     }
-    of_all = contract(settings("safe"), [disturbance("isr_power_loss", replicas=3)])[LOST].rule
-    assert {rule.id for rule in RULES} <= {*used, of_all, of_all.replace("lost.", "misplaced.")}
+    of_all = contract(settings("transactional"), [disturbance("isr_power_loss", replicas=3)]).values()
+    assert {rule.id for rule in RULES} <= {*used, *(ruling.rule for ruling in of_all)}
 
 
 def test_what_only_an_unplanned_disturbance_permits_says_so() -> None:

@@ -23,9 +23,14 @@ RULE_IDS = {rule.id for rule in RULES}
 TESTED = {name for entry in ENTRIES.values() for name in entry.rules}
 
 
+OF_LOSSES = {name.removeprefix("lost.") for name in RULE_IDS if name.startswith("lost.") and name != "lost.never"}
+
+
 def of_a_loss(name: str) -> str:
-    """A MISPLACED rule follows from the rule of the loss that it excuses, and is tested where that is."""
-    return name.replace("misplaced.", "lost.")
+    """A rule of another kind that follows from the rule of a loss is tested where that is."""
+    for kind in ("misplaced.", "aborted_visible.", "torn."):
+        name = name.replace(kind, "lost.") if name.removeprefix(kind) in OF_LOSSES else name
+    return name
 
 
 def test_every_rule_is_put_to_the_test_by_a_scenario_or_has_a_reason_not_to_be() -> None:

@@ -22,7 +22,7 @@ def changed(
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_every_profile_of_the_catalogue_is_accepted(name: str) -> None:
-    assert Settings.of(PROFILES[name]).enable_idempotence == (name in ("idempotent", "safe"))
+    assert Settings.of(PROFILES[name]).enable_idempotence == (name in ("idempotent", "safe", "transactional"))
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,15 @@ def test_every_profile_of_the_catalogue_is_accepted(name: str) -> None:
         {"linger.ms": 200_000},
         {"linger.ms": 200_000, "enable.idempotence": False},
         {"enable.idempotence": False, "enable.gapless.guarantee": True},
+        {"transaction.timeout.ms": 60000, "enable.idempotence": False},
+        {"transaction.timeout.ms": 60000, "delivery.timeout.ms": 60001},
+        {"transaction.timeout.ms": 30000, "delivery.timeout.ms": 30000},
     ],
 )
 def test_a_contradiction_is_refused_with_the_reason_librdkafka_gives(
     contradiction: dict[str, Setting],
 ) -> None:
-    base = changed()
+    base = changed("transactional" if "transaction.timeout.ms" in contradiction else "idempotent")
     profile = Profile(name="p", summary="", producer=base.producer | contradiction, topic=base.topic)
     with pytest.raises(KafkaException) as theirs:
         Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **profile.producer})
@@ -57,7 +60,8 @@ def test_a_contradiction_is_refused_with_the_reason_librdkafka_gives(
         (changed(retries=True), "no whole number"),
         (changed(enable_idempotence="perhaps"), "neither true nor false"),
         (changed(max_in_flight=1), "canonical"),
-        (changed(transactional_id="t"), "transactions"),
+        (changed(transactional_id="t"), "transaction.timeout.ms: must be stated"),
+        (changed("transactional", transaction_timeout_ms=900_001), "outside allowed range"),
         (changed(topic={"retention.ms": 1000}), "expire"),
         (changed(topic={"min.insync.replicas": 0}), "outside allowed range"),
         (changed(topic={"flush.messages": 0}), "outside allowed range"),

@@ -19,7 +19,7 @@ CONDITIONS: dict[Condition, str] = {
     "none": "at a fixed rate, no fault",
     "kill_leader": "at the same rate, a leader killed and restarted",
 }
-PRICED = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent")
+PRICED = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent", "transactional")
 RATE, RATED_BLOCK, SECONDS = 5000, 25, 12.0
 FLAT_OUT_RECORDS, FLAT_OUT_BLOCK = 500_000, 1000
 

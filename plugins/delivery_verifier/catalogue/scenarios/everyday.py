@@ -14,7 +14,7 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.scenario import Claim, Expectation, Load
 
 RATE = 500
-"""Records per second and arm: seven arms and a cluster share a small host, which must not be the fault."""
+"""Records per second and arm: eight arms and a cluster share a small host, which must not be the fault."""
 LEAD_S, AFTER_S = 4.0, 4.0
 EITHER = Expectation(verdicts=("HELD", "VIOLATED"))
 WEAK: dict[str, Claim] = {
@@ -25,7 +25,7 @@ WEAK: dict[str, Claim] = {
     "in_flight_1": "ordered",
 }
 """The profiles that may break, each with the claim that its users make for it and that it does not keep."""
-STRONG = ("idempotent", "safe")
+STRONG = ("idempotent", "safe", "transactional")
 
 _ARMS = (
     *(ArmPlan(name=name, role="subject", profile=PROFILES[name], claim="exactly_once") for name in STRONG),
@@ -49,7 +49,9 @@ def _entry(
 
 
 _MEASURED = "Apache Kafka documentation, design: message delivery semantics; measured on Kafka 4.3.1"
-_RETRIES = ("duplicated.retries", "reordered.one_in_flight", "lost.never", "duplicated.never")
+_RETRIES = (
+    "duplicated.retries", "reordered.one_in_flight", "lost.never", "duplicated.never", "aborted_visible.never", "torn.never",
+)  # fmt: skip
 
 ENTRIES: tuple[Entry, ...] = (
     _entry(
