@@ -20,7 +20,8 @@ def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
     if arm.role == "canary":
         return []
     found = [
-        *_faults(evidence), *_load(evidence, arm), *_exposed(evidence, arm), *_unplanned(evidence, arm),
+        *_faults(evidence), *_load(evidence, arm), *_transactions(evidence, arm),
+        *_exposed(evidence, arm), *_unplanned(evidence, arm),
         *_elsewhere(evidence, arm), *_at_another_time(evidence, arm),
     ]  # fmt: skip
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in found]
@@ -45,6 +46,16 @@ def _faults(evidence: Evidence) -> Iterator[tuple[str, str]]:
                 "fault_not_healed",
                 f"injection {injection.id} ({injection.action}) was never healed and recovered",
             )
+
+
+def _transactions(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
+    """Where nothing was committed, nothing could be torn."""
+    if not arm.transactional_id:
+        return
+    counted = evidence.transactions.get(arm.name)
+    if counted is None or not counted.committed:
+        told = f"{arm.name}: of {counted.begun if counted else 'an unknown number of'} transactions none was committed"
+        yield "nothing_committed", told
 
 
 def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:

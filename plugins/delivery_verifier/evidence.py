@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -34,10 +35,19 @@ EARLY = "ended_early/"
 """Prefix of the notes in produce.json that name a producer whose load a fatal client error ended."""
 
 
+class Transactions(NamedTuple):
+    """How many were begun, and how many of them the client said are committed, or aborted. Of the others nobody knows."""
+
+    begun: int
+    committed: int
+    aborted: int
+
+
 @dataclass(frozen=True)
 class Evidence:
     """Pure data. `canary_expected` maps a books column to the total that was planted; `ended_early` maps
-    `<arm>/<producer>/<session>` to the fatal client error that ended that producer's load."""
+    `<arm>/<producer>/<session>` to the fatal client error that ended that producer's load; `transactions` an arm that writes
+    them to what its producers counted."""
 
     scenario: Scenario
     injections: list[Injection]
@@ -46,6 +56,7 @@ class Evidence:
     books: Books
     canary_expected: Mapping[str, int]
     ended_early: Mapping[str, str] = field(default_factory=dict)
+    transactions: Mapping[str, Transactions] = field(default_factory=dict)
     cases: pa.Table | None = None
     """What bites are read off: those rows of anomalies/ that were written down; None if there is no such file."""
 
@@ -66,7 +77,9 @@ class Evidence:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
-        return cls(run.scenario, injections, observations, offsets, books, canary.expected(run.scenario), ended_early, cases)
+        transactions = _transactions(run.scenario, run.manifest("produce").counts)
+        planted = canary.expected(run.scenario)
+        return cls(run.scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
@@ -100,6 +113,14 @@ class Evidence:
             )
             for row in rows.sort_by("injection").to_pylist()
         ]  # fmt: skip
+
+
+def _transactions(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, Transactions]:
+    def total(what: str, arm: str) -> int:
+        return sum(count for name, count in counts.items() if name.startswith(f"transactions_{what}/{arm}/"))
+
+    arms = (arm.name for arm in scenario.loaded if arm.transactional_id)
+    return {arm: Transactions(*(total(what, arm) for what in Transactions._fields)) for arm in arms}
 
 
 def _cases(folder: Path) -> pa.Table | None:

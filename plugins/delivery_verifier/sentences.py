@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from delivery_verifier.bites import OUTSIDE, hurt, interval
-from delivery_verifier.evidence import Evidence
+from delivery_verifier.evidence import Evidence, Transactions
 from delivery_verifier.scenario import Arm, Expectation
 from delivery_verifier.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
 from delivery_verifier.vocabulary import ACTS
@@ -172,7 +172,18 @@ def _held(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
         return (
             f"of {_reported(evidence, arm)}, {_listed(seen)}, as the settings permit, and nothing they forbid"
         )
-    return f"all {_reported(evidence, arm)} are in the log exactly once and in order"
+    whole = f"all {_reported(evidence, arm)} are in the log exactly once and in order"
+    return whole + _views(evidence.transactions.get(arm.name))
+
+
+def _views(counted: Transactions | None) -> str:
+    """What the committed view showed of transactions, of which none was torn and nothing aborted was visible."""
+    if counted is None:
+        return ""
+    unknown = counted.begun - counted.committed - counted.aborted
+    told = f"; who reads committed sees all of the {counted.committed:,} transactions that were committed"
+    told += f", and nothing of the {counted.aborted:,} that were aborted" if counted.aborted else ""
+    return told + (f" ({unknown:,} more ended nobody knows how, and are seen whole or not at all)" if unknown else "")
 
 
 def _violated(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.bites import COLUMNS
 from delivery_verifier.books import COUNTS, TABLES, Books
-from delivery_verifier.canary import EXPECTED
+from delivery_verifier.canary import expected
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.evaluation import (
     CANARY,
@@ -55,7 +55,7 @@ def the_rows(of: Scenario) -> Rows:
             rows["books/producers.parquet"] += [
                 {"arm": arm.name, "producer": producer, "session": min(producer, 0), "partition": at}
                 | (
-                    _canary_counts(producer, at)
+                    _canary_counts(of, producer, at)
                     if arm.role == "canary"
                     else _load_counts(arm.profile.name, producer)
                 )
@@ -96,8 +96,8 @@ def _load_counts(profile: str, producer: int) -> dict[str, int]:
     return counts
 
 
-def _canary_counts(producer: int, partition: int) -> dict[str, int]:
-    return {name: EXPECTED.get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
+def _canary_counts(of: Scenario, producer: int, partition: int) -> dict[str, int]:
+    return {name: expected(of).get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
 
 
 def the_injections(of: Scenario) -> list[Injection]:
@@ -150,7 +150,7 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         observations=the_observations(of),
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
         books=Books.of(tables),
-        canary_expected=EXPECTED,
+        canary_expected=expected(of),
     )
     return replace(plain, **more)
 

@@ -32,6 +32,7 @@ from hand_made import (
     the_observations,
 )
 
+from delivery_verifier.evidence import Transactions
 from delivery_verifier.injection import Observation
 
 
@@ -172,3 +173,27 @@ def test_the_vocabulary_and_what_can_be_done_are_the_same_actions() -> None:
     assert {act.name for act in ACTS.values() if act.bites and act.heals} == {"kill"}, "who is killed is frozen no more"
     healed = {name for act in ACTS.values() for name in act.heals}
     assert healed == {act.name for act in ACTS.values() if act.bites and not act.momentary}
+
+
+@pytest.mark.parametrize(
+    ("counted", "told"),
+    [(None, "of an unknown number of transactions"), (Transactions(7, 0, 1), "of 7 transactions none was committed")],
+)
+def test_transactions_of_which_none_was_committed_hold_nothing(counted: Transactions | None, told: str) -> None:
+    run = a_scenario("transactional")
+    verdict = judged(evidence_of(run, transactions={"transactional": counted} if counted else {}))
+    found = arm(verdict, "transactional")
+    assert found.verdict == "INCONCLUSIVE"
+    assert [doubt.name for doubt in found.doubts] == ["nothing_committed"] and told in found.doubts[0].detail
+
+
+def test_what_was_seen_of_transactions_is_said() -> None:
+    run = a_scenario("transactional")
+    verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 52, 5)}))
+    assert arm(verdict, "transactional").verdict == "HELD"
+    assert (
+        "in order; who reads committed sees all of the 52 transactions that were committed, and nothing of the 5 that were "
+        "aborted (1 more ended nobody knows how, and are seen whole or not at all)"
+    ) in verdict.sentence
+    assert {"TORN", "ABORTED_VISIBLE"} <= {one.anomaly for one in arm(verdict, "transactional").findings}
+    assert not {"TORN", "ABORTED_VISIBLE"} & {one.anomaly for one in arm(verdict, "control-acks_0").findings}

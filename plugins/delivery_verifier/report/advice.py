@@ -34,6 +34,8 @@ ADVICE = {
     "nothing_reported": "No record was acknowledged. Check that the settings can be met at all (in-sync "
     "replicas, "
     "timeouts), then run again.",
+    "nothing_committed": "Not one transaction was committed. Look at the errors in the ledger, check that the settings can be "
+    "met (transaction.timeout.ms, in-sync replicas), then run again.",
     "too_little_reported": "Almost nothing was acknowledged. Look at the errors in the ledger, check that "
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "

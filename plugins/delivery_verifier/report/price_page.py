@@ -23,7 +23,8 @@ from delivery_verifier.report.words import clean, number
 HOW = (
     "Each profile ran alone, each time on a fresh cluster of three brokers on this one host, one run after the other: arms that "
     "share a cluster compete for it. Throughput is measured flat out. Latency is not, for there records wait in the client's "
-    "own queue: it is measured at {rate} records/s of {payload} bytes, without a fault and with a leader killed and restarted."
+    "own queue: it is measured at {rate} records/s of {payload} bytes, without a fault and with a leader killed and restarted. "
+    "It is the time until the acknowledgement, in transactions too: what waits for their commit waits longer."
 )
 CAUTION = (
     "One run per figure, on one host: figures compare profiles with each other, roughly, and not clusters. A loss that was not "

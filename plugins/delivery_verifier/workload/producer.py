@@ -99,11 +99,10 @@ class SequencedProducer:
             }
         )
         self.report = self._callback(self.ledger)
-        self.transactions = self._transactions() if spec.transaction_records else None
-
-    def _transactions(self) -> Transactions:
-        spec = self.spec
-        return Transactions(self.client, Path(spec.folder), spec.transaction_records, spec.abort_every, spec.deadline_s)
+        self.transactions = (
+            Transactions(self.client, Path(spec.folder), spec.transaction_records, spec.abort_every, spec.deadline_s)
+            if spec.transaction_records else None
+        )  # fmt: skip
 
     def _encoder(self, attempt: int) -> record.BlockEncoder:
         spec = self.spec
