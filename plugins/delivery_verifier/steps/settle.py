@@ -166,7 +166,7 @@ def _publish(
         found = topics.last_stable_offsets(client, partitions)
         return all(found[arm.topic_name, p] > marks[arm.name, p].offset for arm, p in where)
 
-    wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S)
+    wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S + _undecided_s(scenario))
     leaders = cluster.partitions([topic for topic, _ in partitions])
     starts = topics.start_offsets(client, partitions)
     snapshots = [
@@ -182,6 +182,12 @@ def _publish(
         for arm, partition in where
     ]  # fmt: skip
     return Offsets(bootstrap_servers=cluster.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
+
+
+def _undecided_s(scenario: Scenario) -> float:
+    """How long brokers leave a transaction open whose producer could not end it; then they abort it."""
+    timeouts = [int(arm.profile.producer["transaction.timeout.ms"]) for arm in scenario.loaded if arm.transactional_id]
+    return max(timeouts, default=0) / 1000
 
 
 def _control_records(cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> int:
