@@ -29,13 +29,22 @@ def bites(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, Bites]:
     Cases without times, of records that nobody made, are OUTSIDE. Raises KeyError where a column is missing.
     """
     windows, found = list(_windows(injections)), dict[str, dict[str, set[int]]]()
-    sent, settled = (_micros(cases[name]) for name in ("sent_at", "settled_at"))
-    rows = zip(*(cases[name].to_pylist() for name in ("arm", "kind", "also")), sent, settled, strict=True)
-    for arm, kind, also, sent_us, settled_us in rows:
+    for arm, kinds, sent_us, settled_us in _rows(cases):
         owner = OUTSIDE if sent_us is None else _owner(sent_us, settled_us, windows)
-        for one in (kind, *(also or ())):
-            found.setdefault(arm, {}).setdefault(one, set()).add(owner)
+        for kind in kinds:
+            found.setdefault(arm, {}).setdefault(kind, set()).add(owner)
     return {arm: {kind: sorted(ids) for kind, ids in sorted(kinds.items())} for arm, kinds in found.items()}
+
+
+def afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
+    """Per arm the anomalies of records that were sent only when all injections were over."""
+    ends, found = [end for _, end, _ in _windows(injections)], dict[str, set[str]]()
+    if None not in ends:
+        over = max((end for end in ends if end is not None), default=0)
+        for arm, kinds, sent_us, _ in _rows(cases):
+            if sent_us is not None and sent_us > over:
+                found.setdefault(arm, set()).update(kinds)
+    return found
 
 
 def hurt(found: Bites) -> list[int]:
@@ -67,6 +76,14 @@ def _solved(reached: Callable[[float], bool]) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if reached(middle) else (middle, high)
     return high
+
+
+def _rows(cases: pa.Table) -> Iterator[tuple[str, tuple[str, ...], int | None, int | None]]:
+    """Of every case: its arm, its anomalies, and when its record was sent and settled, in µs."""
+    sent, settled = (_micros(cases[name]) for name in ("sent_at", "settled_at"))
+    named = (cases[name].to_pylist() for name in ("arm", "kind", "also"))
+    for arm, kind, also, sent_us, settled_us in zip(*named, sent, settled, strict=True):
+        yield arm, (kind, *(also or ())), sent_us, settled_us
 
 
 def _windows(injections: Sequence[Injection]) -> Iterator[tuple[int, int | None, int]]:

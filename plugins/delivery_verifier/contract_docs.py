@@ -27,7 +27,8 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/rules.py`; this p
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
 * The contract speaks of an arm, not of single partitions: a disturbance of one partition of a topic permits the anomaly
   on all of them. Cases on partitions that no such disturbance touched are a doubt (`unexplained`), and so are cases of
-  records that were under way in no injection, unless a loss of power permits them: that takes back the past, too.
+  records that were under way in no injection, unless a loss of power permits them: that takes back the past, too, but
+  nothing that was sent only afterwards.
 * Where the plan altered the topic during the run, the weakest of its settings counts.
 """
 

@@ -133,9 +133,10 @@ def _elsewhere(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
 def _at_another_time(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     """Cases that a disturbance permits, of records that were under way in no injection: nothing explains them either.
 
-    A loss of power takes back also what was acknowledged long before.
+    A loss of power takes back also what was acknowledged long before, but nothing that was sent only afterwards.
     """
-    seen = (evidence.bites or {}).get(arm.name, {})
+    outside = {kind for kind, ids in (evidence.bites or {}).get(arm.name, {}).items() if OUTSIDE in ids}
+    late = evidence.afterwards.get(arm.name, set())
     for anomaly, ruling in evidence.rulings(arm).items():
-        if ruling.because and "isr_power_loss" not in ruling.because and OUTSIDE in seen.get(anomaly.value, ()):
+        if ruling.because and anomaly.value in (late if "isr_power_loss" in ruling.because else outside):
             yield "unexplained", f"{arm.name}: {anomaly} of records that were under way in no injection that bit"

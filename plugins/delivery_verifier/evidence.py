@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.anomalies import Anomaly
-from delivery_verifier.bites import COLUMNS, Bites, bites
+from delivery_verifier.bites import COLUMNS, Bites, afterwards, bites
 from delivery_verifier.books import Books
 from delivery_verifier.contract import Ruling, effective
 from delivery_verifier.disturbances import concerning, disturbances
@@ -89,8 +89,16 @@ class Evidence:
     @cached_property
     def bites(self) -> dict[str, Bites] | None:
         """Per arm the injections that hurt it; None where no cases are at hand."""
-        biting = [injection for injection in self.injections if injection.bit]
-        return None if self.cases is None else bites(self.cases, biting)
+        return None if self.cases is None else bites(self.cases, self._biting)
+
+    @cached_property
+    def afterwards(self) -> dict[str, set[str]]:
+        """Per arm the anomalies of records that were sent after all injections; none where no cases are at hand."""
+        return {} if self.cases is None else afterwards(self.cases, self._biting)
+
+    @property
+    def _biting(self) -> list[Injection]:
+        return [injection for injection in self.injections if injection.bit]
 
     def concerning(self, arm: Arm) -> list[Disturbance]:
         """What disturbed the arm: on its topic, or a broker process."""

@@ -20,6 +20,8 @@ from hand_made import (
     a_scenario,
     arm,
     both,
+    case,
+    cases,
     doubts,
     evidence_of,
     judged,
@@ -129,6 +131,12 @@ def test_the_power_of_all_replicas_excuses_a_loss_and_of_two_of_three_none() -> 
     assert verdict(lost(7), cut(1, 2, 3)) == "HELD"
     assert verdict(lost(7), cut(1, 2)) == "VIOLATED"
     assert verdict(lost(7)) == "VIOLATED"
+
+
+def test_a_loss_of_power_takes_back_the_past_and_excuses_nothing_that_was_sent_afterwards() -> None:
+    past, since = ((at, at + SECOND) for at in (BITE - 60 * SECOND, RECOVERED + 2 * SECOND))
+    assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT))) == "HELD"
+    assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT), case(*since, arm=SUBJECT))) == "INCONCLUSIVE"
 
 
 def test_a_loss_of_power_without_proof_excuses_nothing_and_convicts_nobody() -> None:
