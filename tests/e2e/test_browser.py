@@ -120,7 +120,7 @@ def _fill_in_the_form(visitor: Visitor) -> None:
     expect(form.get_by_text("Delivery profile")).to_be_visible(timeout=LOADS_WITHIN_MS)
     visitor.shoot("form")
     _choose(visitor, "element_profile", "idempotent")
-    _choose(visitor, "element_fault", "none")
+    _choose(visitor, "element_fault", "elect_preferred")
     form.get_by_role("spinbutton").first.fill("2000")
     form.get_by_role("button", name="Advanced Options").click()
     form.locator("input[name=dagRunId]").fill(RUN_ID)
