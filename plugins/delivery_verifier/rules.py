@@ -126,8 +126,7 @@ _LOSSES: tuple[Rule, ...] = (
 )
 
 
-_WEAK_ACKS = ("lost.acks_0", "lost.acks_1")
-"""Losses that no transactional producer can have: it is idempotent, hence acks=all."""
+_WEAK_ACKS = ("lost.acks_0", "lost.acks_1")  # no loss of a transactional producer: it is idempotent, hence acks=all
 
 
 def _misplaced(loss: Rule) -> Rule:

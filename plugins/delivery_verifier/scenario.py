@@ -286,8 +286,8 @@ def _check_transactions(scenario: Scenario) -> None:
     """What a transactional producer does not do here: go on after its own death, send again, or follow a script."""
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
+    what = f"the action {clients[0]}" if clients else "load.pacing scripted"
     if names and (clients or scenario.load.pacing == "scripted"):
-        what = f"the action {clients[0]}" if clients else "load.pacing scripted"
         raise BadInput(f"arms.{names[0]} has a transactional.id, which does not go with {what}: leave one of them out")
 
 

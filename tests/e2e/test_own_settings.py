@@ -15,7 +15,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.commands import fields
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.verdict import RunVerdict
-from delivery_verifier.workload.producer import ProducerSpec
+from delivery_verifier.workload.spec import ProducerSpec
 
 PRODUCER = """\
 bootstrap.servers=prod-1.example:9093

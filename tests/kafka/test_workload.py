@@ -24,8 +24,9 @@ from delivery_verifier.waiting import wait_until
 from delivery_verifier.workload import producer as producer_module
 from delivery_verifier.workload.layout import Layout
 from delivery_verifier.workload.live import Control, Gate, State, Word
-from delivery_verifier.workload.producer import ProducerSpec, SequencedProducer
+from delivery_verifier.workload.producer import SequencedProducer
 from delivery_verifier.workload.seal import seal
+from delivery_verifier.workload.spec import ProducerSpec
 
 TOKEN, PARTITIONS = "abcdefgh", 2
 Row = dict[str, Any]

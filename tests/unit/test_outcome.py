@@ -14,7 +14,8 @@ from delivery_verifier import record
 from delivery_verifier.anomalies import Outcome
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.workload.live import ACKED_NOWHERE, FAILED, INDETERMINATE, SENT, Word, encode_error, error_code, outcome_of
-from delivery_verifier.workload.producer import ProducerSpec, SequencedProducer
+from delivery_verifier.workload.producer import SequencedProducer
+from delivery_verifier.workload.spec import ProducerSpec
 
 CODES = sorted(
     {code for name in dir(KafkaError) if name.isupper() and isinstance(code := getattr(KafkaError, name), int) and code}

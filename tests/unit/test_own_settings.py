@@ -285,3 +285,32 @@ def test_a_file_that_could_be_either_clients_is_not_judged_under_a_guess(names: 
 def test_translation_tells_whose_names_they_are() -> None:
     assert translation.client_of(["acks", "max.block.ms"]) == "java"
     assert translation.client_of(["acks", "message.timeout.ms"]) == "librdkafka"
+
+
+@pytest.mark.parametrize("client", ["java", "librdkafka"])
+def test_a_transactional_file_gives_a_producer_that_librdkafka_makes(tmp_path: Path, client: Client) -> None:
+    profile = of_files(tmp_path, "transactional.id=orders\ntransaction.timeout.ms=20000", client=client)
+    check_settings(profile)
+    found = profile.producer
+    assert found["enable.idempotence"] is True and found["max.in.flight.requests.per.connection"] == 5
+    assert (found["delivery.timeout.ms"], found["transaction.timeout.ms"]) == (20000, 20000)
+    told = "\n".join(profile.notes)
+    assert "every producer has one of its own, orders-<arm>-<number>" in told
+    assert "delivery.timeout.ms=20000: librdkafka allows no more than transaction.timeout.ms" in told
+
+
+def test_a_transaction_timeout_without_transactions_is_left_out_and_told(tmp_path: Path) -> None:
+    profile = of_files(tmp_path, "transaction.timeout.ms=20000", client="java")
+    assert "transaction.timeout.ms" not in profile.producer
+    assert "left out: transaction.timeout.ms (without transactional.id it does nothing)" in profile.notes
+
+
+def test_transactions_can_be_put_over_a_profile_that_has_none_and_changed_where_there_are(tmp_path: Path) -> None:
+    over = profiles.overridden(catalogue.PROFILES["safe"], "transactional.id=mine", "")
+    check_settings(over)
+    assert (over.producer["transactional.id"], over.producer["transaction.timeout.ms"]) == ("mine", 60000)
+    changed = profiles.overridden(catalogue.PROFILES["transactional"], "transaction.timeout.ms=90000", "")
+    check_settings(changed)
+    assert changed.producer["transaction.timeout.ms"] == 90000
+    with pytest.raises(BadInput, match=r"must be set <= `transaction\.timeout\.ms`"):
+        check_settings(profiles.overridden(catalogue.PROFILES["transactional"], "transaction.timeout.ms=30000", ""))

@@ -16,7 +16,7 @@ from delivery_verifier.scenario import Arm, Load, Scenario, Setting, dumps
 from delivery_verifier.waiting import wait_until
 from delivery_verifier.workload import layout, transactions
 from delivery_verifier.workload.live import Control, Gate, State, Word
-from delivery_verifier.workload.producer import ProducerSpec
+from delivery_verifier.workload.spec import ProducerSpec
 
 
 class ProducerDied(RuntimeError):

@@ -13,10 +13,8 @@ from typing import Any
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from msgspec import Struct
 
 from delivery_verifier import record
-from delivery_verifier.scenario import Setting
 from delivery_verifier.waiting import wait_until
 from delivery_verifier.workload.layout import Layout, room
 from delivery_verifier.workload.live import (
@@ -42,35 +40,11 @@ from delivery_verifier.workload.resends import (
     unknown,
     write_round,
 )
+from delivery_verifier.workload.spec import ProducerSpec
 from delivery_verifier.workload.transactions import Transactions, Unended
 
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-
-
-class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that one producer process is told. `rate` None: flat out. `records` is its floor, and of no account where the
-    load is scripted. `life`: how often it was killed before; it then goes on where its ledger says it was.
-    `transaction_records`: records of one transaction, whole blocks; 0: none are used. `abort_every`: see Transactions."""
-
-    folder: str
-    bootstrap_servers: str
-    settings: dict[str, Setting]
-    topic: str
-    run_token: str
-    arm: int
-    producer: int
-    session: int
-    records: int
-    rate: float | None
-    block: int
-    partitions: int
-    payload_bytes: int
-    deadline_s: float
-    scripted: bool = False
-    life: int = 0
-    transaction_records: int = 0
-    abort_every: int = 0
 
 
 class SequencedProducer:
