@@ -134,4 +134,6 @@ def _detail() -> Column:
     told = told.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(
         F.col("outcome")
     )
-    return F.concat_ws("; ", told, found)
+    shown = F.when(F.col("aborted_visible"), "in the committed view, though its transaction was aborted")
+    shown = shown.when(F.col("torn"), "not in the committed view, where its transaction is")
+    return F.concat_ws("; ", told, found, shown)

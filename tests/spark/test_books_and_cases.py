@@ -21,6 +21,7 @@ from spark_jobs.schemas import LATENCY, LEDGER, arrow
 from spark_jobs.timeline import windows
 
 S = 1_000_000
+AS_SEEN = ("torn", "aborted_visible", "also_torn", "also_aborted_visible")
 
 
 def _at(sent_s: float, settled_s: float | None, partition: int = 0, outcome: str = "ACKED") -> Row:
@@ -188,6 +189,9 @@ def test_the_canary_comes_out_as_it_was_planned(
     reconcile(run.path, True, spark)
     assert Books.read(run.path).totals("canary") == canary.expected(made)
     assert (canary.expected(made) == canary.EXPECTED) is not bool(transactional)
+    details = [row["detail"] for row in table(run, "anomalies") if {row["kind"], *row["also"]} & {"TORN", "ABORTED_VISIBLE"}]
+    assert len(details) == sum(canary.expected(made)[name] for name in AS_SEEN)
+    assert all("in the committed view" in detail for detail in details)
 
 
 def test_the_ledger_has_one_schema() -> None:
