@@ -14,6 +14,8 @@ from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, pro
 
 BOUND = 10_000
 """Most cases written per arm and kind."""
+_OF_ATTEMPTS = ("resent", "reordered", "late", "aborted_visible", "torn")
+"""What can be true of an attempt, and never of a line."""
 OWN = "this run and arm"
 """`origin` of a line whose header is of this run and arm, though nobody made it."""
 
@@ -48,21 +50,15 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
     foreign
     record, each corrupted line without an owner (`unattributed`: arm, partition, offset).
     """
-    own = F.when(_copied(), F.col("copies")).otherwise(F.array().cast("array<bigint>"))
-    made = attempts.where(F.col("outcome").isNotNull()).withColumn("copies", own)
-    stray = attempts.where(~_copied() & (F.size("copies") > 0)).withColumn("copy", F.explode("copies"))
-    rows = [
-        made.withColumns({"line": F.lit(False), "origin": F.lit(None).cast("string")}),
-        _lines(stray.withColumn("origin", F.lit(OWN)), corrupted=False),
-    ]
+    rows = [promise(attempts, ATTEMPTS).withColumn("one", F.explode(_parts())).withColumns(_of_part())]
     if aliens is not None:
         origin = F.format_string("run %s, arm %d", "header_run", "header_arm")
-        rows.append(_lines(_unnamed(aliens.withColumn("origin", origin)), corrupted=False))
+        rows.append(_nobodys(aliens.withColumn("origin", origin), corrupted=False))
     if unattributed is not None:
-        rows.append(_lines(_unnamed(unattributed.withColumn("origin", F.lit("illegible"))), corrupted=True))
-    return promise(
-        reduce(DataFrame.unionByName, rows).withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS
-    )
+        rows.append(_nobodys(unattributed.withColumn("origin", F.lit("illegible")), corrupted=True))
+    wanted = [name for name in SUBJECTS.names if name not in ("kind", "also")]
+    every = reduce(DataFrame.unionByName, [frame.select(*wanted) for frame in rows])
+    return promise(every.withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)
 
 
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
@@ -79,24 +75,37 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
     return promise(kept.where(F.col("rank") <= bound).withColumns(evidence), ANOMALIES)
 
 
-def _lines(frame: DataFrame, corrupted: bool) -> DataFrame:
-    """Subjects of one copy each, from rows with an attempt key (or nulls), `copy`, `outcome` and `origin`."""
-    filled = {
-        "partition": (F.col("copy") % LOCATION_UNIT).cast("int"),
-        "copies": F.array("copy"),
+def _parts() -> Column:
+    """What one attempt comes to: itself, where the ledger names it, and a line for each copy that is not its own."""
+    none = F.array().cast("array<bigint>")
+    own, stray = F.when(_copied(), F.col("copies")).otherwise(none), F.when(_copied(), none).otherwise(F.col("copies"))
+    claim = F.struct(F.lit(False).alias("line"), own.alias("copies"))
+    claims = F.when(F.col("outcome").isNotNull(), F.array(claim)).otherwise(F.slice(F.array(claim), 1, 0))
+    return F.concat(claims, F.transform(stray, lambda copy: F.struct(F.lit(True).alias("line"), F.array(copy).alias("copies"))))
+
+
+def _of_part() -> dict[str, Column]:
+    """Of a line only its place is certain, and who its header says that it is."""
+    line, copies = F.col("one.line"), F.col("one.copies")
+    spared = {name: F.col(name) & ~line for name in ("corrupted", *_OF_ATTEMPTS)}
+    return spared | {
+        "line": line,
+        "copies": copies,
+        "partition": F.when(line, (F.get(copies, F.lit(0)) % LOCATION_UNIT).cast("int")).otherwise(F.col("partition")),
+        "acked": F.when(~line, F.col("acked")),
+        "origin": F.when(line, OWN),
+    }
+
+
+def _nobodys(lines: DataFrame, corrupted: bool) -> DataFrame:
+    """Subjects of one copy each, from lines (arm, partition, offset, origin) that no ledger of this run can know."""
+    known = {
+        "copies": F.array(location("offset", "partition")),
         "corrupted": F.lit(corrupted),
         "line": F.lit(True),
-        "acked": F.lit(None).cast("bigint"),
-    } | {name: F.lit(False) for name in ("resent", "reordered", "late", "aborted_visible", "torn")}
-    wanted = [*ATTEMPTS.names, "line", "origin"]
-    return frame.withColumns(filled).select(*wanted)
-
-
-def _unnamed(lines: DataFrame) -> DataFrame:
-    """Lines of the log as attempts that no ledger of this run can know: only their place is certain."""
-    placed = lines.withColumn("copy", location("offset", "partition"))
-    missing = [field for field in ATTEMPTS if field.name not in placed.columns]
-    return placed.withColumns({field.name: F.lit(None).cast(field.dataType) for field in missing})
+    } | {name: F.lit(False) for name in (*_OF_ATTEMPTS, "astray")}
+    given = {*lines.columns, *known}
+    return lines.withColumns(known | {one.name: F.lit(None).cast(one.dataType) for one in ATTEMPTS if one.name not in given})
 
 
 def _kind() -> Column:

@@ -33,19 +33,20 @@ def reported() -> Column:
     return F.coalesce(F.col("outcome").isin(*REPORTED), F.lit(False))
 
 
-def attempts(ledger: DataFrame, lines: DataFrame, owned: DataFrame | None, resends: bool) -> DataFrame:
+def attempts(
+    ledger: DataFrame, lines: DataFrame, owned: DataFrame | None, resends: bool, together: bool = False
+) -> DataFrame:
     """LEDGER, believable lines of LOG -> ATTEMPTS: one row per attempt that either names.
 
-    `owned` are corrupted lines with the attempt they belong to (`attribute`), `resends` whether any sequence
-    was
-    sent more than once: both spare a shuffle where there are none.
+    `owned` are corrupted lines with the attempt they belong to (`attribute`), `resends` whether any sequence was sent
+    more than once, `together` that all rows are in one partition: each spares a shuffle.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
         rows = rows.unionByName(owned)
     # by sequence, not by attempt: then neither the grouping nor the count of resends shuffles again
-    together = (
-        rows.repartition(*SEQUENCE_KEY)
+    matched = (
+        (rows if together else rows.repartition(*SEQUENCE_KEY))
         .groupBy(*BY_KEY)
         .agg(
             F.max(F.when(F.col("outcome").isNotNull(), F.struct(*CLAIMED))).alias("claim"),
@@ -57,7 +58,7 @@ def attempts(ledger: DataFrame, lines: DataFrame, owned: DataFrame | None, resen
         .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
     views = {name: F.lit(False) for name in ("aborted_visible", "torn")}  # for `committed.judged` to say
-    return promise(_ordered(_resent(together, resends)).withColumns(views), ATTEMPTS)
+    return promise(_ordered(_resent(matched, resends)).withColumns(views), ATTEMPTS)
 
 
 def believable(log: DataFrame) -> DataFrame:
@@ -75,20 +76,22 @@ def foreign(log: DataFrame) -> DataFrame:
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
-def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool) -> DataFrame:
+def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
     """Each corrupted line with the attempt that was acknowledged at its place, null where there is none.
 
-    `arms` are those with corrupted lines, `few` whether these fit in memory: then the ledger is not shuffled for them.
+    `arms` are those with corrupted lines, `few` whether these fit in memory: then the ledger is not shuffled for them;
+    `together` that all rows are in one partition: then nothing is.
     Two attempts can have been acknowledged at one offset, if the first was truncated: the later one has it.
     """
     place = ["arm", "partition", "offset"]
     damaged = corrupted(log).where(F.col("arm").isin(*arms)).select(*place)
     acked = ledger.where((F.col("outcome") == Outcome.ACKED) & F.col("offset").isNotNull() & F.col("arm").isin(*arms))
-    acked = acked.join(F.broadcast(damaged) if few else damaged, place, "left_semi")
+    if not together:
+        acked = acked.join(F.broadcast(damaged) if few else damaged, place, "left_semi")
     latest = acked.groupBy(*place).agg(
         F.max(F.struct("settled_at", *KEY[1:])).alias("owner"),
     )
-    return damaged.join(latest, place, "left").select(
+    return damaged.join(latest.hint("shuffle_hash") if together else latest, place, "left").select(
         *place, *[F.col("owner")[name].alias(name) for name in KEY[1:]],
     )  # fmt: skip
 

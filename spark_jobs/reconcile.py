@@ -1,7 +1,6 @@
 """Reconciliation: what was claimed (the ledger) with what is there (the topic), record by record.
 
-First half: read the snapshot from Kafka into log/, sealed by read_topic.json. Second half: ledger/ and log/
-to
+First half: read the snapshot from Kafka into log/, sealed by read_topic.json. Second half: ledger/ and log/ to
 anomalies/, books/ and timeline/, sealed by reconcile.json; a pure function of the run directory, which can be
 repeated years later, when the cluster is long gone.
 """
@@ -29,7 +28,7 @@ from delivery_verifier.injection import Offsets, read_injections, read_offsets
 from delivery_verifier.runs import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.scenario import Scenario
 from spark_jobs import anomalies, attempts, books, census, committed, laws, screen, timeline
-from spark_jobs.exposure import exposure
+from spark_jobs.exposure import every_injection, exposure
 from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, count_tail, read_committed, read_topics, view
 from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow, check_log
@@ -42,6 +41,8 @@ EPILOG = """The exit code says whether the job finished, not what it found: `con
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 READ, RECONCILE = "read_topic", "reconcile"
 MAX_FILES = 64
+SMALL_ROWS = 500_000
+"""Rows of ledger and log up to which all of a query is one task: a shuffle would cost more than it divides."""
 FEW = 100_000
 """So many corrupted lines are sent to every task, rather than the ledger to them."""
 
@@ -50,11 +51,9 @@ def reconcile(
     run_dir: Path, from_log: bool, spark: SparkSession, exhaustive: bool = False, bits: int = screen.BITS
 ) -> None:
     """Reconciles one run; `exhaustive` matches every record, without the screen, whose stretches have 2**bits
-    sequences. Whatever it finds is in the run directory; it raises only if it could not do its
-    work.
+    sequences. Whatever it finds is in the run directory; it raises only if it could not do its work.
 
-    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another
-    form, and
+    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another form, and
     whatever Spark raises, among it the loss of records between the snapshot and the read.
     """
     run = RunDirectory(run_dir)
@@ -135,6 +134,9 @@ def write_books(
     """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     whole = spark.read.schema(LOG).parquet(str(run.path / "log"))
+    together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
+    if together:
+        ledger, whole = ledger.coalesce(1), whole.coalesce(1)
     log, visible = whole.where(F.col("view") == "raw"), whole.where(F.col("view") == committed.VIEW)
     arms = scenario.transactional
     with ThreadPoolExecutor(2, "spark-query") as pool:
@@ -150,7 +152,7 @@ def write_books(
             proven = None if of_sides is None else screen.judge(of_sides.result(), damaged)
             output.counts |= proven.counts if proven else {}
         with _timed(output, "match"):
-            found = Found(ledger, log, visible, ledger_census, log_census, scenario, output, bound)
+            found = Found(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
             producers, written = _match(found, proven)
         with _timed(output, "timeline_left"):
             beside.result()
@@ -176,6 +178,8 @@ class Found(NamedTuple):
     scenario: Scenario
     output: StepOutput
     bound: int
+    together: bool
+    """All of it is one task's."""
 
 
 def _match(found: Found, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
@@ -205,14 +209,16 @@ def _subjects(found: Found, proven: screen.Screen | None, kept: list[DataFrame])
     corrupted, foreign = _by_arm(found.log_census, "corrupted"), _by_arm(found.log_census, "foreign")
     if corrupted:
         few = sum(corrupted.values()) <= FEW
-        kept.append(attempts.attribute(ledger, log, list(corrupted), few).persist(StorageLevel.MEMORY_AND_DISK))
+        kept.append(attempts.attribute(ledger, log, list(corrupted), few, found.together).persist(StorageLevel.MEMORY_AND_DISK))
         owned, unattributed = attempts.owned_copies(kept[0]), attempts.unowned(kept[0])
     if foreign:
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
-    claims, lines = screen.unproven(ledger, proven), screen.unproven(attempts.believable(log), proven)
-    matched = attempts.attempts(claims, lines, owned, resends=_any(found.ledger_census, "attempt"))
-    kept.append(matched.persist(StorageLevel.MEMORY_AND_DISK))
-    return anomalies.subjects(_with_views(matched, found, corrupted, kept), aliens, unattributed)
+    claims, lines = (screen.unproven(side, proven, found.together) for side in (ledger, attempts.believable(log)))
+    resends = _any(found.ledger_census, "attempt")
+    matched = attempts.attempts(claims, lines, owned, resends, found.together)
+    matched = _with_views(matched, found, corrupted, kept)
+    kept.append(anomalies.subjects(matched, aliens, unattributed).persist(StorageLevel.MEMORY_AND_DISK))
+    return kept[-1]
 
 
 def _with_views(matched: DataFrame, found: Found, corrupted: dict[str, int], kept: list[DataFrame]) -> DataFrame:
@@ -227,8 +233,11 @@ def _with_views(matched: DataFrame, found: Found, corrupted: dict[str, int], kep
 
 
 def _sides(ledger: DataFrame, log: DataFrame, run: RunDirectory, scenario: Scenario, bits: int) -> screen.Sides:
-    records = sum(pq.read_metadata(file).num_rows for file in (run.path / "ledger").glob("*.parquet"))
-    return screen.sides(ledger, log, screen.width(records, scenario.load.partitions, bits))
+    return screen.sides(ledger, log, screen.width(_rows(run, "ledger"), scenario.load.partitions, bits))
+
+
+def _rows(run: RunDirectory, folder: str) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in (run.path / folder).glob("*.parquet"))
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
@@ -243,15 +252,12 @@ def _write_anomalies(
     found: DataFrame, producers: pa.Table, output: StepOutput, bound: int
 ) -> dict[tuple[str, str], int]:
     """Writes the cases and counts what was really written; no query where the books have none."""
-    folder = output.staging / "anomalies"
+    rows = arrow(ANOMALIES).empty_table()
     if any(row["cases"] for row in laws.cases(producers, {}, bound).to_pylist()):
-        anomalies.cases(found, bound).coalesce(1).write.parquet(str(folder))
-    else:
-        _write_table(output, "anomalies/none", arrow(ANOMALIES).empty_table())
-    rows = pa.concat_tables(
-        [pq.read_table(file, columns=["arm", "kind"]) for file in folder.glob("*.parquet")]
-    )
-    counts = rows.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()
+        rows = anomalies.cases(found, bound).toArrow().cast(rows.schema)
+    file = _write_table(output, "anomalies/cases", rows)
+    written = pq.read_table(file, columns=["arm", "kind"])
+    counts = written.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()
     return {(row["arm"], row["kind"]): row["count_all"] for row in counts}
 
 
@@ -261,7 +267,7 @@ def _write_load(
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
     hurt = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
-    _write_table(output, "books/exposure", hurt)
+    _write_table(output, "books/exposure", every_injection(hurt, injections, scenario))
     _write_table(output, "books/gaps", timeline.every_partition(timeline.gaps(loaded).toArrow(), scenario))
     width_us = timeline.interval_us(*_span(ledger_census))
     load, latency = timeline.both(timeline.load(loaded, width_us), timeline.latency(loaded, injections))
@@ -269,10 +275,11 @@ def _write_load(
     _write_table(output, "timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
 
 
-def _write_table(output: StepOutput, name: str, table: pa.Table) -> None:
+def _write_table(output: StepOutput, name: str, table: pa.Table) -> Path:
     file = output.staging / f"{name}.parquet"
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, file, compression="zstd")
+    return file
 
 
 def _any(table: pa.Table, name: str) -> bool:

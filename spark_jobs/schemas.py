@@ -180,9 +180,17 @@ ANOMALIES = _table(
 
 
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
-    """`frame` with exactly the columns of `schema`, in its order and types. AnalysisException if one
-    lacks."""
-    return frame.select(*[F.col(field.name).cast(field.dataType).alias(field.name) for field in schema])
+    """`frame` with exactly the columns of `schema`, in its order and types. AnalysisException if one lacks.
+
+    Only what differs is cast: each function of a column costs several calls into the JVM.
+    """
+    found = [(field.name, field.dataType) for field in frame.schema]
+    wanted = [(field.name, field.dataType) for field in schema]
+    if found == wanted:
+        return frame
+    return frame.select(
+        *[name if (name, kind) in found else F.col(name).cast(kind).alias(name) for name, kind in wanted]
+    )
 
 
 def arrow(schema: StructType) -> pa.Schema:

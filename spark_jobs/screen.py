@@ -105,14 +105,18 @@ def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     )  # fmt: skip
 
 
-def unproven(frame: DataFrame, screen: Screen | None) -> DataFrame:
-    """The rows of LEDGER or LOG that the screen does not vouch for; also those it knows nothing of."""
+def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) -> DataFrame:
+    """The rows of LEDGER or LOG that the screen does not vouch for; also those it knows nothing of.
+
+    `together`: all of them are in one partition, and stay there.
+    """
     if screen is None:
         return frame
     left = frame.where(~F.col("arm").isin(screen.whole)) if screen.whole else frame
     if not screen.stretches.num_rows:
         return left
-    known = F.broadcast(frame.sparkSession.createDataFrame(screen.stretches))
+    stretches = frame.sparkSession.createDataFrame(screen.stretches)
+    known = stretches.coalesce(1).hint("shuffle_hash") if together else F.broadcast(stretches)
     return left.withColumn("stretch", _number(screen.bits)).join(known, STRETCH, "left_anti").select(*frame.columns)
 
 

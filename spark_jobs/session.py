@@ -32,6 +32,8 @@ def settings(records: int = 0) -> dict[str, str]:
         # bindAddress without host makes executors look for blocks under a name that nothing listens on
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        # else every function of a column asks the JVM half a dozen questions, for the text of errors that never come
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.shuffle.partitions": "2" if records < SMALL_RECORDS else str(max(4, os.cpu_count() or 1)),

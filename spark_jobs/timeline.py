@@ -51,7 +51,10 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
         F.count_if(F.col("outcome") == Outcome.FAILED).alias("failed"),
         quantiles.alias("quantiles"),
     )
-    both = sends.join(results, ["arm", "at_us"], "full").na.fill(0, list(_COUNTED))
+    counts = [F.sum(name).alias(name) for name in _COUNTED]
+    quantile = F.first("quantiles", ignorenulls=True).alias("quantiles")  # one side has some, and once per interval
+    both = sends.unionByName(results, allowMissingColumns=True).groupBy("arm", "at_us").agg(*counts, quantile)
+    both = both.na.fill(0, list(_COUNTED))
     in_ms = {
         f"latency_ms_p{share}": F.get("quantiles", F.lit(at)) / 1000 for at, share in enumerate((50, 99))
     }
