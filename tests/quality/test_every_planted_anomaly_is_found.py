@@ -15,8 +15,8 @@ from run_directories import scenario, table, write
 from delivery_verifier.anomalies import DEFINITIONS, Anomaly
 from delivery_verifier.books import COUNTS
 from delivery_verifier.runs import RunDirectory
+from spark_jobs import reconcile as job
 from spark_jobs.anomalies import DETECTORS
-from spark_jobs.reconcile import reconcile
 
 RANDOM, SEED = 1000, 20_260_101
 
@@ -42,6 +42,10 @@ def histories() -> list[History]:
 EXHAUSTIVE = "exhaustive"
 
 
+SHUFFLED = (EXHAUSTIVE, 2)
+"""So are large runs reconciled; the others as small ones are, each query by one task."""
+
+
 @pytest.fixture(scope="module", params=[EXHAUSTIVE, 1, 2, 3], ids=lambda way: f"bits-{way}")
 def run(
     request: pytest.FixtureRequest,
@@ -57,7 +61,10 @@ def run(
     lines = [row for history in histories for row in history.lines + (history.seen if history.transaction else [])]
     path: Path = tmp_path_factory.mktemp("thousand")
     directory = write(path, made, rows, lines)
-    reconcile(path, True, spark, exhaustive=exhaustive, bits=1 if exhaustive else request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param in SHUFFLED:
+            patch.setattr(job, "SMALL_ROWS", 0)
+        job.reconcile(path, True, spark, exhaustive=exhaustive, bits=1 if exhaustive else request.param)
     counts = directory.manifest("reconcile").counts
     assert exhaustive or (counts["screen/dirty"] < counts["screen/buckets"] and "screen/refuted" not in counts)
     return directory
