@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from delivery_verifier import rehearsal
+from delivery_verifier.anomalies import TRANSACTIONAL
 from delivery_verifier.contract import effective
 from delivery_verifier.scenario import Arm, Scenario
 from delivery_verifier.settings import Settings
@@ -28,7 +29,8 @@ def describe(scenario: Scenario) -> str:
 
 
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
-    """One line per anomaly: what the arm's settings and claim say of it under the scenario's fault."""
+    """One line per anomaly that the arm can have: what its settings and claim say of it under the scenario's fault."""
     seen = rehearsal.expected(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, seen).values()
-    return [f"{ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}" for ruling in rulings]
+    told = [one for one in rulings if arm.transactional_id or one.anomaly not in TRANSACTIONAL]
+    return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in told]

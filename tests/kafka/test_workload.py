@@ -190,6 +190,17 @@ def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
     assert {p: ends[spec.topic, p] - control[p] for p in control} == {0: 500, 1: 500}
 
 
+def test_a_transaction_that_cannot_be_committed_is_aborted_and_the_load_goes_on(plan: Plan, tmp_path: Path) -> None:
+    """Brokers refuse every batch for its size: whatever is left of the transaction is refused by the client."""
+    spec = plan("transactional", topic={"max.message.bytes": "200"}, records=200, transaction_records=40)
+    made = run_here(spec)
+    rows = sealed(spec, tmp_path)
+    assert made.fatal is None and len(rows) == 200
+    assert {row["transaction_outcome"] for row in rows} == {"ABORTED"}
+    assert set(outcomes(rows)) <= {"INDETERMINATE", "FAILED"} and outcomes(rows)["INDETERMINATE"] > 0
+    assert read_committed(spec) == {}
+
+
 def test_what_a_full_queue_refuses_is_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
     """Back-pressure keeps the queue from being full; where the settings make it smaller than that, nothing is hidden."""
     spec = plan("acks_all", records=2000, block=100, settings={"linger.ms": 200, "queue.buffering.max.messages": 30})
