@@ -2,46 +2,86 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 HERE = Path(__file__).parent
 ENDS_WITHIN_S = 30.0
-TIERS = ("unit", "quality", "spark", "kafka", "airflow", "e2e")
+ROUNDS = ((("unit",), ("spark", "quality")), (("kafka",),), (("airflow",),), (("e2e",),))
+"""Lanes of a round run side by side, each with its tiers one after the other. What waits for a cluster runs alone."""
+TIERS = tuple(tier for lanes in ROUNDS for lane in lanes for tier in lane)
+OUTCOMES = ("tests", "failures", "errors", "skipped")
+
+
+class Row(NamedTuple):
+    """What came of one tier."""
+
+    tier: str
+    seconds: float
+    counts: dict[str, int]
 
 
 def main() -> int:
     """Exit code 0 if every tier passed and nothing is left running."""
     mark = f"KDV_TEST_RUN={os.getpid()}"
     os.environ["KDV_TEST_RUN"] = str(os.getpid())
+    wanted = sys.argv[1:] or TIERS
+    if unknown := sorted({*wanted} - {*TIERS}):
+        sys.exit(f"no such tier: {', '.join(unknown)}; there are {', '.join(TIERS)}")
+    rows: list[Row] = []
     left: dict[str, str] = {}
-    rows, totals = [], {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    for tier in sys.argv[1:] or TIERS:
+    begun = time.monotonic()
+    for lanes in ROUNDS:
+        asked = [lane for tiers in lanes if (lane := [tier for tier in tiers if tier in wanted])]
+        with ThreadPoolExecutor(max(1, len(asked))) as pool:
+            rows += itertools.chain(*pool.map(lambda lane: _lane(lane, alone=len(asked) == 1), asked))
+        names = " or ".join(itertools.chain(*asked))
+        left |= {process: names for process in (_left_behind(mark) if asked else ()) if process not in left}
+    return _told(rows, left, time.monotonic() - begun)
+
+
+def _lane(tiers: Sequence[str], alone: bool) -> list[Row]:
+    return [_run(tier, alone) for tier in tiers]
+
+
+def _run(tier: str, alone: bool) -> Row:
+    """Runs one tier; what it prints is shown as it comes, or, if another runs beside it, in one piece at its end."""
+    start = time.monotonic()
+    if alone:
         print(f"== {tier}", flush=True)
-        start = time.monotonic()
-        with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-            code = subprocess.run(
-                [sys.executable, "-m", "pytest", str(HERE / tier), f"--junitxml={report.name}", "--durations=5"], check=False
-            ).returncode
-            suite = ElementTree.parse(report.name).getroot().find("testsuite") if Path(report.name).stat().st_size else None
-        counts = {key: int(suite.get(key, 0)) if suite is not None else 0 for key in totals}
-        if code and not counts["failures"] + counts["errors"]:
-            counts["errors"] += 1
-        totals = {key: totals[key] + counts[key] for key in totals}
-        rows.append((tier, time.monotonic() - start, counts))
-        left |= {process: tier for process in _left_behind(mark) if process not in left}
-    for tier, seconds, counts in rows:
-        print(f"{tier:<10} {seconds:7.1f} s  {counts['tests']:4d} tests, {counts['failures'] + counts['errors']} failed")
-    print(f"{'all':<10} {sum(seconds for _, seconds, _ in rows):7.1f} s")
+    with tempfile.NamedTemporaryFile(suffix=".xml") as report, tempfile.TemporaryFile("w+") as said:
+        command = [sys.executable, "-m", "pytest", str(HERE / tier), f"--junitxml={report.name}", "--durations=5"]
+        output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
+        code = subprocess.run(command, check=False, **output).returncode  # type: ignore[call-overload]
+        said.seek(0)
+        if not alone:
+            print(f"== {tier}\n{said.read()}", flush=True)
+        suite = ElementTree.parse(report.name).getroot().find("testsuite") if Path(report.name).stat().st_size else None
+    counts = {key: int(suite.get(key, 0)) if suite is not None else 0 for key in OUTCOMES}
+    if code and not counts["failures"] + counts["errors"]:
+        counts["errors"] += 1
+    return Row(tier, time.monotonic() - start, counts)
+
+
+def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
+    """Prints the summary and returns the exit code."""
+    for row in rows:
+        print(f"{row.tier:<10} {row.seconds:7.1f} s  {row.counts['tests']:4d} tests, {row.counts['failures'] + row.counts['errors']} failed")
+    print(f"{'all':<10} {seconds:7.1f} s  {' and '.join('+'.join(lane) for lane in ROUNDS[0])} ran side by side")
     for process, tier in left.items():
         print(f"left behind by {tier}: {process}")
+    totals = {key: sum(row.counts[key] for row in rows) for key in OUTCOMES}
     failed = totals["failures"] + totals["errors"] + len(left)
     print(f"{totals['tests'] - totals['failures'] - totals['errors'] - totals['skipped']} passed, {failed} failed, {totals['skipped']} skipped")
     return 1 if failed else 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser_fixture import plain_run, shots  # noqa: F401  (fixtures)
 from own_host import own_host
 
 

@@ -2,135 +2,41 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from airflow_fixture import LocalAirflow
-from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Request, expect, sync_playwright
+from browser_fixture import CHROMIUM, RUN_ID, Visitor, chromium
+from playwright.sync_api import Browser, FrameLocator, expect
 
-from delivery_verifier.orchestration import settings
 from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.runs import RunDirectory
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
     pytest.mark.timeout(1200),  # the first test waits for a whole run, on a host that may be busy
 ]
 
-RUN_ID = "by+hand:1"
-DIRECTORY = re.compile(r"by-hand-1-[0-9a-f]{8}")
-RUN_ENDS_WITHIN_MS = 900_000
-LOADS_WITHIN_MS = 60_000
-expect.set_options(timeout=LOADS_WITHIN_MS)
-SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
 
-
-class Visitor:
-    """One user's pages, with every request they made and every error on their consoles."""
-
-    def __init__(self, browser: Browser, airflow: LocalAirflow, shots: Path, theme: str = "light", size: str = "wide") -> None:
-        width, height = SIZES[size]
-        self.address, self.shots, self.look = f"http://127.0.0.1:{airflow.port}", shots, f"{theme}-{size}"
-        context = browser.new_context(base_url=self.address, color_scheme=theme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
-        context.set_default_timeout(LOADS_WITHIN_MS)
-        self.page, self.requests, self.errors = context.new_page(), list[str](), list[str]()
-        self.page.on("request", self._requested)
-        self.page.on("console", self._said)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-
-    def _requested(self, request: Request) -> None:
-        self.requests.append(request.url)
-
-    def _said(self, message: ConsoleMessage) -> None:
-        # Before the log-in Airflow itself asks who is there, and is refused.
-        if message.type == "error" and "/delivery/" in f"{message.location.get('url')} {message.text}":
-            self.errors.append(f"{message.location.get('url')}: {message.text}")
-
-    def log_in(self, airflow: LocalAirflow, user: str) -> Visitor:
-        with airflow.environment():
-            password = settings.ensure_passwords()[user]
-        self.page.goto("/")
-        self.page.locator("input[name=username]").fill(user)
-        self.page.locator("input[name=password]").fill(password)
-        self.page.get_by_role("button", name="Sign in").click()
-        expect(self.page.get_by_role("link", name="Delivery", exact=True)).to_be_visible(timeout=LOADS_WITHIN_MS)
-        return self
-
-    def frame(self, path: str, heading: str) -> FrameLocator:
-        """Opens a page of the UI that frames one of ours, and waits until that one is there."""
-        self.page.goto(path)
-        frame = self.page.frame_locator("iframe")
-        expect(frame.locator("h1")).to_contain_text(re.compile(heading), timeout=LOADS_WITHIN_MS)
-        return frame
-
-    def shoot(self, name: str) -> None:
-        """Keeps a picture, for whoever wants to look (KDV_SHOTS names a folder that outlives the test)."""
-        self.page.screenshot(path=self.shots / f"{name}-{self.look}.png")
-
-    @property
-    def strangers(self) -> list[str]:
-        """Requests to any other host."""
-        return [url for url in self.requests if not url.startswith((self.address, "data:", "blob:", "about:"))]
+@pytest.fixture(scope="module")
+def finished(plain_run: RunDirectory) -> str:
+    """The name of the directory of the run that was started with the form."""
+    assert re.fullmatch(r"by-hand-1-[0-9a-f]{8}", plain_run.path.name)
+    return plain_run.path.name
 
 
 @pytest.fixture(scope="module")
-def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("KDV_SHOTS") or tmp_path_factory.mktemp("shots"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium as it is installed, which finds no other host."""
-    rule = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", rule])
+def browser(finished: str) -> Iterator[Browser]:
+    """Behind the run: there can only be one at a time."""
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
-def admin(browser: Browser, local_airflow: LocalAirflow, shots: Path) -> Visitor:
+def admin(browser: Browser, finished: str, local_airflow: LocalAirflow, shots: Path) -> Visitor:
     return Visitor(browser, local_airflow, shots).log_in(local_airflow, "admin")
-
-
-@pytest.fixture(scope="module")
-def finished(admin: Visitor, local_airflow: LocalAirflow) -> str:
-    """A small run started with the form and watched until its report is there; the name of its directory."""
-    _fill_in_the_form(admin)
-    admin.page.get_by_test_id("trigger-dag-submit").click()
-    expect(admin.page.get_by_role("dialog")).to_be_hidden(timeout=LOADS_WITHIN_MS)
-    tab = admin.frame(f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin/delivery-report", "at work|waits|Between")
-    admin.shoot("watching")
-    expect(tab.locator("h1")).to_contain_text("acknowledged records", timeout=RUN_ENDS_WITHIN_MS)
-    (run,) = (run.name for run in local_airflow.runs.iterdir() if DIRECTORY.fullmatch(run.name))
-    return run
-
-
-def _fill_in_the_form(visitor: Visitor) -> None:
-    page = visitor.page
-    page.goto(f"/dags/{DAG_ID}")
-    page.get_by_role("button", name="Trigger").first.click()
-    form = page.get_by_role("dialog")
-    expect(form.get_by_text("Delivery profile")).to_be_visible(timeout=LOADS_WITHIN_MS)
-    visitor.shoot("form")
-    _choose(visitor, "element_profile", "idempotent")
-    _choose(visitor, "element_fault", "elect_preferred")
-    form.get_by_role("spinbutton").first.fill("2000")
-    form.get_by_role("button", name="Advanced Options").click()
-    form.locator("input[name=dagRunId]").fill(RUN_ID)
-
-
-def _choose(visitor: Visitor, field: str, value: str) -> None:
-    """Chooses in one of Airflow's drop-down fields: each hides its value behind a text box."""
-    visitor.page.locator(f"div:has(> input[name={field}])").get_by_role("combobox").click()
-    visitor.page.get_by_role("option", name=re.compile(f"^{value}:")).click()
-    expect(visitor.page.locator(f"input[name={field}]")).to_have_value(value)
 
 
 def test_a_run_that_is_started_with_the_form_is_watched_until_its_report_stands_in_the_tab(admin: Visitor, finished: str) -> None:

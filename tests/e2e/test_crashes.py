@@ -111,11 +111,3 @@ def test_when_sparks_jvm_is_killed_the_run_ends_without_a_verdict_and_leaves_not
     os.kill(started.awaits(r"java.*SparkSubmit"), signal.SIGKILL)
     started.left_nothing()
     assert started.process.returncode == cli.FAILED
-
-
-@pytest.mark.parametrize("started", [("--duration-s", "2")], indirect=True, ids=["short_load"])
-def test_the_next_run_works_and_leaves_nothing_but_its_run_directory(started: Started) -> None:
-    assert started.process.wait(timeout=300) == 0, started.log.read_text()
-    assert "HELD (as expected)" in started.log.read_text()
-    wait_until(lambda: not started.alive(), "everything of the run to be gone", GONE_WITHIN_S)
-    assert list(workspaces.folder().iterdir()) == [] and lease.holder() is None

@@ -5,6 +5,7 @@ Each damage is sealed again, so that no digest gives it away: what notices it ar
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from own_host import alive
 from pyspark.sql import SparkSession
 from stored import arm, copy_of, doubts, judge_again, reseal, rewrite
 
 from delivery_verifier import direct, home
 from delivery_verifier.checker_doubts import LAW_DOUBTS
+from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.evaluation import CANARY, LAWS
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.verdict import RunVerdict
@@ -31,6 +34,13 @@ def good(kafka_spark: SparkSession) -> RunDirectory:
     verdict = direct.run(PLAIN, "good", lambda step, state, seconds: None, kafka_spark)
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
     return RunDirectory(home.runs_dir() / "good")
+
+
+def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(good: RunDirectory) -> None:
+    """`test_crashes` runs before, on the same host. Workspaces of VIOLATED runs are kept on purpose."""
+    assert lease.holder() is None
+    assert not (workspaces.folder() / good.scenario.run_token).exists()
+    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"cluster\.keeper|kafka\.Kafka|workload\.producer") == {}
 
 
 @pytest.fixture
