@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from quality.oracle import judge
 
 from delivery_verifier import cli, retention, variables
-from delivery_verifier.catalogue import token
+from delivery_verifier.books import Books
+from delivery_verifier.catalogue import ENTRIES, token
 from delivery_verifier.catalogue_run import directly, record
 from delivery_verifier.catalogue_run.record import CatalogueRun
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.equipment import availability
+from delivery_verifier.record import MARKER_PRODUCER
+from delivery_verifier.runs import RunDirectory
+from delivery_verifier.scenario import Bound
 from delivery_verifier.vocabulary import EQUIPMENT
 
+OPERATORS = {"=": int.__eq__, ">=": int.__ge__, "<=": int.__le__}
 BREAKS = "acks_1.frozen_followers"
 Run = Callable[..., tuple[int, CatalogueRun]]
 
@@ -62,6 +70,26 @@ def test_a_scenario_that_breaks_its_weak_arm_says_by_how_much(smoke: tuple[int, 
     assert (arms["acks_1"].verdict, arms["acks_1"].counts["lost"]) == ("VIOLATED", 100)
     assert (arms["safe"].verdict, arms["safe"].counts["lost"]) == ("HELD", 0)
     assert arms["safe"].latency_ms_p99 and arms["safe"].records_per_s and item.attempts[-1].seconds > 0
+
+
+def test_an_independent_recount_of_each_run_comes_to_the_same_books_and_to_what_its_scenario_says(
+    smoke: tuple[int, CatalogueRun],
+) -> None:
+    """Record by record in plain Python, from the ledger and the log of each run."""
+    for item in (item for item in smoke[1].items if item.state != "unavailable"):
+        run = RunDirectory(record.folder().parent / item.attempts[-1].run)
+        ledger, log = (pq.read_table(run.path / name).to_pylist() for name in ("ledger", "log"))
+        for plan in ENTRIES[item.name].arms:
+            seen = {view: [row for row in log if (row["arm"], row["view"]) == (plan.name, view)] for view in ("raw", "committed")}
+            lines = [row for row in seen["raw"] if row["producer"] != MARKER_PRODUCER]
+            found = judge([row for row in ledger if row["arm"] == plan.name], lines, seen["committed"])[0]
+            booked = {name: count for name, count in Books.read(run.path).totals(plan.name).items() if count}
+            assert booked == +found, (item.name, plan.name)
+            assert all(holds(bound, found) for bound in plan.expectation.bounds), (item.name, plan.name, found)
+
+
+def holds(bound: Bound, books: Counter[str]) -> bool:
+    return OPERATORS[bound.op](books[bound.count.lower()], bound.value)
 
 
 def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRun], e2e_host: Path) -> None:
