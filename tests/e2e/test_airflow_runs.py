@@ -62,8 +62,9 @@ def nothing_is_left(airflow: LocalAirflow) -> None:
 @pytest.fixture(scope="module")
 def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirectory, RunDirectory]:
     """One and the same plain run, from the form through Airflow and without it."""
-    direct.run({**PLAIN, "seed": plain_run.scenario.seed}, "the-same", lambda step, state, seconds: None, kafka_spark)
-    return plain_run, RunDirectory(home.runs_dir() / "the-same")
+    name = plain_run.path.name  # topics are named after their run
+    direct.run({**PLAIN, "seed": plain_run.scenario.seed}, name, lambda step, state, seconds: None, kafka_spark)
+    return plain_run, RunDirectory(home.runs_dir() / name)
 
 
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import pytest
 from airflow_fixture import LocalAirflow
+from smoke import THROUGH_AIRFLOW, assert_recounted, expect_unavailable
 
 from delivery_verifier import cli
-from delivery_verifier.catalogue_run import begin, record, selection
+from delivery_verifier.catalogue_run import record
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID
-
-KINDS = {
-    "protocol": "duplicates.closed_connection",
-    "network": "acks_1.replication_cut",
-    "power": "power.all_brokers",
-    "client": "idempotent.killed_producer",
-}
-"""Signals and elections are in the runs of `make verify` and of the trigger form."""
+from delivery_verifier.runs import RunDirectory
 
 
 @pytest.fixture(scope="module")
 def ended(local_airflow: LocalAirflow) -> tuple[int, CatalogueRun]:
     """`kdv catalogue` with one scenario per kind, through the Airflow of the tests: exit code and record."""
     with local_airflow.environment():
-        lacking = [entry.name for entry in selection.entries(list(KINDS.values()), "") if begin.unavailable(entry)]
-        expected = ["--expect-unavailable", ",".join(lacking)] if lacking else []
-        code = cli.main(["catalogue", *KINDS.values(), *expected])
+        names = [*THROUGH_AIRFLOW.values()]
+        code = cli.main(["catalogue", *names, *expect_unavailable(names)])
         return code, record.newest(1)[0]
 
 
 def item(catalogue: CatalogueRun, kind: str) -> Item:
-    (found,) = [one for one in catalogue.items if one.name == KINDS[kind]]
+    (found,) = [one for one in catalogue.items if one.name == THROUGH_AIRFLOW[kind]]
     return found
 
 
@@ -39,11 +32,11 @@ def item(catalogue: CatalogueRun, kind: str) -> Item:
 def test_a_scenario_of_each_kind_of_fault_ends_in_airflow_as_predicted(ended: tuple[int, CatalogueRun]) -> None:
     code, catalogue = ended
     states = {one.name: one.state for one in catalogue.items}
-    assert set(states) == set(KINDS.values()) and set(states.values()) <= {"as expected", "unavailable"}, states
+    assert set(states) == set(THROUGH_AIRFLOW.values()) and set(states.values()) <= {"as expected", "unavailable"}, states
     assert (code, catalogue.green, bool(catalogue.ended_at)) == (0, True, True)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", THROUGH_AIRFLOW)
 def test_each_is_a_run_of_verify_delivery_with_a_report_of_its_own(
     ended: tuple[int, CatalogueRun], kind: str, local_airflow: LocalAirflow
 ) -> None:
@@ -53,6 +46,7 @@ def test_each_is_a_run_of_verify_delivery_with_a_report_of_its_own(
     attempt = one.attempts[-1]
     assert {arm.verdict for arm in attempt.arms if arm.role != "canary"} >= {"VIOLATED", "HELD"}
     assert (local_airflow.runs / attempt.run / "report.html").is_file()
+    assert_recounted(RunDirectory(local_airflow.runs / attempt.run), one.name)
     with local_airflow.environment():
         assert local_airflow.client().state(DAG_ID, attempt.run) == "success"
 
@@ -62,7 +56,7 @@ def test_the_catalogue_run_is_green_in_airflow_and_its_page_names_every_scenario
 ) -> None:
     assert local_airflow.client().state(CATALOGUE_DAG_ID, ended[1].id) == "success"
     page = local_airflow.http("viewer").get("/delivery/matrix/").raise_for_status().text
-    assert all(name in page for name in KINDS.values())
+    assert all(name in page for name in THROUGH_AIRFLOW.values())
 
 
 def test_nothing_of_it_is_left(ended: tuple[int, CatalogueRun], local_airflow: LocalAirflow) -> None:
