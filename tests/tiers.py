@@ -78,7 +78,7 @@ def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
     """Prints the summary and returns the exit code."""
     for row in rows:
         print(f"{row.tier:<10} {row.seconds:7.1f} s  {row.counts['tests']:4d} tests, {row.counts['failures'] + row.counts['errors']} failed")
-    print(f"{'all':<10} {seconds:7.1f} s  {' and '.join('+'.join(lane) for lane in ROUNDS[0])} ran side by side")
+    print(f"{'all':<10} {seconds:7.1f} s  by the clock")
     for process, tier in left.items():
         print(f"left behind by {tier}: {process}")
     totals = {key: sum(row.counts[key] for row in rows) for key in OUTCOMES}
