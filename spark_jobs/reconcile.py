@@ -10,16 +10,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,12 +24,14 @@ from delivery_verifier import ledger as ledger_file
 from delivery_verifier.injection import Offsets, read_injections, read_offsets
 from delivery_verifier.runs import IncompleteRun, RunDirectory, StepOutput
 from delivery_verifier.scenario import Scenario
-from spark_jobs import anomalies, attempts, books, census, committed, laws, screen, timeline
+from spark_jobs import anomalies, census, committed, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
+from spark_jobs.matching import Found, match
 from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, count_tail, read_committed, read_topics, view
-from spark_jobs.schemas import ANOMALIES, EXPOSURE, LEDGER, LOG, arrow, check_log
+from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
 from spark_jobs.session import end, local_session
+from spark_jobs.tables import write_table
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
 produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/
@@ -43,8 +42,6 @@ READ, RECONCILE = "read_topic", "reconcile"
 MAX_FILES = 64
 SMALL_ROWS = 500_000
 """Rows of ledger and log up to which all of a query is one task: a shuffle would cost more than it divides."""
-FEW = 100_000
-"""So many corrupted lines are sent to every task, rather than the ledger to them."""
 
 
 def reconcile(
@@ -153,7 +150,7 @@ def write_books(
             output.counts |= proven.counts if proven else {}
         with _timed(output, "match"):
             found = Found(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
-            producers, written = _match(found, proven)
+            producers, written = match(found, proven)
         with _timed(output, "timeline_left"):
             beside.result()
     evidence = laws.Evidence(
@@ -161,75 +158,10 @@ def write_books(
         log_census=log_census, announced=run.manifest("produce").counts | run.manifest("settle").counts,
         read=run.manifest(READ).counts, written=written, bound=bound, views=views,
     )  # fmt: skip
-    _write_table(output, "books/producers", producers)
-    _write_table(output, "books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
-    _write_table(output, "books/cases", laws.cases(producers, written, bound))
-    _write_table(output, "books/laws", laws.laws(evidence))
-
-
-class Found(NamedTuple):
-    """What the matching starts from."""
-
-    ledger: DataFrame
-    log: DataFrame
-    visible: DataFrame
-    ledger_census: pa.Table
-    log_census: pa.Table
-    scenario: Scenario
-    output: StepOutput
-    bound: int
-    together: bool
-    """All of it is one task's."""
-
-
-def _match(found: Found, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
-    """Brings ledger and log together once, for two queries: the books, and the cases that were written.
-
-    Only what the screen has not proven; everything, if what is found there refutes the screen.
-    """
-    kept: list[DataFrame] = []
-    try:
-        subjects = _subjects(found, proven, kept)
-        counted = books.signatures(subjects, found.scenario).toArrow().to_pylist()
-        if proven is None or not any(row["astray"] for row in counted):
-            counted += proven.signatures if proven else []
-            producers = books.producers(counted, found.ledger_census, found.scenario)
-            return producers, _write_anomalies(subjects, producers, found.output, found.bound)
-    finally:
-        for frame in kept:
-            frame.unpersist()
-    found.output.counts["screen/refuted"] = 1
-    return _match(found, None)
-
-
-def _subjects(found: Found, proven: screen.Screen | None, kept: list[DataFrame]) -> DataFrame:
-    """SUBJECTS of what the screen has not proven; adds to `kept` what is persisted for them."""
-    ledger, log = found.ledger, found.log
-    owned = unattributed = aliens = None
-    corrupted, foreign = _by_arm(found.log_census, "corrupted"), _by_arm(found.log_census, "foreign")
-    if corrupted:
-        few = sum(corrupted.values()) <= FEW
-        kept.append(attempts.attribute(ledger, log, list(corrupted), few, found.together).persist(StorageLevel.MEMORY_AND_DISK))
-        owned, unattributed = attempts.owned_copies(kept[0]), attempts.unowned(kept[0])
-    if foreign:
-        aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
-    claims, lines = (screen.unproven(side, proven, found.together) for side in (ledger, attempts.believable(log)))
-    resends = _any(found.ledger_census, "attempt")
-    matched = attempts.attempts(claims, lines, owned, resends, found.together)
-    matched = _with_views(matched, found, corrupted, kept)
-    kept.append(anomalies.subjects(matched, aliens, unattributed).persist(StorageLevel.MEMORY_AND_DISK))
-    return kept[-1]
-
-
-def _with_views(matched: DataFrame, found: Found, corrupted: dict[str, int], kept: list[DataFrame]) -> DataFrame:
-    """`matched` with what the committed view shows of it. Nothing strange, and no transactions at all, cost no join."""
-    arms = found.scenario.transactional
-    if not arms:
-        return matched
-    few, damaged = sum(corrupted.values()) <= FEW, [arm for arm in corrupted if arm in arms]
-    strange = committed.strange(found.ledger, found.visible, arms, damaged, few).persist(StorageLevel.MEMORY_AND_DISK)
-    kept.append(strange)
-    return committed.judged(matched, strange) if strange.count() else matched
+    write_table(output, "books/producers", producers)
+    write_table(output, "books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
+    write_table(output, "books/cases", laws.cases(producers, written, bound))
+    write_table(output, "books/laws", laws.laws(evidence))
 
 
 def _sides(ledger: DataFrame, log: DataFrame, run: RunDirectory, scenario: Scenario, bits: int) -> screen.Sides:
@@ -240,50 +172,18 @@ def _rows(run: RunDirectory, folder: str) -> int:
     return sum(pq.read_metadata(file).num_rows for file in (run.path / folder).glob("*.parquet"))
 
 
-def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """The arms that have such lines, and how many."""
-    counts: Counter[str] = Counter()
-    for row in log_census.to_pylist():
-        counts[row["arm"]] += row[name]
-    return dict(+counts)
-
-
-def _write_anomalies(
-    found: DataFrame, producers: pa.Table, output: StepOutput, bound: int
-) -> dict[tuple[str, str], int]:
-    """Writes the cases and counts what was really written; no query where the books have none."""
-    rows = arrow(ANOMALIES).empty_table()
-    if any(row["cases"] for row in laws.cases(producers, {}, bound).to_pylist()):
-        rows = anomalies.cases(found, bound).toArrow().cast(rows.schema)
-    file = _write_table(output, "anomalies/cases", rows)
-    written = pq.read_table(file, columns=["arm", "kind"])
-    counts = written.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()
-    return {(row["arm"], row["kind"]): row["count_all"] for row in counts}
-
-
 def _write_load(
     ledger: DataFrame, ledger_census: pa.Table, run: RunDirectory, scenario: Scenario, output: StepOutput
 ) -> None:
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
     hurt = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
-    _write_table(output, "books/exposure", every_injection(hurt, injections, scenario))
-    _write_table(output, "books/gaps", timeline.every_partition(timeline.gaps(loaded).toArrow(), scenario))
+    write_table(output, "books/exposure", every_injection(hurt, injections, scenario))
+    write_table(output, "books/gaps", timeline.every_partition(timeline.gaps(loaded).toArrow(), scenario))
     width_us = timeline.interval_us(*_span(ledger_census))
     load, latency = timeline.both(timeline.load(loaded, width_us), timeline.latency(loaded, injections))
-    _write_table(output, "timeline/load", timeline.filled(load, width_us))
-    _write_table(output, "timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
-
-
-def _write_table(output: StepOutput, name: str, table: pa.Table) -> Path:
-    file = output.staging / f"{name}.parquet"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, file, compression="zstd")
-    return file
-
-
-def _any(table: pa.Table, name: str) -> bool:
-    return any(value for value in table[name].to_pylist())
+    write_table(output, "timeline/load", timeline.filled(load, width_us))
+    write_table(output, "timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
 
 
 def _span(ledger_census: pa.Table) -> tuple[int, int]:
