@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from delivery_verifier.anomalies import TransactionOutcome
 from delivery_verifier.injection import LEAD_US, Injection
 from delivery_verifier.scenario import Scenario
 from spark_jobs.attempts import reported
@@ -19,12 +20,14 @@ _FOREVER_US = 2**62
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
     """LEDGER -> EXPOSURE, one row per injection and arm that has claims; `every_injection` adds the others.
 
-    reported: on a partition that was hit, sent before recovery and settled from one second before the bite on.
+    reported: on a partition that was hit, sent before recovery and settled from one second before the bite on; in a
+    transaction only if that was committed: no other can be torn.
     outstanding: sent before the bite, and not settled by then, on any partition.
     """
     sent, settled, window = F.unix_micros("sent_at"), F.unix_micros("settled_at"), F.col("window")
     inside = (sent <= window["recovered_us"]) & (settled >= window["bite_us"] - LEAD_US)
-    hit = reported() & F.array_contains(window["hit"][F.col("arm")], F.col("partition")) & inside
+    kept = F.coalesce(F.col("transaction_outcome") == TransactionOutcome.COMMITTED, F.col("transaction").isNull())
+    hit = reported() & kept & F.array_contains(window["hit"][F.col("arm")], F.col("partition")) & inside
     open_ = (sent < window["bite_us"]) & (settled.isNull() | (settled > window["bite_us"]))
     return promise(
         promise(ledger, LEDGER)

@@ -96,8 +96,9 @@ def _rulings(settings: Settings, seen: list[Disturbance]) -> dict[Anomaly, Rulin
     rulings = {anomaly: _forbidden(anomaly) for anomaly in Anomaly}
     for rule in RULES:
         ruling = _permitted(rule, settings, seen) if rule.applies(settings) else None
-        if ruling and _stronger(ruling, rulings[rule.anomaly]):
-            rulings[rule.anomaly] = ruling
+        if ruling:
+            old = rulings[rule.anomaly]
+            rulings[rule.anomaly] = ruling if _stronger(ruling, old) else _together(old, ruling)
     return rulings
 
 
@@ -149,6 +150,14 @@ def _permitted(rule: Rule, settings: Settings, seen: list[Disturbance]) -> Rulin
         because=tuple(kind for kind in rule.kinds if any(found.kind == kind for found in matching)),
         only_unplanned=not all(any(found.planned for found in part) for part in parts),
     )  # fmt: skip
+
+
+def _together(first: Ruling, other: Ruling) -> Ruling:
+    """`first`, with what `other` is `because` of as well, if that is no weaker; a quiet day needs no reason."""
+    if other.only_unplanned != first.only_unplanned:
+        return first
+    every = tuple(dict.fromkeys(first.because + other.because)) if first.because and other.because else ()
+    return replace(first, because=every)
 
 
 def _stronger(new: Ruling, old: Ruling) -> bool:

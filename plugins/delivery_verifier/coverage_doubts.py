@@ -49,13 +49,15 @@ def _faults(evidence: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _transactions(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
-    """Where nothing was committed, nothing could be torn."""
+    """Where nothing was committed, nothing could be torn; where nothing was aborted, none of that could be visible."""
     if not arm.transactional_id:
         return
     counted = evidence.transactions.get(arm.name)
     if counted is None or not counted.committed:
         told = f"{arm.name}: of {counted.begun if counted else 'an unknown number of'} transactions none was committed"
         yield "nothing_committed", told
+    elif not counted.aborted:
+        yield "nothing_aborted", f"{arm.name}: of {counted.begun} transactions none was aborted, hence none could be visible"
 
 
 def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
@@ -133,10 +135,17 @@ def _elsewhere(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
 def _at_another_time(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     """Cases that a disturbance permits, of records that were under way in no injection: nothing explains them either.
 
-    A loss of power takes back also what was acknowledged long before, but nothing that was sent only afterwards.
+    A loss of power takes back also what was acknowledged long before, but nothing that was sent only afterwards. Of cases
+    that were not written down nobody knows when their records were sent.
     """
+    cases = evidence.books.rows("cases", arm=arm.name).to_pylist()
+    cut, totals = {row["kind"] for row in cases if row.get("cut")}, evidence.books.totals(arm.name)
     outside = {kind for kind, ids in (evidence.bites or {}).get(arm.name, {}).items() if OUTSIDE in ids}
     late = evidence.afterwards.get(arm.name, set())
     for anomaly, ruling in evidence.rulings(arm).items():
-        if ruling.because and anomaly.value in (late if "isr_power_loss" in ruling.because else outside):
+        if not ruling.because:
+            continue
+        if anomaly.value in (late if "isr_power_loss" in ruling.because else outside):
             yield "unexplained", f"{arm.name}: {anomaly} of records that were under way in no injection that bit"
+        if anomaly.value in cut or (cut and totals.get(f"also_{anomaly.value.lower()}")):
+            yield "unexplained", f"{arm.name}: not all cases of {anomaly} were written down; when the others were sent is unknown"

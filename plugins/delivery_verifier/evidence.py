@@ -30,6 +30,7 @@ from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.scenario import Arm, Scenario
 from delivery_verifier.settings import Settings
 from delivery_verifier.verdict import Exposure
+from delivery_verifier.vocabulary import ACTS
 
 EARLY = "ended_early/"
 """Prefix of the notes in produce.json that name a producer whose load a fatal client error ended."""
@@ -93,8 +94,9 @@ class Evidence:
 
     @cached_property
     def afterwards(self) -> dict[str, set[str]]:
-        """Per arm the anomalies of records that were sent after all injections; none where no cases are at hand."""
-        return {} if self.cases is None else afterwards(self.cases, self._biting)
+        """Per arm the anomalies of records that were sent after all losses of power; none where no cases are at hand."""
+        cuts = [it for it in self._biting if it.action in ACTS and "power_loss" in ACTS[it.action].itself]
+        return {} if self.cases is None else afterwards(self.cases, cuts)
 
     @property
     def _biting(self) -> list[Injection]:

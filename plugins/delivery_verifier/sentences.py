@@ -181,7 +181,7 @@ def _views(counted: Transactions | None) -> str:
     if counted is None:
         return ""
     unknown = counted.begun - counted.committed - counted.aborted
-    told = f"; who reads committed sees all of the {counted.committed:,} transactions that were committed"
+    told = f"; who reads committed sees every one of the {counted.committed:,} transactions that were committed"
     told += f", and nothing of the {counted.aborted:,} that were aborted" if counted.aborted else ""
     return told + (f" ({unknown:,} more ended nobody knows how, and are seen whole or not at all)" if unknown else "")
 

@@ -24,10 +24,11 @@ S = 1_000_000
 AS_SEEN = ("torn", "aborted_visible", "also_torn", "also_aborted_visible")
 
 
-def _at(sent_s: float, settled_s: float | None, partition: int = 0, outcome: str = "ACKED") -> Row:
-    """An attempt of arm `one` at seconds since START_US."""
+def _at(sent_s: float, settled_s: float | None, partition: int = 0, outcome: str = "ACKED", ended: str | None = None) -> Row:
+    """An attempt of arm `one` at seconds since START_US; `ended`: the outcome of its transaction."""
     settled = None if settled_s is None else START_US + int(settled_s * S)
     moments = {"sent_at": START_US + int(sent_s * S), "settled_at": settled, "partition": partition}
+    moments |= {"transaction": ended and "0", "transaction_outcome": ended}
     _at.sequence += 1  # type: ignore[attr-defined]
     return attempt("one", _at.sequence, outcome, **moments)  # type: ignore[attr-defined]
 
@@ -53,6 +54,8 @@ def handmade(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
         _at(9.7, 12.0, partition=1),  # outstanding, on a partition that was not hit
         _at(10.0, 11.0),  # sent at the bite itself: exposed, not outstanding
         _at(15.0, 15.1),  # at recovery: exposed
+        _at(11.0, 11.5, ended="COMMITTED"),  # in a transaction that may be torn: exposed
+        _at(11.0, 11.5, ended="ABORTED"), _at(11.0, 11.5, ended="INDETERMINATE"),  # in one that cannot
         _at(15.1, 15.3),  # after it
         _at(20.0, 20.2, partition=1),
     ]
@@ -66,7 +69,7 @@ def test_exposure_counts_what_an_injection_could_have_hurt(handmade: RunDirector
     found = {(row["arm"], row["injection"]): (row["reported"], row["outstanding"])
              for row in table(handmade, "books/exposure.parquet")}  # fmt: skip
     assert found == {
-        ("one", 0): (4, 3), ("one", 1): (1, 1), ("one", 2): (0, 1),
+        ("one", 0): (5, 3), ("one", 1): (1, 1), ("one", 2): (0, 1),
         ("idle", 0): (0, 0), ("idle", 1): (0, 0), ("idle", 2): (0, 0),
     }  # fmt: skip
 
@@ -90,7 +93,7 @@ def test_the_timeline_has_every_interval_and_counts_each_attempt_once(handmade: 
     totals = {
         name: sum(row[name] for row in rows) for name in ("sent", "reported", "indeterminate", "failed")
     }
-    assert totals == {"sent": 9, "reported": 8, "indeterminate": 1, "failed": 0}
+    assert totals == {"sent": 12, "reported": 11, "indeterminate": 1, "failed": 0}
     first = rows[0]
     assert (first["sent"], first["reported"], first["latency_ms_p50"], first["latency_ms_p99"]) == (
         1,

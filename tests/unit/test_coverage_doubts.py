@@ -147,6 +147,17 @@ def test_what_an_election_permits_is_unexplained_of_records_that_were_under_way_
         assert (verdict.verdict, verdict.green) == ("INCONCLUSIVE", False)
 
 
+@pytest.mark.parametrize(("cut", "also"), [("LOST", False), ("DUPLICATED", True)])
+def test_where_not_all_cases_were_written_down_nobody_knows_that_an_injection_explains_them(cut: str, also: bool) -> None:
+    run, within = a_scenario("acks_1"), cases(case(BITE, BITE + 1, arm="acks_1"))
+    permitted = lost(7, "acks_1")
+    if also:  # hidden behind a case of another kind
+        permitted = both(permitted, setting("books/producers.parquet", "also_misplaced", 1, arm="acks_1", producer=0))
+    beyond = setting("books/cases.parquet", "cut", True, arm="acks_1", kind=cut)
+    assert judged(evidence_of(run, permitted, cases=within)).verdict == "HELD"
+    assert doubts(judged(evidence_of(run, both(permitted, beyond), cases=within)), "acks_1") >= {("coverage", "unexplained")}
+
+
 def test_what_is_permitted_on_a_quiet_day_needs_no_injection_to_explain_it() -> None:
     verdict = judged(evidence_of(RUN, cases=cases(case(BITE - 5 * SECOND, BITE - 2 * SECOND, arm=WEAK))))
     assert arm(verdict, WEAK).bites == {"LOST": [-1]} and not doubts(verdict, WEAK)
@@ -187,12 +198,19 @@ def test_transactions_of_which_none_was_committed_hold_nothing(counted: Transact
     assert [doubt.name for doubt in found.doubts] == ["nothing_committed"] and told in found.doubts[0].detail
 
 
+def test_transactions_of_which_none_was_aborted_do_not_show_that_aborted_ones_are_invisible() -> None:
+    run = a_scenario("transactional")
+    verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 58, 0)}))
+    assert doubts(verdict, "transactional") == {("coverage", "nothing_aborted")}
+    assert verdict.verdict == "INCONCLUSIVE"
+
+
 def test_what_was_seen_of_transactions_is_said() -> None:
     run = a_scenario("transactional")
     verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 52, 5)}))
     assert arm(verdict, "transactional").verdict == "HELD"
     assert (
-        "in order; who reads committed sees all of the 52 transactions that were committed, and nothing of the 5 that were "
+        "in order; who reads committed sees every one of the 52 transactions that were committed, and nothing of the 5 that were "
         "aborted (1 more ended nobody knows how, and are seen whole or not at all)"
     ) in verdict.sentence
     assert {"TORN", "ABORTED_VISIBLE"} <= {one.anomaly for one in arm(verdict, "transactional").findings}

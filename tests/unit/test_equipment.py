@@ -77,7 +77,6 @@ def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words
     ("said", "failed"),
     [
         ("mount: /x: permission denied.", False),
-        ("mount: /x: failed to setup loop device for /y.", False),
         ("Warning: Extension owner revision 0 not supported, missing kernel module?", False),
         ("mkfs.ext4: No space left on device", True),
         ("Command 'mount' timed out after 60 seconds", True),
@@ -90,6 +89,20 @@ def test_a_kernel_that_refuses_is_lacking_and_any_other_error_is_a_trial_that_we
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, said))
     lack = equipment.tried("power")
     assert lack is not None and lack.failed == failed and said in lack.why
+
+
+@pytest.mark.parametrize("door", [True, False])
+def test_loop_devices_are_lacking_where_there_is_no_door_to_them_and_else_are_but_busy(
+    door: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = tmp_path / "loop-control"
+    if door:
+        control.touch()
+    monkeypatch.setattr(equipment, "LOOP_CONTROL", str(control))
+    monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
+    monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, "mount: /x: failed to setup loop device for /y."))
+    lack = equipment.tried("power")
+    assert lack is not None and lack.failed == door
 
 
 def test_the_folder_and_mounts_of_a_trial_that_was_killed_are_found_and_swept(

@@ -33,6 +33,7 @@ from hand_made import (
 )
 
 from delivery_verifier import vocabulary
+from delivery_verifier.anomalies import Anomaly
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract import contract
 from delivery_verifier.disturbances import ON_TOPICS, concerning
@@ -137,6 +138,24 @@ def test_a_loss_of_power_takes_back_the_past_and_excuses_nothing_that_was_sent_a
     past, since = ((at, at + SECOND) for at in (BITE - 60 * SECOND, RECOVERED + 2 * SECOND))
     assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT))) == "HELD"
     assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT), case(*since, arm=SUBJECT))) == "INCONCLUSIVE"
+
+
+def test_a_loss_between_a_loss_of_power_and_another_injection_is_excused_by_neither() -> None:
+    early = msgspec.structs.replace(
+        cut(1, 2, 3), bite_at_us=BITE - 60 * SECOND, healed_at_us=BITE - 52 * SECOND, recovered_at_us=BITE - 50 * SECOND
+    )
+    before, between = ((at, at + SECOND) for at in (BITE - 80 * SECOND, BITE - 40 * SECOND))
+    assert verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT))) == "HELD"
+    assert verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT), case(*between, arm=SUBJECT))) == "INCONCLUSIVE"
+
+
+def test_two_reasons_for_one_permission_are_both_told() -> None:
+    weak = next(it for it in SETTINGS if it.acks == "1")
+    election, power = (next(rule for rule in RULES if rule.id == name) for name in ("lost.acks_1", "lost.power_of_all"))
+    ruling = contract(weak, [*seen_for(election), *seen_for(power)])[Anomaly.LOST]
+    assert (ruling.rule, {"leader_change", "isr_power_loss"} <= {*ruling.because}) == ("lost.acks_1", True)
+    unproven = contract(weak, [*seen_for(election), *seen_for(power, planned=False)])[Anomaly.LOST]
+    assert "isr_power_loss" not in unproven.because
 
 
 def test_a_loss_of_power_without_proof_excuses_nothing_and_convicts_nobody() -> None:

@@ -99,19 +99,20 @@ def test_a_commit_that_never_ends_is_given_up_and_indeterminate(tmp_path: Path) 
 
 def test_every_kth_is_aborted_on_purpose_once_all_of_it_is_acknowledged(tmp_path: Path) -> None:
     client = Client()
-    one = made(tmp_path, client, abort_every=3)
+    one = made(tmp_path, client, abort_every=3)  # the second, and every third from it on
     for _ in range(6):
         one.before_block()
         one.end()
     one.end()  # nothing is open
-    assert "".join(call[0] for call in client.asked) == "bcbcbfa" * 2
+    assert "".join(call[0] for call in client.asked) == "bcbfabc" * 2
     assert [outcome for _, outcome in outcomes(tmp_path, 7)] == [
-        "COMMITTED", "COMMITTED", "ABORTED", "COMMITTED", "COMMITTED", "ABORTED", "INDETERMINATE",
+        "COMMITTED", "ABORTED", "COMMITTED", "COMMITTED", "ABORTED", "COMMITTED", "INDETERMINATE",
     ]  # fmt: skip
 
 
 def test_a_transaction_is_whole_blocks_and_spans_two_partitions_where_there_are_two() -> None:
     assert [transactions.size(500, block, partitions) for block, partitions in ((3, 3), (1000, 3), (1000, 1))] == [501, 2000, 1000]
+    assert [transactions.size(500, 3, 3, rate) for rate in (10_000, 77, 2)] == [501, 78, 6], "none stays open for long"
 
 
 def test_without_transactions_the_columns_are_empty(tmp_path: Path) -> None:

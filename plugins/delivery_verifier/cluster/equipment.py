@@ -17,10 +17,11 @@ from delivery_verifier.vocabulary import Equipment
 from delivery_verifier.waiting import DeadlinePassed
 
 TRIAL = 16 << 20
+LOOP_CONTROL = "/dev/loop-control"
 _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
 """Pid and start of the process that tries."""
 _REFUSALS = re.compile(
-    r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|failed to setup loop device|"
+    r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
     r"no such device|protocol not available", re.IGNORECASE,
 )  # fmt: skip
 """Words of tools whose kernel forbids or lacks it: so it will be tomorrow. With any other words a trial went wrong."""
@@ -86,7 +87,14 @@ def abandoned() -> list[Path]:
     """Folders, and mounts, of trials whose process was killed. Whatever others own in the common folder is not ours."""
     found = ((one, _TRIAL_FOLDER.fullmatch(one.name)) for one in Path(tempfile.gettempdir()).glob("kdv-trial-*"))
     dead = [one for one, of in found if of and not lives(f"{of[1]}:{of[2]}")]
-    return [one for one in dead if not one.is_symlink() and one.stat().st_uid == os.geteuid()]
+    return [one for one in dead if not one.is_symlink() and _is_mine(one)]
+
+
+def _is_mine(folder: Path) -> bool:
+    try:
+        return folder.stat().st_uid == os.geteuid()
+    except FileNotFoundError:  # swept by another process just now
+        return False
 
 
 def sweep() -> list[Path]:
@@ -98,7 +106,9 @@ def sweep() -> list[Path]:
 
 
 def _refused(told: str, error: Exception) -> Lack:
-    return Lack(told, failed=_REFUSALS.search(str(error)) is None)
+    """mount says of every loop device that it failed to set it up: where there is a door to them, they are but busy."""
+    none = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
+    return Lack(told, failed=not none and _REFUSALS.search(str(error)) is None)
 
 
 def _clear(folder: Path) -> None:

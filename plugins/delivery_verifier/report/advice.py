@@ -36,6 +36,8 @@ ADVICE = {
     "timeouts), then run again.",
     "nothing_committed": "Not one transaction was committed. Look at the errors in the ledger, check that the settings can be "
     "met (transaction.timeout.ms, in-sync replicas), then run again.",
+    "nothing_aborted": "Transactions are aborted on purpose, the second of each producer first, to see that nothing of them is "
+    "visible. Send more records, or from fewer producers, and run again.",
     "too_little_reported": "Almost nothing was acknowledged. Look at the errors in the ledger, check that "
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "

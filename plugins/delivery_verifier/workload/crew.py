@@ -142,7 +142,7 @@ def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, f
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
     shape = layout.Layout(load.block, load.partitions) if load.block else layout.choose(records, rate or 1e9, load.partitions)
-    together = transactions.size(load.transaction_records, shape.block, load.partitions) if arm.transactional_id else 0
+    together = transactions.size(load.transaction_records, shape.block, load.partitions, rate) if arm.transactional_id else 0
     spec = ProducerSpec(
         folder=str(folder), bootstrap_servers=bootstrap_servers, settings=_settings(arm, number), topic=arm.topic_name,
         run_token=scenario.run_token, arm=arm.ordinal, producer=number, session=0, records=records, rate=rate,

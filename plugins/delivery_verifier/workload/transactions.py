@@ -30,15 +30,21 @@ class Unended(RuntimeError):
     """A transaction could not be ended in time: nobody knows what becomes of it, and no other can begin."""
 
 
-def size(records: int, block: int, partitions: int) -> int:
-    """Records of a transaction of at least `records`: whole blocks, and two of them where there are two partitions, for a
-    transaction within one partition has nothing to keep together."""
+MOST_S = 1.0
+"""How long a transaction may stay open at the load's rate: a slow load has smaller ones, far from any timeout."""
+
+
+def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
+    """Records of a transaction of `records`, or as many as `rate` sends in MOST_S: whole blocks, and two of them where there
+    are two partitions, for a transaction within one partition has nothing to keep together."""
+    if rate is not None:
+        records = max(1, min(records, int(rate * MOST_S)))
     return max(-(-records // block), min(2, partitions)) * block
 
 
 class Transactions:
-    """Begins and ends the transactions of `client`, of `size` sequences each. Every `abort_every`th is aborted on purpose,
-    once all of its records are acknowledged; 0: none."""
+    """Begins and ends the transactions of `client`, of `size` sequences each. The second, and every `abort_every`th from it
+    on, is aborted on purpose, once all of its records are acknowledged; 0: none."""
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
         self._client, self._file, self._control = client, folder / FILE, Control(folder)
@@ -68,7 +74,8 @@ class Transactions:
             return
         outcome = TransactionOutcome.INDETERMINATE
         try:
-            on_purpose = self._abort_every and self._control[Word.BEGUN] % self._abort_every == 0
+            every = self._abort_every
+            on_purpose = every and self._control[Word.BEGUN] % every == 2 % every  # a short load, too, has a second one
             outcome = self._abort_when_acknowledged() if on_purpose else self._commit()
         finally:
             self._open = False
