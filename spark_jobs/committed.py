@@ -16,18 +16,18 @@ from delivery_verifier.anomalies import Outcome, TransactionOutcome
 from spark_jobs.attempts import BY_KEY, KEY, attribute, believable, owned_copies
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOG, promise
 
-VIEW = "committed"
+VIEW, TAIL = "committed", "committed_tail"
 PLACE = ["arm", "partition", "offset"]
 
 
 class Views(NamedTuple):
     """Both views of the arms that write transactions, counted apart from any matching.
 
-    `rows`: of the committed view, per arm. `same`: offsets at which both views have one and the same record. `ended`:
-    transactions in the ledger per (arm, producer, session) and outcome.
+    `rows`: of the committed view, per (arm, partition). `same`: offsets at which both views have one and the same record, per
+    arm. `ended`: transactions in the ledger per (arm, producer, session) and outcome.
     """
 
-    rows: Counter[str]
+    rows: Counter[tuple[str, int]]
     same: Counter[str]
     ended: Counter[tuple[str, int, int, str]]
 
@@ -39,7 +39,7 @@ NONE = Views(Counter(), Counter(), Counter())
 def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequence[str]) -> Views:
     """Counts LEDGER and both views of LOG; `committed` holds `arms` alone."""
     mine = F.col("arm").isin(*arms)
-    rows = promise(committed, LOG).groupBy("arm").agg(F.count(F.lit(1)).alias("rows"))
+    rows = promise(committed, LOG).groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("rows"))
     same = _places(raw.where(mine), committed).groupBy("arm").agg(F.count(F.lit(1)).alias("rows"))
     who = ["arm", "producer", "session", "transaction_outcome"]
     ended = (
@@ -47,7 +47,7 @@ def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequenc
         .groupBy(*who).agg(F.count_distinct("transaction").alias("transactions"))
     )  # fmt: skip
     return Views(
-        Counter({row["arm"]: row["rows"] for row in rows.toArrow().to_pylist()}),
+        Counter({(row["arm"], row["partition"]): row["rows"] for row in rows.toArrow().to_pylist()}),
         Counter({row["arm"]: row["rows"] for row in same.toArrow().to_pylist()}),
         Counter({tuple(row[name] for name in who): row["transactions"] for row in ended.toArrow().to_pylist()}),
     )

@@ -137,15 +137,27 @@ def _of_lines(evidence: Evidence, parts: Rows) -> Iterable[Law]:
             "view_rows", arm, -1, "records read from Kafka", read, "rows in log/, view raw", logged[arm]
         )
         yield from _of_views(evidence, arm)
+    yield from _of_committed(evidence)
 
 
 def _of_views(evidence: Evidence, arm: str) -> Iterable[Law]:
     """Without transactions there is no committed view, and nothing in it."""
-    rows, same = evidence.views.rows[arm], evidence.views.same[arm]
+    rows = sum(count for (of, _), count in evidence.views.rows.items() if of == arm)
+    same = evidence.views.same[arm]
     yield Law("views_agree", arm, -1, "rows in log/, view committed", rows, "of these the same in view raw", same)
     if arm in evidence.scenario.transactional:
         read = evidence.read.get(f"read_committed/{arm}", -1)
         yield Law("view_rows", arm, -1, "committed records read from Kafka", read, "rows in log/, view committed", rows)
+
+
+def _of_committed(evidence: Evidence) -> Iterable[Law]:
+    """The committed view was read whole, by what the leader's batches say, hence neither the ledger nor a consumer."""
+    for part in evidence.offsets.partitions:
+        if part.arm in evidence.scenario.transactional:
+            shown = part.end - part.start - part.control_records - part.aborted_records
+            rows = evidence.views.rows[part.arm, part.partition]
+            left = "offsets without control records and records of aborted transactions"
+            yield Law("view_rows", part.arm, part.partition, left, shown, "rows in log/, view committed", rows)
 
 
 def _of_ledger(evidence: Evidence) -> Iterable[Law]:

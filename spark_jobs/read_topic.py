@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ from pyarrow import dataset
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from delivery_verifier.injection import Offsets
+from delivery_verifier.injection import Offsets, PartitionSnapshot
 from delivery_verifier.record import MARKER_PRODUCER
 from delivery_verifier.settings import RAW as RAW_VIEW
 from delivery_verifier.settings import Isolation
@@ -31,6 +31,8 @@ CONSUMER = {
     "kafka.fetch.max.bytes": str(64 << 20),
 }
 SNAPSHOT, TAIL = "raw", "tail"
+Place = tuple[str, int]
+"""Arm and partition."""
 
 
 def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RAW_VIEW) -> DataFrame:
@@ -55,15 +57,14 @@ def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RA
 
 
 def read_committed(spark: SparkSession, offsets: Offsets, arms: Sequence[str]) -> DataFrame:
-    """RAW rows of the snapshot of `arms`, as a consumer sees them that reads committed. The snapshot was taken when nothing
-    before its end was undecided any more."""
+    """RAW rows of `arms`, as a consumer sees them that reads committed, up to the last stable offset now: behind the markers,
+    for the snapshot was taken when nothing before them was undecided any more; `check_committed` sees to it."""
     mine = [part for part in offsets.partitions if part.arm in arms]
-    only = msgspec.structs.replace(offsets, partitions=mine)
-    return read_topics(spark, only, "read_committed").where(view(only) == SNAPSHOT)
+    return read_topics(spark, msgspec.structs.replace(offsets, partitions=mine), "read_committed")
 
 
-def view(offsets: Offsets) -> Column:
-    """On a RAW row: `raw` in the snapshot's [start, end), `tail` behind it.
+def view(offsets: Offsets, inside: str = SNAPSHOT, behind: str = TAIL) -> Column:
+    """On a RAW row: `inside` in the snapshot's [start, end), `behind` it the other.
 
     What the snapshot holds depends on its bounds alone: a retried read takes the same records, whatever came since.
     """
@@ -71,31 +72,51 @@ def view(offsets: Offsets) -> Column:
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
         ends[part.arm].append(part.end)
     end = _literal(ends, "map<string,array<bigint>>")[F.col("arm")][F.col("partition")]
-    return F.when(F.col("offset") < end, F.lit(SNAPSHOT)).otherwise(F.lit(TAIL))
+    return F.when(F.col("offset") < end, F.lit(inside)).otherwise(F.lit(behind))
 
 
-def count_tail(log: Path, offsets: Offsets) -> dict[tuple[str, int], int]:
+def count_tail(log: Path, offsets: Offsets) -> dict[Place, int]:
     """Records of view `tail` in log/ that are not markers, per (arm, partition).
 
     Raises RuntimeError unless at least the snapshot's own markers were read: a read of nothing shows nothing.
     """
-    behind = dataset.dataset(log).to_table(
-        columns=["arm", "partition", "producer", "crc_ok", "foreign"], filter=pc.field("view") == TAIL
-    )
-    records: Counter[tuple[str, int]] = Counter()
-    markers: Counter[tuple[str, int]] = Counter()
-    groups = behind.group_by(["arm", "partition", "producer", "crc_ok", "foreign"]).aggregate([([], "count_all")])
-    for row in groups.to_pylist():
+    records, markers = _behind(log, TAIL)
+    _insist_on_markers(markers, offsets.partitions)
+    return records
+
+
+def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
+    """Raises RuntimeError unless view `tail`, what a consumer of `arms` that reads committed saw behind the snapshot, has the
+    snapshot's own markers.
+
+    They are in no transaction: a consumer that does not see them was told of a last stable offset before them, by a new
+    leader, say, and what it did not see of the snapshot may well be in the log.
+    """
+    _, markers = _behind(log, tail)
+    mine = [part for part in offsets.partitions if part.arm in arms]
+    _insist_on_markers(markers, mine, " by a consumer that reads committed")
+
+
+def _behind(log: Path, view: str) -> tuple[dict[Place, int], dict[Place, int]]:
+    """Records of a view behind the snapshot that are not markers, and those that are."""
+    names = ["arm", "partition", "producer", "crc_ok", "foreign"]
+    groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
+    records: Counter[Place] = Counter()
+    markers: Counter[Place] = Counter()
+    for row in groups.aggregate([([], "count_all")]).to_pylist():
         marker = row["crc_ok"] and not row["foreign"] and row["producer"] == MARKER_PRODUCER
         (markers if marker else records)[row["arm"], row["partition"]] += row["count_all"]
-    for part in offsets.partitions:
-        found, expected = markers[part.arm, part.partition], part.live_end - part.end
+    return dict(records), dict(markers)
+
+
+def _insist_on_markers(markers: Mapping[Place, int], parts: Sequence[PartitionSnapshot], reader: str = "") -> None:
+    for part in parts:
+        found, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end
         if found < expected:
             raise RuntimeError(
                 f"{part.topic}, partition {part.partition}: {found} of {expected} markers were read behind the "
-                "snapshot: the read is incomplete"
+                f"snapshot{reader}: the read is incomplete"
             )
-    return dict(records)
 
 
 def _literal(value: object, kind: str) -> Column:

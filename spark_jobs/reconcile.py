@@ -28,7 +28,7 @@ from spark_jobs import anomalies, census, committed, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
 from spark_jobs.matching import Found, match
 from spark_jobs.parse import parse
-from spark_jobs.read_topic import SNAPSHOT, count_tail, read_committed, read_topics, view
+from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
 from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
 from spark_jobs.session import end, local_session
 from spark_jobs.tables import write_table
@@ -84,7 +84,7 @@ def _files(run: RunDirectory, folder: str) -> list[Path]:
 
 
 def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
-    """First half: reads every topic, once, into log/: the snapshot, and what stands behind it."""
+    """First half: reads every topic into log/: the snapshot, and what stands behind it; of transactional arms in both views."""
     offsets = _offsets(run)
     with run.writing(READ) as output:
         seen = Observation("read")
@@ -101,6 +101,7 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
         tail = count_tail(output.staging / "log", offsets)
         output.counts |= {f"read/{arm}": int(count) for arm, count in seen.get.items()}
         if scenario.transactional:
+            check_committed(output.staging / "log", offsets, scenario.transactional, committed.TAIL)
             output.counts |= {f"read_committed/{arm}": int(count) for arm, count in visible.get.items()}
         output.counts |= {
             f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0)
@@ -109,11 +110,13 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
 
 
 def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, seen: Observation) -> DataFrame:
-    """LOG of view committed, of the arms that write transactions; `seen` counts what came from Kafka."""
+    """LOG of view committed and what is behind it, of the arms that write transactions; `seen` counts what of the former
+    came from Kafka."""
     arms = scenario.transactional
-    counters = [F.count_if(F.col("arm") == arm).alias(arm) for arm in arms]
+    of = view(offsets, committed.VIEW, committed.TAIL)
+    counters = [F.count_if((F.col("arm") == arm) & (of == committed.VIEW)).alias(arm) for arm in arms]
     raw = read_committed(spark, offsets, arms).observe(seen, *counters)
-    return parse(raw, scenario, F.lit(committed.VIEW))
+    return parse(raw, scenario, of)
 
 
 def write_books(

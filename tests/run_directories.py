@@ -153,11 +153,13 @@ def _offsets(
     lines: Sequence[Row],
     snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]],
 ) -> Offsets:
-    rows = Counter((row["arm"], row["partition"]) for row in lines if row["view"] == "raw")
+    """What the committed view lacks is in transactions that the log says were aborted."""
+    rows, seen = (Counter((row["arm"], row["partition"]) for row in lines if row["view"] == view) for view in ("raw", "committed"))
     parts = [
         PartitionSnapshot(
             arm=arm.name, topic=arm.topic_name, partition=partition, start=0, end=rows[arm.name, partition],
             live_end=rows[arm.name, partition] + 2, leader=1, leader_epoch=0,
+            aborted_records=rows[arm.name, partition] - seen[arm.name, partition] if arm.name in made.transactional else 0,
         )
         for arm in made.arms
         for partition in range(made.load.partitions)

@@ -104,7 +104,8 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """One partition at the end of the load. Data stands in [start, end); `end` is the first marker's offset.
 
     `live_end` is the offset behind the last marker; anything from there on, but markers, means the log moved.
-    `control_records`: those of transactions in [start, end), which no consumer shows, counted off the leader's batches.
+    `control_records`: those of transactions in [start, end), which no consumer shows; `aborted_records`: those of aborted
+    transactions, which none shows that reads committed. Both are counted off the leader's batches.
     """
 
     arm: str
@@ -117,6 +118,7 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     leader_epoch: int
     log_append_time: bool = False
     control_records: int = 0
+    aborted_records: int = 0
 
 
 class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,11 +1,14 @@
-"""One real run from a user's own files: the producers get what the files say, and no secret of theirs is kept."""
+"""One real run from a user's own files, with transactions: the producers get what the files say, a consumer that reads
+committed sees what was committed, and no secret of theirs is kept."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from stored import arm
@@ -13,6 +16,7 @@ from stored import arm
 from delivery_verifier import cli, direct, home
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.commands import fields
+from delivery_verifier.injection import read_offsets
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.verdict import RunVerdict
 from delivery_verifier.workload.spec import ProducerSpec
@@ -28,7 +32,11 @@ enable.idempotence=true
 max.in.flight.requests.per.connection=5
 buffer.memory=16777216
 max.block.ms=1000
+transactional.id=orders
+transaction.timeout.ms=50000
 """
+RECORDS = 6000
+"""Of a dozen transactions, 500 records each, at least the second is aborted on purpose."""
 SECRETS = (b"hunter2", b"swordfish", b"prod-1.example")
 
 
@@ -38,7 +46,7 @@ def own(kafka_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     file = tmp_path_factory.mktemp("own") / "producer.properties"
     file.write_text(PRODUCER)
     line = ["run", "--producer-config", str(file), "--topic-override", "min.insync.replicas=2"]
-    line += ["--fault", "none", "--records", "1000", "--duration-s", "3"]
+    line += ["--fault", "none", "--records", str(RECORDS), "--duration-s", "4"]
     params: dict[str, Any] = fields.given(cli._parser().parse_args(line))
     specs: list[ProducerSpec] = []
     seen: list[bytes] = []
@@ -61,12 +69,31 @@ def test_a_run_from_a_users_own_file_is_held_with_the_settings_it_was_given(
     assert (verdict.verdict, verdict.green, arm(verdict, "own").verdict) == ("HELD", True, "HELD")
     subject = run.scenario.subjects[0]
     (told,) = [spec for spec in specs if spec.arm == subject.ordinal]
-    assert told.settings == {**subject.profile.producer, "client.id": "own-0"}  # how logs and the proxy tell producers apart
-    given = {"acks": "all", "enable.idempotence": True, "max.in.flight.requests.per.connection": 5, "queue.buffering.max.kbytes": 16384}
+    # how logs and the proxy tell producers apart, and brokers their transactions
+    assert told.settings == {**subject.profile.producer, "client.id": "own-0", "transactional.id": "orders-own-0"}
+    given = {"acks": "all", "enable.idempotence": True, "max.in.flight.requests.per.connection": 5, "queue.buffering.max.kbytes": 16384,
+             "transaction.timeout.ms": 50_000, "delivery.timeout.ms": 50_000}  # fmt: skip
     assert given.items() <= told.settings.items() and "bootstrap.servers" not in told.settings
     assert subject.profile.topic["min.insync.replicas"] == 2
     assert any("sasl.jaas.config" in note and "the cluster under test is the verifier's own" in note for note in subject.profile.notes)
+    assert any(note.startswith("transactional.id: every producer has one of its own, orders-<arm>-<number>") for note in subject.profile.notes)
+    assert "delivery.timeout.ms=50000: librdkafka allows no more than transaction.timeout.ms" in subject.profile.notes
     assert "max.block.ms" in (run.path / "report.html").read_text()
+
+
+def test_what_was_aborted_is_in_the_log_and_not_in_the_committed_view(
+    own: tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes],
+) -> None:
+    run, _, _, _ = own
+    told = {word: run.manifest("produce").counts[f"transactions_{word}/own/0/0"] for word in ("begun", "committed", "aborted")}
+    assert told["aborted"] >= 1 and told["committed"] >= 1 and told["begun"] == told["aborted"] + told["committed"]
+    views = Counter((row["arm"], row["view"]) for row in pq.read_table(run.path / "log", columns=["arm", "view"]).to_pylist())
+    aborted = pq.read_table(run.path / "ledger", filters=[("arm", "=", "own"), ("transaction_outcome", "=", "ABORTED")]).num_rows
+    assert 0 < views["own", "committed"] < views["own", "raw"] and views["own", "raw"] - views["own", "committed"] == aborted
+    assert ("control-acks_0", "committed") not in views, "who writes no transactions is read once"
+    offsets = read_offsets((run.path / "offsets.json").read_bytes())
+    assert sum(part.aborted_records for part in offsets.partitions if part.arm == "own") == aborted
+    assert all(part.control_records for part in offsets.partitions if part.arm == "own")
 
 
 def test_no_secret_of_the_file_is_in_any_file_of_the_run(own: tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from delivery_verifier.cluster import embedded
 from delivery_verifier.injection import Offsets
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import ClusterSpec, Scenario, dumps
-from spark_jobs.reconcile import reconcile
+from spark_jobs.reconcile import read, reconcile
 
 RECORDS, BOOT_S = 5000, 60
 
@@ -68,8 +69,9 @@ def _produce(servers: str, made: Scenario, sequences: range, partition: int, pro
 
 @pytest.fixture
 def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDirectory:
-    """RECORDS acknowledged records in partition 0, none in partition 1, two markers behind each snapshot."""
-    plain = scenario(["one"])
+    """RECORDS acknowledged records in partition 0, none in partition 1, two markers behind each snapshot. A parameter names
+    the arms that are read in both views."""
+    plain = scenario(["one"], transactional=getattr(request, "param", ()))
     arms = tuple(
         msgspec.structs.replace(arm, topic_name=f"{request.node.name[:150]}-{arm.name}") for arm in plain.arms
     )
@@ -162,3 +164,23 @@ def test_a_read_behind_the_snapshot_that_misses_a_marker_fails_the_job(run: RunD
     with pytest.raises(RuntimeError, match="2 of 3 markers"):
         reconcile(run.path, False, kafka_spark)
     assert not (run.path / "read_topic.json").exists()
+
+
+@pytest.mark.parametrize("run", [("one",)], indirect=True)
+def test_a_committed_view_that_ends_before_the_markers_fails_the_job(run: RunDirectory, brokers: str, kafka_spark: SparkSession) -> None:
+    """An open transaction holds the last stable offset back, as a new leader may for a moment: the raw view alone is whole."""
+    client = Producer({"bootstrap.servers": brokers, "transactional.id": "late"})
+    client.init_transactions(BOOT_S)
+    client.begin_transaction()
+    client.produce(run.scenario.arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
+    assert client.flush(30) == 0
+    _produce(brokers, run.scenario, range(2), 0, producer=record.MARKER_PRODUCER)
+    _end_at(run, brokers, RECORDS + 3)  # behind the fixture's markers and the record
+    with pytest.raises(RuntimeError, match="0 of 2 markers were read behind the snapshot by a consumer that reads committed"):
+        read(run.path, kafka_spark)
+    assert not (run.path / "read_topic.json").exists()
+    client.commit_transaction(BOOT_S)
+    read(run.path, kafka_spark)
+    views = Counter(row["view"] for row in table(run, "log") if (row["arm"], row["partition"]) == ("one", 0))
+    assert views == {"raw": RECORDS + 3, "tail": 2, "committed": RECORDS + 3, "committed_tail": 2}
+    assert run.manifest("read_topic").counts["read_committed/one"] == RECORDS + 3

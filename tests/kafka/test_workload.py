@@ -179,15 +179,15 @@ def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
     assert {place: header.sequence for place, header in read_committed(spec).items()} == visible and len(visible) == 800
     everything = [(spec.topic, partition) for partition in range(PARTITIONS)]
     ends = topics.high_watermarks(topics.admin(cluster.bootstrap_servers), everything)
-    control = {
-        partition: batches.control_records(
+    unseen = {
+        partition: batches.unseen(
             cluster.layout.client_ports[cluster.partitions([spec.topic])[spec.topic, partition].leader],
             spec.topic, partition, 0, ends[spec.topic, partition],
         )
         for partition in range(PARTITIONS)
     }  # fmt: skip
-    assert control == {0: 25, 1: 25}, "one marker to end each transaction in each partition"
-    assert {p: ends[spec.topic, p] - control[p] for p in control} == {0: 500, 1: 500}
+    assert unseen == {0: (25, 100), 1: (25, 100)}, "one marker to end each transaction in each partition, and what was aborted"
+    assert {p: ends[spec.topic, p] - unseen[p].control for p in unseen} == {0: 500, 1: 500}
 
 
 def test_a_transaction_that_cannot_be_committed_is_aborted_and_the_load_goes_on(plan: Plan, tmp_path: Path) -> None:

@@ -35,8 +35,10 @@ BROKEN: dict[str, set[str]] = {
     "marker-inside": set(),
     "transactions": set(),
     "transactions-and-a-control-record": set(),
-    "transactions-control-record-uncounted": {"offsets_accounted"},
+    "transactions-control-record-uncounted": {"offsets_accounted", "view_rows"},
+    "transactions-some-aborted": set(),
     "transactions-committed-row-dropped": {"view_rows"},
+    "transactions-committed-view-cut": {"view_rows"},
     "transactions-committed-row-another": {"views_agree"},
     "transactions-committed-row-nowhere-else": {"views_agree"},
     "transactions-row-outside": {"ledger_complete"},
@@ -76,7 +78,7 @@ def _break(arm: str, ordinal: int, claims: list[Row], lines: list[Row]) -> None:
         lines.append(line(arm, ordinal, RECORDS, 0, producer=5))
     elif arm == "marker-inside":
         lines.append(line(arm, ordinal, RECORDS, 0, producer=9999))
-    elif arm == "transactions-committed-row-dropped":
+    elif arm in ("transactions-some-aborted", "transactions-committed-row-dropped", "transactions-committed-view-cut"):
         lines.pop()
     elif arm == "transactions-committed-row-another":
         lines[-1] = lines[-1] | {"sequence": 0}
@@ -98,6 +100,7 @@ def _snapshot(parts: list[PartitionSnapshot]) -> list[PartitionSnapshot]:
             part,
             start=1 if part.arm == "started-late" and not part.partition else part.start,
             end=ends.get(part.arm, part.end) if not part.partition else part.end,
+            aborted_records=0 if part.arm == "transactions-committed-view-cut" else part.aborted_records,
             control_records=int(part.arm == "transactions-and-a-control-record" and not part.partition),
         )
         for part in parts

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import batches
+from delivery_verifier.cluster.batches import ABORT, COMMIT
 from delivery_verifier.scenario import BadInput, Load, check
 from delivery_verifier.workload import transactions
 from delivery_verifier.workload.crew import _settings
@@ -139,10 +140,15 @@ def test_a_transactional_arm_does_not_go_with_what_it_could_not_answer_for() -> 
         check(build(msgspec.structs.replace(entry, arms=arms), "r"))
 
 
-def batch(first: int, records: int, control: bool = False, magic: int = 2) -> bytes:
-    """A record batch of Kafka's format 2, without its records."""
-    header = struct.pack(">ibIhiqqqhii", 0, magic, 0, 0x20 if control else 0, records - 1, 0, 0, 1, 0, 0, records)
-    return struct.pack(">qi", first, len(header)) + header
+def batch(first: int, records: int, ends: int | None = None, magic: int = 2, of: int = 1, transactional: bool = True) -> bytes:
+    """A record batch of Kafka's format 2, of producer id `of`: without its records, or a control batch with its key.
+
+    `ends` is the control record's type; its time delta takes two bytes, as such a number may.
+    """
+    attributes = (0x10 if transactional else 0) | (0 if ends is None else 0x20)
+    header = struct.pack(">ibIhiqqqhii", 0, magic, 0, attributes, records - 1, 0, 0, of, 0, 0, records)
+    body = b"" if ends is None else bytes((34, 0, 0x80, 1, 0, 8)) + struct.pack(">hh", 0, ends) + bytes((12,)) + bytes(7)
+    return struct.pack(">qi", first, len(header + body)) + header + body
 
 
 def served(monkeypatch: pytest.MonkeyPatch, *answers: bytes) -> None:
@@ -151,18 +157,46 @@ def served(monkeypatch: pytest.MonkeyPatch, *answers: bytes) -> None:
 
 
 def test_control_records_are_counted_off_the_headers_up_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = batch(0, 5) + batch(5, 1, control=True)
-    served(monkeypatch, whole + batch(6, 3)[:40], batch(5, 1, control=True) + batch(6, 3) + batch(9, 1, True) + batch(10, 1, True))
-    assert batches.control_records(1, "t", 0, 0, 10) == 2
+    whole = batch(0, 5) + batch(5, 1, ends=COMMIT)
+    rest = batch(5, 1, ends=COMMIT) + batch(6, 3) + batch(9, 1, ends=COMMIT) + batch(10, 1, ends=COMMIT)
+    served(monkeypatch, whole + batch(6, 3)[:40], rest)
+    assert batches.unseen(1, "t", 0, 0, 10) == (2, 0)
+    assert batches.unseen(1, "t", 0, 0, 0) == (0, 0), "an empty partition, of which nothing is fetched"
+
+
+def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another producer's marker decides nothing, nor does one of an earlier or later transaction; who writes none is not asked."""
+    log = (
+        batch(0, 4, of=7) + batch(4, 2, of=8) + batch(6, 1, ends=ABORT, of=9) + batch(7, 3, of=7)
+        + batch(10, 1, ends=COMMIT, of=8) + batch(11, 1, ends=ABORT, of=7) + batch(12, 5, of=7)
+        + batch(17, 1, ends=COMMIT, of=7) + batch(18, 1, ends=ABORT, of=7) + batch(19, 2, of=-1, transactional=False)
+    )  # fmt: skip
+    served(monkeypatch, log)
+    assert batches.unseen(1, "t", 0, 0, 21) == (5, 7)
+
+
+def test_what_ends_a_transaction_may_stand_behind_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = batch(0, 5) + batch(5, 2, transactional=False) + batch(7, 1, ends=ABORT) + batch(8, 1, ends=COMMIT)
+    served(monkeypatch, log)
+    assert batches.unseen(1, "t", 0, 0, 5) == (0, 5)
+    served(monkeypatch, log[: len(batch(0, 5))], b"")
+    with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 5"):
+        batches.unseen(1, "t", 0, 0, 5)
 
 
 def test_offsets_that_no_batch_holds_are_no_control_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    served(monkeypatch, batch(0, 5) + batch(6, 1, control=True))
+    served(monkeypatch, batch(0, 5) + batch(6, 1, ends=COMMIT))
     with pytest.raises(ConnectionError, match="no batch holds offset 5, the next begins at 6"):
-        batches.control_records(1, "t", 0, 0, 7)
+        batches.unseen(1, "t", 0, 0, 7)
     served(monkeypatch, b"")
     with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 0"):
-        batches.control_records(1, "t", 0, 0, 7)
+        batches.unseen(1, "t", 0, 0, 7)
     served(monkeypatch, batch(0, 5, magic=1))
     with pytest.raises(ConnectionError, match="format 1"):
-        batches.control_records(1, "t", 0, 0, 7)
+        batches.unseen(1, "t", 0, 0, 7)
+
+
+def test_a_control_record_that_ends_no_transaction_is_not_guessed_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    served(monkeypatch, batch(0, 1, ends=2))
+    with pytest.raises(ConnectionError, match="control record at offset 0 ends no transaction: type 2"):
+        batches.unseen(1, "t", 0, 0, 1)

@@ -1,12 +1,14 @@
-"""Batches: control records of a log counted off its batch headers, which no consumer shows.
+"""Batches: what a consumer does not show, control records and aborted ones, counted off the headers of a log's batches.
 
 Fetched from the leader by Kafka's own protocol (`FetchRequest.json` v4, isolation level read_uncommitted), by none of the
 code that reads the records for the reconciliation: so the offsets that a consumer skips are accounted for independently.
+How a transaction ended is told by the control batch that ends it in the partition, and by no producer.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -14,8 +16,10 @@ from delivery_verifier.cluster import wire
 
 FETCH_BYTES = 8 << 20
 TIMEOUT_S = 20.0
-CONTROL = 0x20
-"""The bit of a batch's attributes that says: a control batch, e.g. a transaction's commit or abort marker."""
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+"""Bits of a batch's attributes. A control batch is a transaction's commit or abort marker."""
+ABORT, COMMIT = 0, 1
+"""Types of control records in a log of data (`ControlRecordType`)."""
 _FRAME = struct.Struct(">qi")
 """Base offset, and length of all that follows."""
 _HEADER = struct.Struct(">ibIhiqqqhii")
@@ -23,31 +27,55 @@ _HEADER = struct.Struct(">ibIhiqqqhii")
 
 
 class Batch(NamedTuple):
-    """Offsets [first, end) of the log; `records` is what its header counts."""
+    """Offsets [first, end) of the log; `records` is what its header counts. `kind` is a control record's type, else None."""
 
     first: int
     end: int
-    control: bool
     records: int
+    producer_id: int
+    transactional: bool
+    kind: int | None
 
 
-def control_records(port: int, topic: str, partition: int, start: int, end: int) -> int:
-    """Control records at offsets [start, end), which lie below the high watermark, as the leader on `port` has them.
+class Unseen(NamedTuple):
+    """Records between two offsets: `control` ones, which no consumer shows, and those of `aborted` transactions."""
 
-    Raises OSError where it does not lead, cannot be reached, or leaves any of these offsets out.
+    control: int
+    aborted: int
+
+
+def unseen(port: int, topic: str, partition: int, start: int, end: int) -> Unseen:
+    """Of offsets [start, end), whose transactions are all decided, as the leader on `port` has them.
+
+    What ends a transaction may stand behind `end`: the log is read until each is ended that has records before it. Raises
+    OSError where the broker does not lead, cannot be reached, or leaves any offset out up to there.
     """
-    count, at = 0, start
-    while at < end:
+    control = aborted = 0
+    undecided: Counter[int] = Counter()
+    for batch in _batches(port, topic, partition, start) if start < end else ():
+        inside = batch.first < end
+        if batch.kind is not None:
+            written = undecided.pop(batch.producer_id, 0)
+            aborted += written if batch.kind == ABORT else 0
+            control += batch.records if inside else 0
+        elif batch.transactional and inside:
+            undecided[batch.producer_id] += batch.records
+        if batch.end >= end and not undecided:
+            break
+    return Unseen(control, aborted)
+
+
+def _batches(port: int, topic: str, partition: int, at: int) -> Iterator[Batch]:
+    """The log's batches from offset `at` on. Raises ConnectionError at its end, and where an offset is left out."""
+    while True:
         batches = [batch for batch in parse(_fetch(port, topic, partition, at)) if batch.end > at]
         if not batches:
             raise ConnectionError(f"the broker on port {port} gave no batch of {topic}/{partition} at offset {at}")
         for batch in batches:
             if batch.first > at:
                 raise ConnectionError(f"{topic}/{partition}: no batch holds offset {at}, the next begins at {batch.first}")
-            if batch.first < end and batch.control:
-                count += batch.records
+            yield batch
             at = batch.end
-    return count
 
 
 def parse(data: bytes) -> Iterator[Batch]:
@@ -55,12 +83,31 @@ def parse(data: bytes) -> Iterator[Batch]:
     place = 0
     while place + _FRAME.size + _HEADER.size <= len(data):
         first, length = _FRAME.unpack_from(data, place)
-        _, magic, _, attributes, last, *_, records = _HEADER.unpack_from(data, place + _FRAME.size)
+        header = _HEADER.unpack_from(data, place + _FRAME.size)
+        magic, attributes, last, producer_id, records = header[1], header[3], header[4], header[7], header[10]
         if magic != 2:
             raise ConnectionError(f"offset {first} is in a batch of format {magic}, must be 2")
-        place += _FRAME.size + length
+        body, place = place + _FRAME.size + _HEADER.size, place + _FRAME.size + length
         if place <= len(data):
-            yield Batch(first, first + last + 1, bool(attributes & CONTROL), records)
+            kind = _control_kind(data[body:place], first) if attributes & CONTROL else None
+            yield Batch(first, first + last + 1, records, producer_id, bool(attributes & TRANSACTIONAL), kind)
+
+
+def _control_kind(record: bytes, offset: int) -> int:
+    """The type in the key of a control batch's only record: length, attributes, two deltas, length of the key, version, type."""
+    place = _behind_varint(record, 0) + 1
+    for _ in range(3):
+        place = _behind_varint(record, place)
+    kind = int.from_bytes(record[place + 2 : place + 4])
+    if len(record) < place + 4 or kind not in (ABORT, COMMIT):
+        raise ConnectionError(f"the control record at offset {offset} ends no transaction: type {kind}")
+    return kind
+
+
+def _behind_varint(data: bytes, place: int) -> int:
+    while place < len(data) and data[place] & 0x80:
+        place += 1
+    return place + 1
 
 
 def _fetch(port: int, topic: str, partition: int, offset: int) -> bytes:

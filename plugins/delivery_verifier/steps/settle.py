@@ -169,18 +169,15 @@ def _publish(
     wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S + _undecided_s(scenario))
     leaders = cluster.partitions([topic for topic, _ in partitions])
     starts = topics.start_offsets(client, partitions)
-    snapshots = [
-        PartitionSnapshot(
+    snapshots = []
+    for arm, partition in where:
+        mark, leader = marks[arm.name, partition], leaders[arm.topic_name, partition]
+        unseen = _unseen(scenario, cluster, arm, partition, leader.leader, mark.end)
+        snapshots.append(PartitionSnapshot(
             arm=arm.name, topic=arm.topic_name, partition=partition, start=starts[arm.topic_name, partition],
-            end=marks[arm.name, partition].end, live_end=marks[arm.name, partition].offset + 1,
-            leader=leaders[arm.topic_name, partition].leader,
-            leader_epoch=leaders[arm.topic_name, partition].leader_epoch,
-            control_records=_control_records(
-                cluster, arm, partition, leaders[arm.topic_name, partition].leader, marks[arm.name, partition].end
-            ) if arm.name in scenario.transactional else 0,
-        )
-        for arm, partition in where
-    ]  # fmt: skip
+            end=mark.end, live_end=mark.offset + 1, leader=leader.leader, leader_epoch=leader.leader_epoch,
+            control_records=unseen.control, aborted_records=unseen.aborted,
+        ))  # fmt: skip
     return Offsets(bootstrap_servers=cluster.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
 
 
@@ -190,9 +187,11 @@ def _undecided_s(scenario: Scenario) -> float:
     return max(timeouts, default=0) / 1000
 
 
-def _control_records(cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> int:
-    """Those of transactions in the snapshot; none where nobody writes transactions, which the offsets must then bear out."""
-    return batches.control_records(cluster.layout.client_ports[leader], arm.topic_name, partition, 0, end)
+def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
+    """Of the snapshot; nothing where nobody writes transactions, which the offsets must then bear out."""
+    if arm.name not in scenario.transactional:
+        return batches.Unseen(0, 0)
+    return batches.unseen(cluster.layout.client_ports[leader], arm.topic_name, partition, 0, end)
 
 
 def _observations(cluster: Cluster) -> list[Observation]:
