@@ -7,6 +7,7 @@ that the wiring is right. Each step is made to fail at its entry (`fail_step`); 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from airflow_fixture import LocalAirflow
@@ -24,8 +25,9 @@ BEHIND_THE_VERDICT = {"stop_cluster"}
 
 
 @pytest.fixture(autouse=True)
-def _free_host() -> None:
+def _free_host() -> Iterator[None]:
     """A run whose stop_cluster failed leaves its cluster to the keeper, which ends it when the lease has passed."""
+    yield
     wait_until(lambda: lease.holder() is None, "no other run uses this host", 2 * lease.LEASE_S)
 
 
