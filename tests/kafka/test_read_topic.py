@@ -73,7 +73,7 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
     the arms that are read in both views."""
     plain = scenario(["one"], transactional=getattr(request, "param", ()))
     arms = tuple(
-        msgspec.structs.replace(arm, topic_name=f"{request.node.name[:150]}-{arm.name}") for arm in plain.arms
+        msgspec.structs.replace(arm, topic_name=f"{request.node.originalname[:150]}-{arm.name}") for arm in plain.arms
     )
     made = msgspec.structs.replace(plain, arms=arms)
     topics = [NewTopic(arm.topic_name, 2, 1, config={"retention.ms": "-1"}) for arm in arms]
