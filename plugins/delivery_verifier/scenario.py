@@ -93,8 +93,8 @@ class Load(_Data, frozen=True):
 
     `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in flight
     at every step is known to the record. `block`: records in a row to one partition; 0: as the rate wants it.
-    Of arms with a transactional.id only: `transaction_records` go into one transaction, rounded up to whole blocks; every
-    `abort_every`th is aborted on purpose, to prove that its records stay invisible (0: none).
+    Of arms with a transactional.id: `transaction_records`, or what a second sends, go into one transaction, in whole blocks; the
+    second, and every `abort_every`th from it on, is aborted on purpose: its records must stay invisible (0: none).
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3

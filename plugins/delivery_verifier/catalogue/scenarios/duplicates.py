@@ -31,6 +31,14 @@ def _once(profile: str, **producer: Setting) -> ArmPlan:
     return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
 
 
+_IMPATIENT = (
+    _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
+    _once("idempotent", socket_timeout_ms=1000),
+)  # fmt: skip
+"""Arms whose clients send again what was not answered within a second."""
+_ANSWERED_TO = (step(AT_ONCE, "send"), step(BITTEN, "wait"), step(SETTLED, "release"))
+"""The rest of a plan that began by doing something to the answers: one request of each, until all are settled."""
+
 _CLOSED_CONNECTION = Entry(
     name="duplicates.closed_connection",
     title="Retries: the connection breaks before the acknowledgement is through",
@@ -46,9 +54,7 @@ _CLOSED_CONNECTION = Entry(
         duration_s=3,
         steps=(
             step(AT_ONCE, "close", "leader", count=1, clients=3),
-            step(AT_ONCE, "send"),
-            step(BITTEN, "wait"),
-            step(SETTLED, "release"),
+            *_ANSWERED_TO,
         ),
     ),
     rules=("duplicated.retries", "duplicated.never"),
@@ -61,10 +67,7 @@ _SLOW_ANSWER = Entry(
     "broker nor connection: the answer was slow.",
     source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",
     tags=("promises",),
-    arms=(
-        _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
-        _once("idempotent", socket_timeout_ms=1000),
-    ),
+    arms=_IMPATIENT,
     load=scripted(_BLOCK),
     fault=FaultPlan(
         name="slow_answer",
@@ -72,9 +75,7 @@ _SLOW_ANSWER = Entry(
         duration_s=5,
         steps=(
             step(AT_ONCE, "delay", "leader", count=1, clients=3, delay_ms=2500),
-            step(AT_ONCE, "send"),
-            step(BITTEN, "wait"),
-            step(SETTLED, "release"),
+            *_ANSWERED_TO,
         ),
     ),
     rules=("duplicated.retries", "duplicated.never"),
@@ -123,10 +124,7 @@ _FROZEN_LEADER = Entry(
     "request is recognised and discarded.",
     source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",
     tags=("smoke", "promises"),
-    arms=(
-        _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
-        _once("idempotent", socket_timeout_ms=1000),
-    ),
+    arms=_IMPATIENT,
     load=scripted(_BLOCK),
     fault=FaultPlan(
         name="leader_frozen_briefly",

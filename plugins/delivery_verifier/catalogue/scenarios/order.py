@@ -98,7 +98,6 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )  # fmt: skip
-
 """Three partitions, each with another leader: a request for metadata is queued behind those in flight of its connection, and
 only a client that has another connection learns of the new leader while the old one's is stuck. Late is what was in flight."""
 
