@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import run as run_module
 from delivery_verifier.orchestration import supervisor
 from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
@@ -124,10 +125,18 @@ def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_
     assert client.runs == ["mine"]
 
 
-def test_an_airflow_that_ended_is_not_asked_again_and_what_ended_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_an_airflow_that_ended_is_told_what_ended_it_and_no_data_wait_for_a_judgement_that_never_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDV_WORKSPACES", str(tmp_path / "ws"))
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    left = tmp_path / "ws" / "left0000"
+    left.mkdir(parents=True)
+    (left / workspaces.ORDERS).touch()
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: "its scheduler died")
     with pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"), naming_what_ended_airflow():
         trigger(BusyClient(silences=99), "d", "mine", {})
+    assert not left.exists()
 
 
 def test_an_airflow_that_lives_and_stays_silent_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,6 +180,18 @@ def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, wo
     assert [injection.bit for injection in stage.injections] == [False]
 
 
+def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
+    cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Valve, "kill", lambda valve: None)
+    stage = Stage(
+        cluster, workspace, plan(step(AT_ONCE, "send"), step(SETTLED, "kill_producer", "none")), PATIENT_ARM,
+    )  # fmt: skip
+    stage.play()
+    (made,) = stage.injections
+    assert not made.bit and made.proof["process"] == made.proof["process_before_heal"] == {}
+
+
 def test_a_plan_that_ends_early_leaves_no_producer_dead(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
         cluster, workspace, plan(

@@ -131,14 +131,15 @@ def test_a_pause_shorter_than_the_session_moves_no_leader_and_has_not_bitten(sta
     assert not made.bit
 
 
-def test_a_killed_follower_that_leads_nothing_has_not_bitten(stage: Stage) -> None:
-    """Whoever leads nothing can take nothing from anyone: the kill is on record, without a bite."""
+@pytest.mark.parametrize("action", ["kill", "stop"])
+def test_a_broker_that_leads_nothing_has_ended_without_a_bite(stage: Stage, action: str) -> None:
+    """Whoever leads nothing can take nothing from anyone: it is on record, without a bite."""
     victim = stage.leader()
     ACTIONS["kill"].do(Moment(stage.cluster, [victim]))
     wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
     ACTIONS["start"].do(Moment(stage.cluster, [victim]))
     runner = FaultRunner(stage.cluster, stage.scenario, QuietLoad())
-    runner._perform(FaultStep(trigger=AT_ONCE, action="kill"), [victim], 0)
+    runner._perform(FaultStep(trigger=AT_ONCE, action=action), [victim], 0)
     runner._perform(FaultStep(trigger=AT_ONCE, action="start"), [victim], 0)
     (made,) = runner.injections
     assert made["proof"]["process"] and not made["proof"]["leader_moved"] and not made["bit"]

@@ -184,9 +184,10 @@ def plan(cluster: Cluster) -> Scenario:
     return made
 
 
-def inject(cluster: Cluster, plan: Scenario, by: Client, until: Trigger) -> Injection:
+def inject(cluster: Cluster, plan: Scenario, by: Client, until: Trigger, action: str = "close") -> Injection:
+    options: dict[str, Setting] = {"count": 1} | ({"delay_ms": 10} if action == "delay" else {})
     steps = (
-        FaultStep(trigger=AT_ONCE, action="close", target="leader", options={"count": 1}),
+        FaultStep(trigger=AT_ONCE, action=action, target="leader", options=options),
         FaultStep(trigger=AT_ONCE, action="send"),
         FaultStep(trigger=until, action="release"),
     )
@@ -201,8 +202,9 @@ def test_the_runner_proves_just_before_the_release_that_the_proxy_acted(cluster:
     assert made.hit == {arm.topic_name: [0] for arm in plan.arms} and made.healed_at_us and made.recovered_at_us
 
 
-def test_a_proxy_that_is_bypassed_has_not_bitten(cluster: Cluster, topic: str, plan: Scenario) -> None:
-    made = inject(cluster, plan, client(cluster, topic, direct=True), Trigger(kind="settled"))
+@pytest.mark.parametrize("action", ["close", "hold", "drop", "delay"])
+def test_a_proxy_that_is_bypassed_has_not_bitten(cluster: Cluster, topic: str, plan: Scenario, action: str) -> None:
+    made = inject(cluster, plan, client(cluster, topic, direct=True), Trigger(kind="settled"), action)
     assert not made.bit and made.proof["process_before_heal"] == {}
     assert made.healed_at_us
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier import home, processes
+from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import local, supervisor
 from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
 from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
@@ -67,11 +68,15 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """Inside, an error of an Airflow that has ended says which of its processes did."""
+    """Inside, an error of an Airflow that has ended says which of its processes did.
+
+    Where that was all of it at once, nobody but us is left to remove the data of a run that waited for its judgement.
+    """
     try:
         yield
     except AirflowError as error:
         if why := supervisor.why_it_ended():
+            workspaces.sweep_unless_busy()
             raise AirflowError(f"the local Airflow ended during the run: {why}") from error
         raise
 
