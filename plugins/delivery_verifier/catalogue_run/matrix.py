@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from delivery_verifier.catalogue_run.record import ArmResult, Attempt, CatalogueRun, Item, State
-from delivery_verifier.report.latency import told as latency_told
-from delivery_verifier.report.words import number
+from delivery_verifier.report.words import latency, number
 
 EVERYDAY = "everyday"
 HEADINGS = {
@@ -153,7 +152,7 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
     rates = [arm.records_per_s for arm in arms if arm.records_per_s is not None]
     return [
         ("gap", "–" if gap is None else f"{gap:.1f} s"),
-        ("p99", "–" if p99 is None else latency_told(p99)),
+        ("p99", "–" if p99 is None else latency(p99)),
         ("rate", "–" if not rates else f"{number(round(min(rates)))}/s"),
         ("refused", _refused(arms)),
     ]  # fmt: skip

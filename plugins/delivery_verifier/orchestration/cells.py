@@ -12,12 +12,13 @@ from airflow.utils.state import DagRunState
 from msgspec.structs import replace
 
 from delivery_verifier import home
-from delivery_verifier.catalogue_run import begin, page, record, results
-from delivery_verifier.catalogue_run.loop import now, run_name
+from delivery_verifier.catalogue_run import record
 from delivery_verifier.catalogue_run.record import Attempt, CatalogueRun, Item
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.processes import lives
 from delivery_verifier.runs import IncompleteRun
+
+# Airflow reads the DAG's file again and again, and once more for every task: what only some tasks need is imported by them.
 
 POKE_S = 2
 FIRST, AGAIN = "run_scenario", "run_again"
@@ -57,6 +58,8 @@ class RunScenario(TriggerDagRunOperator):
 
 def begin_catalogue() -> list[Cell]:
     """The task `plan`: writes catalogue.json with every item pending, and returns the cells. Raises BadInput."""
+    from delivery_verifier.catalogue_run import begin, page
+
     context = get_current_context()
     params = context["params"]
     catalogue = begin.begin(
@@ -75,6 +78,8 @@ def collect_first() -> list[Cell]:
 
 def write_matrix() -> None:
     """The task `matrix`: writes down what all cells ended with, and the page. Also if something failed before."""
+    from delivery_verifier.catalogue_run.loop import now
+
     _collect(get_current_context(), ended_at=now())
 
 
@@ -96,6 +101,9 @@ def collected(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, s
 
 def attempt_of(run_id: str, state: str) -> Attempt:
     """What a run of verify_delivery ended with. Where its colour and its verdict disagree a step failed: no verdict."""
+    from delivery_verifier.catalogue_run import results
+    from delivery_verifier.catalogue_run.loop import now
+
     run_dir = home.runs_dir() / home.run_directory_name(run_id)
     try:
         attempt = results.attempt(run_dir)
@@ -108,6 +116,8 @@ def attempt_of(run_id: str, state: str) -> Attempt:
 
 
 def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
+    from delivery_verifier.catalogue_run import page
+
     catalogue = replace(collected(record.read(_name(context)), _triggered(context)), ended_at=ended_at)
     record.write(catalogue)
     page.write(catalogue)
@@ -115,6 +125,8 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
 
 def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
+    from delivery_verifier.catalogue_run.loop import run_name
+
     return {"scenario": item.name, "run": run_name(catalogue, item) + suffix}
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delivery_verifier.report.latency import spreads, told
+from delivery_verifier.report.latency import spreads
 from delivery_verifier.report.material import Material, read
-from delivery_verifier.report.words import number
+from delivery_verifier.report.words import latency, number
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import Arm, Scenario
 from delivery_verifier.verdict import ArmVerdict, Finding, RunVerdict, exposed
@@ -183,5 +183,5 @@ def _latency(material: Material, arm: str) -> dict[str, object]:
         if spread.arm == arm:
             half, most = spread.within[:2]
             where = "during faults" if spread.inside else "outside faults"
-            found |= {f"latency {where}, half within": told(half), f"latency {where}, 99 % within": told(most)}
+            found |= {f"latency {where}, half within": latency(half), f"latency {where}, 99 % within": latency(most)}
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from delivery_verifier.report import latency, words
+from delivery_verifier.report import words
 from delivery_verifier.report.advice import advice
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -28,7 +28,7 @@ def environment() -> Environment:
         finalize=_finalize,
     )
     made.filters.update(number=words.number, plain=words.plain, said=words.said, clean=words.clean)
-    made.filters.update(headline=words.headline, latency=latency.told)
+    made.filters.update(headline=words.headline, latency=words.latency)
     made.globals.update(words=words, advice=advice)
     return made
 

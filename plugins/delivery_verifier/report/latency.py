@@ -61,8 +61,3 @@ def spreads(material: Material) -> list[Spread]:
         for inside in (False, True)
     ]  # fmt: skip
     return [one for one in found if one.buckets]
-
-
-def told(ms: float) -> str:
-    """A latency to three digits with a unit that suits it, e.g. `12.6 ms`, `3.16 s`."""
-    return f"{ms / 1000:,.3g} s" if ms >= 1000 else f"{ms:.3g} ms"

@@ -7,8 +7,8 @@ from typing import Any
 from bokeh.models import ColumnDataSource, NumeralTickFormatter, Range1d
 
 from delivery_verifier.report.figures import FAULT, Figure, arm_colour, blank, column, hover, safe
-from delivery_verifier.report.latency import Spread, told
-from delivery_verifier.report.words import number, share
+from delivery_verifier.report.latency import Spread
+from delivery_verifier.report.words import latency, number, share
 
 
 def distribution(found: list[Spread], target: str) -> dict[str, Any] | None:
@@ -51,5 +51,5 @@ def _bars(one: Spread) -> dict[str, Any]:
         "right": [bucket.until_ms for bucket in one.buckets],
         "share": [bucket.records / whole for bucket in one.buckets],
         "told": [f"{number(bucket.records)} records, {share(bucket.records, whole)}" for bucket in one.buckets],
-        "span": [f"{told(bucket.from_ms)} to {told(bucket.until_ms)}" for bucket in one.buckets],
+        "span": [f"{latency(bucket.from_ms)} to {latency(bucket.until_ms)}" for bucket in one.buckets],
     }

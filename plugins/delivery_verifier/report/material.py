@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -23,6 +22,9 @@ from delivery_verifier.injection import (
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.scenario import Scenario
 from delivery_verifier.verdict import RunVerdict
+
+if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
+    import pandas as pd
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "timeline/load": (

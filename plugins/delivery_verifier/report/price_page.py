@@ -15,10 +15,9 @@ from rich.text import Text
 
 from delivery_verifier.catalogue.prices import Condition
 from delivery_verifier.report.html import asset, environment, source_of
-from delivery_verifier.report.latency import told
 from delivery_verifier.report.price import Measured, Price
 from delivery_verifier.report.text import PLAIN_WIDTH, STYLES
-from delivery_verifier.report.words import clean, number
+from delivery_verifier.report.words import clean, latency, number
 
 HOW = (
     "Each profile ran alone, each time on a fresh cluster of three brokers on this one host, one run after the other: arms that "
@@ -44,7 +43,7 @@ class Column:
 
 
 def _ms(name: str) -> Callable[[Measured], str]:
-    return lambda one: ABSENT if (value := getattr(one, name)) is None else told(value)
+    return lambda one: ABSENT if (value := getattr(one, name)) is None else latency(value)
 
 
 def _count(name: str) -> Callable[[Measured], str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from delivery_verifier.report.history import Clock
 from delivery_verifier.report.material import Material
+
+if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
+    import pandas as pd
 
 POINTS = 1200
 """Points drawn per line at most; neighbouring intervals are joined beyond that."""
@@ -62,7 +65,7 @@ def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
 def _one(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
     """Counts add up over joined intervals; of latencies the largest is kept, so that no peak is lost."""
     place = (rows["at_us"] - clock.start_us) // interval_us
-    grid = pd.RangeIndex(count)
+    grid = np.arange(count)
     sums = rows.groupby(place)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)
     peaks = rows.groupby(place)[["latency_ms_p50", "latency_ms_p99"]].max().reindex(grid)
     seconds = interval_us / 1e6

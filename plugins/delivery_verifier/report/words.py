@@ -104,6 +104,11 @@ def number(value: float | int | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
+def latency(ms: float) -> str:
+    """A latency to three digits with a unit that suits it, e.g. `12.6 ms`, `3.16 s`."""
+    return f"{ms / 1000:,.3g} s" if ms >= 1000 else f"{ms:.3g} ms"
+
+
 def share(count: int, whole: int) -> str:
     """`count` as a percentage of `whole` that never rounds something to nothing; empty without a whole."""
     if whole <= 0:
