@@ -8,18 +8,27 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from delivery_verifier.cluster.class_archive import ClassArchive
+from delivery_verifier.processes import how_it_ended
 
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 5_000_000
 """Below this the JVM's second compiler costs more than it gives: most of a reconciliation is planning, and runs once."""
 END_S = 120.0
+DYING_S = 2.0
+"""A JVM hangs up before its end can be seen."""
+
+
+class SparkGone(RuntimeError):
+    """Spark's JVM ended while it was needed. Whatever it was working on has no result."""
 
 
 def settings(records: int = 0) -> dict[str, str]:
@@ -76,15 +85,53 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     return spark
 
 
+def living(spark: SparkSession) -> SparkSession:
+    """`spark`, or a new one if its JVM has ended."""
+    return spark if SparkContext._active_spark_context is spark.sparkContext else local_session()
+
+
+@contextmanager
+def naming_its_end() -> Iterator[None]:
+    """Inside, an error that comes of a JVM that has ended is a SparkGone, which says what ended it.
+
+    The next `local_session` of this process then gets another JVM.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (code := _ended()) is None:
+            raise
+        _forget()
+        told = f"Spark's Java process has ended with {how_it_ended(code)}"
+        raise SparkGone(f"{told}: was the memory short? `kdv doctor` says what a run needs") from error
+
+
+def _ended() -> int | None:
+    """The exit code of this process's JVM, if it has one and that has ended."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    try:
+        return None if process is None else int(process.wait(DYING_S))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _forget() -> None:
+    """As PySpark does when a context is stopped, which needs a JVM."""
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
 def end(spark: SparkSession) -> None:
     """Stops the session and, unless `spark-submit` owns it, its JVM, which would outlive this process by seconds.
 
     Raises subprocess.TimeoutExpired if the JVM does not end by itself; then it is killed.
     """
     gateway = SparkContext._gateway
+    if gateway is None:
+        return  # its JVM has ended by itself
     spark.stop()
     process = getattr(gateway, "proc", None)
-    if gateway is None or process is None:
+    if process is None:
         return
     gateway.shutdown()
     process.stdin.close()
@@ -93,6 +140,6 @@ def end(spark: SparkSession) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    SparkContext._gateway = SparkContext._jvm = None  # the next session of this process gets a JVM of its own
+    _forget()  # the next session of this process gets a JVM of its own
     if code == 0:
         class_archive().keep()

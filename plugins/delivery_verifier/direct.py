@@ -92,8 +92,9 @@ def judge(run_dir: Path, watch: Watch, spark: SparkSession) -> RunVerdict:
 
 def _read(run_dir: Path, spark: SparkSession) -> None:
     from spark_jobs.reconcile import read
+    from spark_jobs.session import naming_its_end
 
-    with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+    with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket), naming_its_end():
         read(run_dir, spark)
 
 
@@ -116,11 +117,12 @@ def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) 
     with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
         prepare_spark()
         from spark_jobs.reconcile import reconcile as reconcile_with
-        from spark_jobs.session import end, local_session
+        from spark_jobs.session import end, local_session, naming_its_end
 
         session = spark or local_session(_records(run_dir))
         try:
-            reconcile_with(run_dir, from_log, session)
+            with naming_its_end():
+                reconcile_with(run_dir, from_log, session)
         finally:
             if spark is None:
                 end(session)

@@ -38,19 +38,28 @@ class DirectRunner:
         started_at, begun, watch = now(), time.monotonic(), partial(self._watch, run)
         fields = {"scenario": entry, "owner": self._owner}
         try:
-            run_dir = direct.observe(fields, run, watch, self._spark.result, lambda: self._ready(before_load))
+            run_dir = direct.observe(fields, run, watch, self.session, lambda: self._ready(before_load))
         except Exception as error:  # this entry failed; it is written down as failed, and the next one is taken
             done: Future[Attempt] = Future()
             done.set_result(results.failed(run, started_at, time.monotonic() - begun, error))
             return done
         return self._judges.submit(attempted, partial(self._judge, run_dir, watch), run)
 
+    def session(self) -> SparkSession:
+        """The session, once it has started; another one where its JVM has ended, which is no reason to stop the rest."""
+        from spark_jobs.session import living
+
+        spark = living(self._spark.result())
+        self._spark = Future()
+        self._spark.set_result(spark)
+        return spark
+
     def _ready(self, before_load: Callable[[], None]) -> None:
         before_load()
-        self._spark.result()  # a session that is still starting would take the processors from the first load
+        self.session()  # one that is still starting would take the processors from the first load
 
     def _judge(self, run_dir: Path, watch: direct.Watch) -> Attempt:
-        direct.judge(run_dir, watch, self._spark.result())
+        direct.judge(run_dir, watch, self.session())
         return results.attempt(run_dir)
 
 
@@ -66,11 +75,12 @@ def runner(watch: Watch, spark: SparkSession | None = None) -> Iterator[DirectRu
 
     with ThreadPoolExecutor(1, "judge") as judges:
         session = judges.submit(_warm_up, spark)
+        made = DirectRunner(session, judges, watch)
         try:
-            yield DirectRunner(session, judges, watch)
+            yield made
         finally:
             if spark is None and session.exception() is None:
-                judges.submit(end, session.result()).result()
+                judges.submit(lambda: end(made.session())).result()
 
 
 def _warm_up(spark: SparkSession | None) -> SparkSession:
