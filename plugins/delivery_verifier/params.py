@@ -63,6 +63,8 @@ FIELDS: dict[str, Check] = {
     "replication_factor": _number(Load, "replication_factor", 3),
     "min_insync_replicas": _number(Load, "replication_factor", 2),
     "payload_bytes": _number(Load, "payload_bytes", 100),
+    "transaction_records": _number(Load, "transaction_records", 500),
+    "abort_every": _number(Load, "abort_every", 10),
     "cycles": _number(FaultPlan, "cycles", 1),
     "seed": _number(Scenario, "seed", 0),
     "min_exposed": _number(Scenario, "min_exposed", 100),

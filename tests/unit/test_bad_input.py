@@ -45,6 +45,8 @@ OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
     (["--replication-factor", "1", "--min-insync-replicas", "1"], ("min.insync.replicas of arm", "is 2", "replication factor, 1", "raise --replication-factor")),
     (["--payload-bytes", "69"], ("payload_bytes is '69'", "from 70 to 1000000")),
     (["--payload-bytes", "2000000"], ("payload_bytes is '2000000'", "from 70 to 1000000")),
+    (["--transaction-records", "0"], ("transaction_records is '0'", "from 1 to 100000")),
+    (["--abort-every", "0"], ("abort_every is '0'", "from 1 to 1000000")),
     (["--cycles", "0"], ("cycles is '0'", "from 1 to 1000")),
     (["--seed", "-3"], ("seed is '-3'", "from 0 to 2147483647")),
     (["--seed", "2147483648"], ("seed is '2147483648'", "2147483647")),

@@ -76,6 +76,7 @@ FIELDS = st.fixed_dictionaries(
         "claim": st.sampled_from(["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]),
         "records": st.integers(0, 10**11), "rate": st.integers(1, 10**6), "producers": st.integers(1, 64),
         "partitions": st.integers(1, 1000), "replication_factor": st.integers(2, 3), "payload_bytes": st.integers(70, 10**6),
+        "transaction_records": st.integers(1, 100_000), "abort_every": st.integers(1, 1_000_000),
         "cycles": st.integers(1, 1000), "seed": st.integers(0, 2**31 - 1), "duration_s": st.floats(0.001, 86_400),
     },
 )  # fmt: skip

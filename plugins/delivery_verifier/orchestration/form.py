@@ -132,6 +132,14 @@ def _load() -> dict[str, Param]:
             "Record size (bytes)", Load, "payload_bytes", _default(Load, "payload_bytes"),
             "Size of a record's value, header and checksum included.", section=section,
         ),
+        "transaction_records": _number(
+            "Records per transaction", Load, "transaction_records", _default(Load, "transaction_records"),
+            "Of profiles with a transactional.id; at a low rate, what a second sends.", section=section,
+        ),
+        "abort_every": _number(
+            "Abort every", Load, "abort_every", _default(Load, "abort_every"),
+            "So often one transaction is aborted on purpose: whoever reads committed must not see it.", section=section,
+        ),
     }  # fmt: skip
 
 

@@ -159,7 +159,8 @@ def _claim(params: Mapping[str, Any]) -> Claim:
 def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
     given = {
         key: params[key]
-        for key in ("partitions", "replication_factor", "payload_bytes", "pacing", "rate", "recovery_s")
+        for key in ("partitions", "replication_factor", "payload_bytes", "pacing", "rate", "recovery_s", "transaction_records",
+                    "abort_every")
         if params.get(key) is not None
     }
     duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
