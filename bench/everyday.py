@@ -1,7 +1,8 @@
 """Everyday faults, counted: in how many injections each profile was hurt, with exact bounds of what that may mean.
 
 `python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`. Repeats each
-entry, with C rounds of its fault in one load and another seed each time, until N rounds have bitten; prints a Markdown table
+entry, with C rounds of its fault in one load and another seed each time, until every arm has been through N injections (a
+rolling restart is three: one per broker); prints a Markdown table
 and saves it with machine, versions and commit in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected;
 an INCONCLUSIVE one is not counted, and said.
 """
@@ -32,9 +33,9 @@ MOST_RUNS = 40
 
 @dataclass
 class Tally:
-    """One arm over all runs of one entry. A round is one cycle of the fault."""
+    """One arm over all runs of one entry."""
 
-    rounds: int = 0
+    injections: int = 0
     hurt: int = 0
     cases: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     longest_gap_s: float = 0.0
@@ -43,9 +44,8 @@ class Tally:
         """Counts another run. Raises ValueError where it is not known which injections hurt the arm."""
         if arm.bites is None:
             raise ValueError(f"{arm.arm}: the run does not say which injections hurt it")
-        cycles = {one.injection: one.cycle for one in arm.exposure}
-        self.rounds += len({*cycles.values()})
-        self.hurt += len({cycles[one] for ids in arm.bites.values() for one in ids if one != OUTSIDE})
+        self.injections += len({one.injection for one in arm.exposure})
+        self.hurt += len({one for ids in arm.bites.values() for one in ids if one != OUTSIDE})
         self.longest_gap_s = max(self.longest_gap_s, arm.longest_gap_s or 0.0)
         for name in ("reported", "lost", "duplicated", "reordered"):
             self.cases[name] += arm.books.get(name, 0)
@@ -93,14 +93,14 @@ def _run(entries: list[str], wanted: int) -> int:
                 versions = RunDirectory(home.runs_dir() / name).scenario.versions
                 target.write_text(report(verdicts, versions))
                 print(verdicts[-1].sentence, flush=True)
-                if _rounds(verdicts, entry) >= wanted or not catalogue.ENTRIES[entry].fault.steps:
+                if _injections(verdicts, entry) >= wanted or not catalogue.ENTRIES[entry].fault.steps:
                     break
     print(target.read_text())
     return 0 if all(one.green for one in verdicts) else 1
 
 
-def _rounds(verdicts: list[RunVerdict], entry: str) -> int:
-    return min((tally.rounds for tally in tallies(verdicts, entry).values()), default=0)
+def _injections(verdicts: list[RunVerdict], entry: str) -> int:
+    return min((tally.injections for tally in tallies(verdicts, entry).values()), default=0)
 
 
 def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
@@ -122,17 +122,17 @@ def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
         doubted = sum(arm.verdict == "INCONCLUSIVE" for verdict in runs for arm in verdict.arms)
         done = f"{len(runs)} run{'s' * (len(runs) != 1)}, {sum(one.green for one in runs)} as expected"
         lines += [f"## {entry}", "", f"{done}; arms without a verdict, which are not counted: {doubted}.", "",
-                  "| arm | rounds of the fault | hurt in | that may be (95 %) | lost | duplicated | out of order | of records "
+                  "| arm | injections | hurt in | that may be (95 %) | lost | duplicated | out of order | of records "
                   "reported | longest silence |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         lines += [_line(name, tally) for name, tally in tallies(verdicts, entry).items()] + [""]
     return "\n".join(lines)
 
 
 def _line(name: str, tally: Tally) -> str:
-    low, high = interval(tally.hurt, tally.rounds) if tally.rounds else (0.0, 1.0)
-    may_be = f"{low:.0%} to {high:.0%}" if tally.rounds else "–"
+    low, high = interval(tally.hurt, tally.injections) if tally.injections else (0.0, 1.0)
+    may_be = f"{low:.0%} to {high:.0%}" if tally.injections else "–"
     cases = " | ".join(f"{tally.cases[kind]:,}" for kind in ("lost", "duplicated", "reordered", "reported"))
-    return f"| {name} | {tally.rounds} | {tally.hurt} | {may_be} | {cases} | {tally.longest_gap_s:.1f} s |"
+    return f"| {name} | {tally.injections} | {tally.hurt} | {may_be} | {cases} | {tally.longest_gap_s:.1f} s |"
 
 
 if __name__ == "__main__":
