@@ -12,7 +12,14 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import run as run_module
 from delivery_verifier.orchestration import supervisor
 from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
-from delivery_verifier.orchestration.run import RunFailed, _require_verdict, naming_what_ended_airflow, patiently, trigger
+from delivery_verifier.orchestration.run import (
+    Begun,
+    RunFailed,
+    _require_verdict,
+    naming_what_ended_airflow,
+    patiently,
+    trigger,
+)
 
 GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
 
@@ -144,3 +151,16 @@ def test_an_airflow_that_lives_and_stays_silent_is_given_up_in_the_end(monkeypat
     monkeypatch.setattr(run_module, "PATIENCE_S", 0.1)
     with pytest.raises(AirflowSilent):
         patiently(lambda: BusyClient(silences=1).run_ids("d"))
+
+
+def test_a_task_that_its_dead_worker_will_never_begin_ends_the_run_and_one_that_begins_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(run_module.time, "monotonic", lambda: now_s)
+    begun, queued, second = Begun(), Task("plan", "queued"), Task("cell", "queued", map_index=1)
+    for now_s, tasks in ((0.0, [queued]), (170.0, [queued]), (175.0, [Task("plan", "running"), second]), (300.0, [queued, second])):
+        begun.check(tasks)
+    now_s = 356.0
+    with pytest.raises(RunFailed, match="cell: Airflow queued the task 180 s ago and has not begun it: the worker that took it"):
+        begun.check([queued, second])

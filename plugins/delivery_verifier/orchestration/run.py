@@ -24,6 +24,8 @@ from delivery_verifier.workload.signals import OtherSideFailed
 _POLL_S = 0.5
 PATIENCE_S = 180.0
 """So long may an Airflow that lives be silent before a run is given up."""
+BEGUN_WITHIN_S = 180.0
+"""What Airflow queues has a free worker; even on a busy host it begins within seconds."""
 T = TypeVar("T")
 
 
@@ -41,6 +43,27 @@ class RunFailed(RuntimeError):
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
         self.task_id, self.log = task_id, log
+
+
+class Begun:
+    """Whether the tasks of a run begin once they are queued.
+
+    The local executor notices neither that a worker has died which had just taken a task, nor takes that task back (it knows
+    no `revoke_task`): the task would stay queued for ever, and whoever waits for the run with it.
+    """
+
+    def __init__(self) -> None:
+        self._since_s: dict[tuple[str, int], float] = {}
+
+    def check(self, tasks: list[Task]) -> None:
+        """To be called again and again. Raises RunFailed naming a task that has been queued for too long."""
+        now_s = time.monotonic()
+        queued = {(task.task_id, task.map_index) for task in tasks if task.state == "queued"}
+        self._since_s = {one: self._since_s.get(one, now_s) for one in queued}
+        for (task_id, _), since_s in self._since_s.items():
+            if now_s - since_s > BEGUN_WITHIN_S:
+                ago = f"Airflow queued the task {BEGUN_WITHIN_S:g} s ago and has not begun it"
+                raise RunFailed(task_id, f"{ago}: the worker that took it has died", ["start the run again"])
 
 
 def run_through_airflow(
@@ -105,15 +128,17 @@ def patiently(ask: Callable[[], T]) -> T:
 
 def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]) -> str:
     """Reports each change of a task's state until the run has ended; returns the run's state."""
-    begun, seen = time.monotonic(), dict[str, str]()
+    triggered, seen, begun = time.monotonic(), dict[str, str](), Begun()
     while True:
         state = patiently(lambda: client.state(DAG_ID, run_id))
-        for task in patiently(lambda: client.tasks(DAG_ID, run_id)):
+        tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
+        for task in tasks:
             if task.state and seen.get(task.task_id) != task.state:
                 seen[task.task_id] = task.state
-                on_progress(Progress(task.task_id, task.state, time.monotonic() - begun))
+                on_progress(Progress(task.task_id, task.state, time.monotonic() - triggered))
         if state in ENDED:
             return state
+        begun.check(tasks)
         pause(_POLL_S)
 
 

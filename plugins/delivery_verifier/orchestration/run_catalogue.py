@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -11,7 +12,14 @@ from delivery_verifier.catalogue_run import record
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
 from delivery_verifier.orchestration import local
 from delivery_verifier.orchestration.client import ENDED, AirflowError, Client, Task
-from delivery_verifier.orchestration.run import RunFailed, end_quietly, naming_what_ended_airflow, patiently, trigger
+from delivery_verifier.orchestration.run import (
+    Begun,
+    RunFailed,
+    end_quietly,
+    naming_what_ended_airflow,
+    patiently,
+    trigger,
+)
 from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
 from delivery_verifier.waiting import pause
 
@@ -41,7 +49,7 @@ def run_catalogue_through_airflow(conf: Mapping[str, object], run_id: str, ended
 
 def _follow(client: Client, run_id: str, ended: Ended) -> str:
     """Tells of each run of a scenario that has ended until the catalogue run has; returns the latter's state."""
-    told, looked = set[str](), 0.0
+    told, looked, begun = set[str](), 0.0, defaultdict[str, Begun](Begun)
     while True:
         state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))
         if state in ENDED or time.monotonic() - looked > BETWEEN_POLLS_OF_TASKS_S:
@@ -50,6 +58,9 @@ def _follow(client: Client, run_id: str, ended: Ended) -> str:
                 if name not in told and (is_ := patiently(partial(client.state, DAG_ID, name))) in ENDED:
                     told.add(name)
                     ended(name, is_)
+                elif name not in told:
+                    begun[name].check(patiently(partial(client.tasks, DAG_ID, name)))
+            begun[run_id].check(patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id)))
         if state in ENDED:
             return state
         pause(POLL_S)
