@@ -1,10 +1,12 @@
-"""Everyday faults, counted: in how many injections each profile was hurt, with exact bounds of what that may mean.
+"""Everyday faults, counted: in how many injections each profile was hurt, and what that may mean (Clopper and Pearson's
+interval, as if injections were independent of each other).
 
 `python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`. Repeats each
 entry, with C rounds of its fault in one load and another seed each time, until every arm has been through N injections (a
 rolling restart is three: one per broker); prints a Markdown table
-and saves it with machine, versions and commit in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected;
-an INCONCLUSIVE one is not counted, and said.
+and saves it with machine and versions in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected.
+An arm with any doubt is not counted, whatever its verdict, and that is said. A case in the windows of two injections counts
+for the later one.
 """
 
 from __future__ import annotations
@@ -104,11 +106,11 @@ def _injections(verdicts: list[RunVerdict], entry: str) -> int:
 
 
 def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
-    """Per arm, over the runs of `entry` in which that arm has a verdict."""
+    """Per arm, over the runs of `entry` in which there is no doubt about that arm."""
     found: dict[str, Tally] = defaultdict(Tally)
     for verdict in verdicts:
         for arm in verdict.arms:
-            if verdict.scenario == entry and arm.role != "canary" and arm.verdict != "INCONCLUSIVE":
+            if verdict.scenario == entry and arm.role != "canary" and not arm.doubts:
                 found[arm.arm].add(arm)
     return found
 
@@ -119,9 +121,9 @@ def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
              + ", ".join(f"{name} {version}" for name, version in versions.items()), ""]  # fmt: skip
     for entry in dict.fromkeys(verdict.scenario for verdict in verdicts):
         runs = [verdict for verdict in verdicts if verdict.scenario == entry]
-        doubted = sum(arm.verdict == "INCONCLUSIVE" for verdict in runs for arm in verdict.arms)
+        doubted = sum(bool(arm.doubts) for verdict in runs for arm in verdict.arms)
         done = f"{len(runs)} run{'s' * (len(runs) != 1)}, {sum(one.green for one in runs)} as expected"
-        lines += [f"## {entry}", "", f"{done}; arms without a verdict, which are not counted: {doubted}.", "",
+        lines += [f"## {entry}", "", f"{done}; arms with a doubt, which are not counted: {doubted}.", "",
                   "| arm | injections | hurt in | that may be (95 %) | lost | duplicated | out of order | of records "
                   "reported | longest silence |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         lines += [_line(name, tally) for name, tally in tallies(verdicts, entry).items()] + [""]

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, task, teardown
 
 from delivery_verifier.orchestration import form, notify
 from delivery_verifier.orchestration.cells import (
@@ -73,8 +73,8 @@ with DAG(
     repeat = task(task_id="repeat", trigger_rule="all_done", execution_timeout=SHORT)(collect_first)()
     again = RunScenario.partial(task_id=AGAIN, max_active_tis_per_dag=1, execution_timeout=LONG).expand(cell=repeat)
     matrix = task(task_id="matrix", trigger_rule="all_done", execution_timeout=SHORT)(write_matrix)()
-    # The gate: a plain leaf behind the page, which alone says whether the catalogue is green.
-    gate = task(task_id="gate", execution_timeout=SHORT)(require_green)()
+    # The gate: behind the page, it alone says whether the catalogue is green, also where the run was ended.
+    gate = teardown(on_failure_fail_dagrun=True)(task(task_id="gate", execution_timeout=SHORT)(require_green))()
 
     cells >> repeat
     [cells, again] >> matrix >> gate

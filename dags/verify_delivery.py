@@ -77,8 +77,10 @@ with DAG(
     settle = step("settle")
     reconcile = SubmitReconcile(task_id="reconcile", execution_timeout=TIMEOUTS["reconcile"])
     validate = step("validate")
-    # The gate: a plain leaf that needs all before it, so that no failure upstream can end in a green run.
-    conclude = task(task_id="conclude", execution_timeout=TIMEOUTS["conclude"])(conclude_run)()
+    # The gate: asks what came of all before it, so that no failure upstream can end in a green run, nor one that was ended.
+    conclude = teardown(on_failure_fail_dagrun=True)(
+        task(task_id="conclude", execution_timeout=TIMEOUTS["conclude"])(conclude_run)
+    )()
     stop_cluster = teardown(on_failure_fail_dagrun=True)(
         task(task_id="stop_cluster", execution_timeout=TIMEOUTS["stop_cluster"])(run_step)
     )("stop_cluster")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -23,8 +24,8 @@ JARS_VARIABLE = "KDV_SPARK_JARS"
 SMALL_RECORDS = 5_000_000
 """Below this the JVM's second compiler costs more than it gives: most of a reconciliation is planning, and runs once."""
 END_S = 120.0
-DYING_S = 2.0
-"""A JVM hangs up before its end can be seen."""
+DYING_S = 15.0
+"""A JVM hangs up before its end can be seen, the longer before the more memory it has."""
 
 
 class SparkGone(RuntimeError):
@@ -73,6 +74,7 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     Properties given to `spark-submit` win. Workers run the interpreter that runs this.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _forget_the_dead()
     builder = SparkSession.builder.appName("kafka-delivery-verifier")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, whose JVM is running already
         builder = builder.master(master)
@@ -86,8 +88,12 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 
 
 def living(spark: SparkSession) -> SparkSession:
-    """`spark`, or a new one if its JVM has ended."""
-    return spark if SparkContext._active_spark_context is spark.sparkContext else local_session()
+    """`spark`, or a new one if its JVM has ended. Raises SparkGone if that one does not get up."""
+    _forget_the_dead()
+    if SparkContext._active_spark_context is spark.sparkContext:
+        return spark
+    with naming_its_end():
+        return local_session()
 
 
 @contextmanager
@@ -99,18 +105,26 @@ def naming_its_end() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (code := _ended()) is None:
+        hung_up = isinstance(error, (Py4JError, OSError, EOFError))
+        if (code := _ended(DYING_S if hung_up else 0.01)) is None:
             raise
         _forget()
         told = f"Spark's Java process has ended with {how_it_ended(code)}"
         raise SparkGone(f"{told}: was the memory short? `kdv doctor` says what a run needs") from error
 
 
-def _ended() -> int | None:
-    """The exit code of this process's JVM, if it has one and that has ended."""
+def _forget_the_dead() -> None:
+    """PySpark would go on with a JVM that has ended."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None and process.poll() is not None:
+        _forget()
+
+
+def _ended(within_s: float) -> int | None:
+    """The exit code of this process's JVM, if it has one and that ends in time."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
-        return None if process is None else int(process.wait(DYING_S))
+        return None if process is None else int(process.wait(within_s))
     except subprocess.TimeoutExpired:
         return None
 
@@ -126,9 +140,10 @@ def end(spark: SparkSession) -> None:
 
     Raises subprocess.TimeoutExpired if the JVM does not end by itself; then it is killed.
     """
+    _forget_the_dead()
     gateway = SparkContext._gateway
     if gateway is None:
-        return  # its JVM has ended by itself
+        return
     spark.stop()
     process = getattr(gateway, "proc", None)
     if process is None:

@@ -6,8 +6,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,16 +43,19 @@ def run(params: Mapping[str, Any], name: str, watch: Watch, spark: SparkSession 
     The caller must make SIGTERM an exception, so that the cluster is stopped (its keeper is the second line).
     """
     run_dir = _timed("plan", watch, lambda: plan_from_params(params, name))
+    reconciled = False
     try:
         _timed("start_cluster", watch, lambda: start_cluster(run_dir))
         _timed("create_topics", watch, lambda: create_topics(run_dir))
         _load_under_fault(run_dir, watch)
         _timed("settle", watch, lambda: settle(run_dir))
         _timed("reconcile", watch, lambda: reconcile(run_dir, from_log=False, spark=spark))
+        reconciled = True
     finally:
-        _timed("stop_cluster", watch, lambda: stop_cluster(run_dir))
-    _timed("validate", watch, lambda: validate(run_dir))
-    return _timed("conclude", watch, lambda: judge_and_report(run_dir))
+        _timed("stop_cluster", watch, lambda: stop_cluster(run_dir, keep=reconciled))
+    with _judging(run_dir):
+        _timed("validate", watch, lambda: validate(run_dir))
+        return _timed("conclude", watch, lambda: judge_and_report(run_dir))
 
 
 def observe(
@@ -79,12 +82,19 @@ def observe(
     return run_dir
 
 
-def judge(run_dir: Path, watch: Watch, spark: SparkSession) -> RunVerdict:
+def judge(run_dir: Path, watch: Watch, spark: Callable[[], SparkSession]) -> RunVerdict:
     """The other half, a pure function of the run directory: books, expectations, verdict and report."""
-    try:
-        _timed("reconcile", watch, lambda: reconcile(run_dir, from_log=True, spark=spark))
+    with _judging(run_dir):
+        _timed("reconcile", watch, lambda: reconcile(run_dir, from_log=True, spark=spark()))
         _timed("validate", watch, lambda: validate(run_dir))
         return _timed("conclude", watch, lambda: judge_and_report(run_dir))
+
+
+@contextmanager
+def _judging(run_dir: Path) -> Iterator[None]:
+    """Inside, the run is judged; where that fails, its workspace, which this process holds, goes."""
+    try:
+        yield
     except BaseException:
         workspaces.remove(workspaces.folder() / RunDirectory(run_dir).scenario.run_token)  # cannot be judged: none is kept
         raise

@@ -18,6 +18,8 @@ LISTED = "`kdv list` describes them"
 MOST = 10**11
 """Where the scenario sets no upper limit of its own."""
 LONGEST_S = 86_400.0
+FEWEST_TO_ABORT = 2
+"""Of an arm that aborts every transaction, or none, nothing can be HELD."""
 
 
 def checked(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,7 +66,7 @@ FIELDS: dict[str, Check] = {
     "min_insync_replicas": _number(Load, "replication_factor", 2),
     "payload_bytes": _number(Load, "payload_bytes", 100),
     "transaction_records": _number(Load, "transaction_records", 500),
-    "abort_every": _number(Load, "abort_every", 10),
+    "abort_every": lambda field, value: whole(field, value, FEWEST_TO_ABORT, limits(Load, field)[1] or MOST, 10),
     "cycles": _number(FaultPlan, "cycles", 1),
     "seed": _number(Scenario, "seed", 0),
     "min_exposed": _number(Scenario, "min_exposed", 100),

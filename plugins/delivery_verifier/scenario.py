@@ -94,7 +94,7 @@ class Load(_Data, frozen=True):
     `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in flight
     at every step is known to the record. `block`: records in a row to one partition; 0: as the rate wants it.
     Of arms with a transactional.id: `transaction_records`, or what a second sends, go into one transaction, in whole blocks; the
-    second, and every `abort_every`th from it on, is aborted on purpose: its records must stay invisible.
+    second, and every `abort_every`th from it on, is aborted on purpose: its records must stay invisible (0: none).
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -107,7 +107,7 @@ class Load(_Data, frozen=True):
     recovery_s: Annotated[float, Meta(ge=0, le=3600)] = 2.0
     deadline_s: Annotated[float, Meta(gt=0, le=86_400)] = 240.0
     transaction_records: Annotated[int, Meta(ge=1, le=100_000)] = 500
-    abort_every: Annotated[int, Meta(ge=1, le=1_000_000)] = 10
+    abort_every: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
 
 
 class Trigger(_Data, frozen=True):

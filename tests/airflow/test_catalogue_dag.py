@@ -16,6 +16,7 @@ from listed_runs import judged
 from delivery_verifier.catalogue_run import record
 from delivery_verifier.orchestration import cells, notify, settings
 from delivery_verifier.orchestration.cells import NotGreen, RunScenario, attempt_of, collected
+from delivery_verifier.orchestration.gate import Shut
 from delivery_verifier.orchestration.run_catalogue import item_of
 from delivery_verifier.scenario import BadInput
 
@@ -38,7 +39,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_gate_is_the_only_leaf_and_needs_the_matrix(dag: DAG) -> None:
     assert [task.task_id for task in dag.tasks if not task.downstream_task_ids] == ["gate"]
     assert dag.task_dict["gate"].upstream_task_ids == {"matrix"}
-    assert dag.task_dict["gate"].trigger_rule == "all_success"
+    assert dag.task_dict["gate"].is_teardown and dag.task_dict["gate"].on_failure_fail_dagrun
 
 
 def test_a_red_scenario_stops_neither_the_rest_nor_the_page(dag: DAG) -> None:
@@ -95,10 +96,18 @@ def test_it_never_catches_up(dag: DAG) -> None:
 
 
 class Instance:
-    """A task instance: what its XComs hold, and the states of other DAG runs."""
+    """A task instance: what its XComs hold, and the states of other DAG runs and of the tasks beside it."""
 
-    def __init__(self, try_number: int = 1, states: dict[str, str] | None = None) -> None:
-        self.try_number, self.states, self.xcoms = try_number, states or {}, {}
+    dag_id = settings.CATALOGUE_DAG_ID
+
+    def __init__(
+        self, try_number: int = 1, states: dict[str, str] | None = None, tasks: dict[str, str | None] | None = None
+    ) -> None:
+        self.try_number, self.states, self.tasks, self.xcoms = try_number, states or {}, tasks or {"matrix": "success"}, {}
+
+    def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str | None]]:
+        assert dag_id == self.dag_id
+        return {run_id: {task_id: self.tasks[task_id] for task_id in task_ids} for run_id in run_ids}
 
     def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int | None = None) -> Any:
         return self.xcoms.get((task_ids, key, map_indexes))
@@ -154,6 +163,14 @@ def test_what_the_cells_ended_with_is_collected_anew_each_time(runs: Path) -> No
         assert len(again.items[0].attempts) == 2 and not again.green
 
 
+@pytest.mark.parametrize(("matrix", "told"), [("failed", "matrix failed"), ("skipped", "was ended before"), (None, "matrix: not run")])
+def test_the_gate_stays_shut_where_the_page_was_not_written(monkeypatch: pytest.MonkeyPatch, matrix: str | None, told: str) -> None:
+    instance = Instance(tasks={"matrix": matrix})
+    _in_task(monkeypatch, instance)
+    with pytest.raises(Shut, match=told):
+        cells.require_green()
+
+
 def _in_task(monkeypatch: pytest.MonkeyPatch, instance: Instance) -> None:
     context = {"run_id": "c", "ti": instance, "params": {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": ""}}
     monkeypatch.setattr(cells, "get_current_context", lambda: context)
@@ -178,6 +195,9 @@ def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_
         cells.require_green()  # not before the page is written
     cells.write_matrix()
     cells.require_green()
+    instance.tasks["matrix"] = "failed"
+    with pytest.raises(Shut):
+        cells.require_green()  # whatever lies there
     assert len(record.read("c").items[0].attempts) == 2
     assert "c-acks_1.frozen_followers-2/report.html" in (runs / "catalogues" / "c" / "matrix.html").read_text()
 

@@ -74,16 +74,21 @@ def test_no_work_stands_behind_the_teardown(dag: DAG) -> None:
     assert dag.task_dict["stop_cluster"].downstream_task_ids == set()
 
 
-def test_the_gate_is_a_plain_leaf_that_needs_everything_before_it(dag: DAG) -> None:
-    work_leaves = [task for task in dag.tasks if not task.downstream_task_ids and not task.is_teardown]
-    assert [task.task_id for task in work_leaves] == ["conclude"]
-    assert work_leaves[0].trigger_rule == "all_success"
-    everything_else = set(STEPS) - {"conclude", "stop_cluster"}
-    assert work_leaves[0].get_flat_relative_ids(upstream=True) == everything_else
+def test_every_leaf_is_a_teardown_that_can_fail_the_run(dag: DAG) -> None:
+    """Plain tasks are skipped where a run is marked failed, and a run of which all leaves were skipped is green."""
+    leaves = [task for task in dag.tasks if not task.downstream_task_ids]
+    assert {task.task_id for task in leaves} == {"conclude", "stop_cluster"}
+    assert all(task.is_teardown and task.on_failure_fail_dagrun for task in leaves)
 
 
-def test_only_the_teardown_has_another_trigger_rule(dag: DAG) -> None:
-    assert {task.task_id for task in dag.tasks if task.trigger_rule != "all_success"} == {"stop_cluster"}
+def test_the_gate_waits_for_everything_before_it_and_hangs_on_no_setup(dag: DAG) -> None:
+    gate = dag.task_dict["conclude"]
+    assert gate.get_flat_relative_ids(upstream=True) == set(STEPS) - {"conclude", "stop_cluster"}
+    assert gate.upstream_task_ids == {"validate"}, "a setup just before it that was skipped would have it skipped, too"
+
+
+def test_only_teardowns_have_another_trigger_rule(dag: DAG) -> None:
+    assert {task.task_id for task in dag.tasks if task.trigger_rule != "all_success"} == {"conclude", "stop_cluster"}
 
 
 def test_nothing_is_retried(dag: DAG) -> None:

@@ -45,7 +45,7 @@ def test_a_choice_offers_exactly_what_the_library_knows_each_with_a_label(name: 
         ("min_insync_replicas", 1, 3),
         ("payload_bytes", 70, 1_000_000),
         ("transaction_records", 1, 100_000),
-        ("abort_every", 1, 1_000_000),
+        ("abort_every", 2, 1_000_000),
         ("cycles", 1, 1000),
         ("seed", 0, 2**31 - 1),
         ("rate", 1, None),

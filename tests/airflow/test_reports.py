@@ -92,6 +92,8 @@ def test_while_a_failed_run_still_cleans_up_its_tab_looks_again(client: TestClie
         ("queued", {}, "waits to begin"),
         ("running", {"plan": "success"}, "Between two steps"),
         ("failed", {"plan": "success", "settle": "skipped"}, "The run was ended"),
+        ("failed", {"plan": "success", "settle": "skipped", "conclude": "failed"}, "The run was ended"),
+        ("failed", {"plan": "success", "settle": "failed", "conclude": "failed"}, "Step settle failed"),
         ("success", {"plan": "success"}, "The report is gone"),
     ],
 )

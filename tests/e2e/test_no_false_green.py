@@ -14,6 +14,7 @@ from airflow_fixture import LocalAirflow
 
 from delivery_verifier import home
 from delivery_verifier.cluster import lease
+from delivery_verifier.orchestration.client import ENDED
 from delivery_verifier.orchestration.run import RunFailed
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.scenario import STEPS
@@ -29,6 +30,28 @@ def _free_host() -> Iterator[None]:
     """A run whose stop_cluster failed leaves its cluster to the keeper, which ends it when the lease has passed."""
     yield
     wait_until(lambda: lease.holder() is None, "no other run uses this host", 2 * lease.LEASE_S)
+
+
+def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: LocalAirflow) -> None:
+    """As a user does in the UI, and Ctrl-C in a terminal. What has not begun is skipped then, and skipped leaves are green."""
+    client = local_airflow.client()
+
+    def ended(run_id: str) -> bool:
+        return client.state(DAG_ID, run_id) in ENDED
+
+    def states() -> dict[str, str | None]:
+        return {task.task_id: task.state for task in client.tasks(DAG_ID, "ended-at-work")}
+
+    client.trigger(DAG_ID, "ended-at-once", TINY)
+    client.end_run(DAG_ID, "ended-at-once")
+    wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", 90)
+    client.trigger(DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
+    wait_until(lambda: states()["produce"] == "running", "the load to flow", 120)
+    client.end_run(DAG_ID, "ended-at-work")
+    wait_until(lambda: ended("ended-at-work"), "the run that was at work to end", 120, detail=lambda: str(states()))
+    for run_id in ("ended-at-once", "ended-at-work"):
+        assert client.state(DAG_ID, run_id) == "failed", run_id
+        assert not (local_airflow.runs / home.run_directory_name(run_id) / "verdict.json").exists()
 
 
 @pytest.mark.parametrize("step", STEPS)

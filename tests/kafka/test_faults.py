@@ -15,10 +15,11 @@ from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.disturbances import disturbances
 from delivery_verifier.faults import elections
-from delivery_verifier.faults.actions import ACTIONS, Moment, heal
+from delivery_verifier.faults.actions import ACTIONS, Moment, Signal, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.injection import Injection, Observation
 from delivery_verifier.processes import is_frozen
+from delivery_verifier.runs import now_us
 from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
 from delivery_verifier.waiting import wait_until
 
@@ -129,6 +130,18 @@ def test_a_pause_shorter_than_the_session_moves_no_leader_and_has_not_bitten(sta
     )
     assert made.proof["process"] and not made.proof["leader_moved"]
     assert not made.bit
+
+
+@pytest.mark.parametrize("action", ["kill", "stop", "pause"])
+def test_a_signal_that_does_not_arrive_has_not_bitten(stage: Stage, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    real = ACTIONS[action]
+    assert isinstance(real, Signal)
+    monkeypatch.setitem(ACTIONS, action, Signal(real.name, real.state, deadline_s=0.3))
+    monkeypatch.setattr(Cluster, "send", lambda cluster, broker, name: now_us())
+    (made,) = stage.inject(
+        FaultStep(trigger=AT_ONCE, action=action, target="leader"), FaultStep(trigger=Trigger(kind="leader_moved"), action="wait")
+    )
+    assert not made.bit and not made.proof["process"] and "to be" in str(made.proof["failed"])
 
 
 @pytest.mark.parametrize("action", ["kill", "stop"])

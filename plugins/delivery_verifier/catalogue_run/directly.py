@@ -6,6 +6,7 @@ left of the entry before has ended before the next one sends its first record.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +32,7 @@ class DirectRunner:
 
     def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, watch: Watch) -> None:
         self._spark, self._judges, self._watch = spark, judges, watch
-        self._owner = str(processes.myself())
+        self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs the half that needs a cluster here, and has the rest judged in another thread."""
@@ -47,19 +48,28 @@ class DirectRunner:
 
     def session(self) -> SparkSession:
         """The session, once it has started; another one where its JVM has ended, which is no reason to stop the rest."""
-        from spark_jobs.session import living
+        from spark_jobs.session import living, local_session
 
-        spark = living(self._spark.result())
-        self._spark = Future()
-        self._spark.set_result(spark)
-        return spark
+        with self._one_at_a_time:
+            first = self._spark.exception() is None
+            now: Future[SparkSession] = Future()
+            now.set_result(living(self._spark.result()) if first else local_session())
+            self._spark = now
+            return now.result()
+
+    def end(self) -> None:
+        """Ends the session, if one lives."""
+        from spark_jobs.session import end
+
+        if self._spark.exception() is None:
+            end(self._spark.result())
 
     def _ready(self, before_load: Callable[[], None]) -> None:
         before_load()
         self.session()  # one that is still starting would take the processors from the first load
 
     def _judge(self, run_dir: Path, watch: direct.Watch) -> Attempt:
-        direct.judge(run_dir, watch, self.session())
+        direct.judge(run_dir, watch, self.session)
         return results.attempt(run_dir)
 
 
@@ -71,16 +81,13 @@ def runner(watch: Watch, spark: SparkSession | None = None) -> Iterator[DirectRu
     """
     home.require_writable()
     direct.prepare_spark()
-    from spark_jobs.session import end
-
     with ThreadPoolExecutor(1, "judge") as judges:
-        session = judges.submit(_warm_up, spark)
-        made = DirectRunner(session, judges, watch)
+        made = DirectRunner(judges.submit(_warm_up, spark), judges, watch)
         try:
             yield made
         finally:
-            if spark is None and session.exception() is None:
-                judges.submit(lambda: end(made.session())).result()
+            if spark is None:
+                judges.submit(made.end).result()
 
 
 def _warm_up(spark: SparkSession | None) -> SparkSession:

@@ -33,8 +33,10 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     "replication_factor": {"metavar": "N", "help": "replicas per partition (default 3)"},
     "min_insync_replicas": {"metavar": "N", "help": "min.insync.replicas of the subject's topic (default: the profile's)"},
     "payload_bytes": {"metavar": "N", "help": "bytes per record, at least 70 (default 100)"},
-    "transaction_records": {"metavar": "N", "help": "records of one transaction, of arms with a transactional.id (default 500)"},
-    "abort_every": {"metavar": "N", "help": "every so many transactions one is aborted on purpose (default 10)"},
+    "transaction_records": {"metavar": "N", "help": "records of a transaction, in whole blocks and no more than "
+                            "a second sends; of arms with a transactional.id (default 500)"},
+    "abort_every": {"metavar": "N", "help": "the second transaction, and every N-th from it on, is aborted on purpose "
+                    "(default 10)"},
     "cycles": {"metavar": "N", "help": "how often the fault is repeated in one load (default 1)"},
     "seed": {"metavar": "N", "help": "which broker leads which partition (default 0)"},
     "kafka_version": {"help": "version of the brokers (default 4.3.1)"},

@@ -22,6 +22,8 @@ from delivery_verifier.workload.valve import Valve
 
 LEADER_DEADLINE_S = 40.0
 RECOVERY_DEADLINE_S = 90.0
+BITE_DEADLINE_S = 60.0
+"""What the proxy is to act on is under way already, or sent by the plan just before."""
 APPLIED_S = 0.5
 """A broker's metadata shows a smaller ISR before the partition's leader applies it: an acks=all request within that time
 may still be appended under min.insync.replicas."""
@@ -176,7 +178,8 @@ class FaultRunner:
         elif trigger.kind == "led":
             wait_until(self._led, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S)
         elif trigger.kind == "bitten":
-            wait_until(self._bitten, f"{self.injections[-1]['action']} to have taken effect", deadline, every_s=0.02)
+            wait_until(self._bitten, f"{self.injections[-1]['action']} to have taken effect",
+                       min(deadline, BITE_DEADLINE_S), every_s=0.02)  # fmt: skip
         elif trigger.kind == "isr_full":
             self._await_isr()
         elif trigger.kind == "isr_shrunk":

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from delivery_verifier import home
 from delivery_verifier.catalogue_run import record
 from delivery_verifier.catalogue_run.record import Attempt, CatalogueRun, Item
+from delivery_verifier.orchestration import gate
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.processes import lives
 from delivery_verifier.runs import IncompleteRun
@@ -84,7 +85,8 @@ def write_matrix() -> None:
 
 
 def require_green() -> None:
-    """The task `gate`. Raises NotGreen, naming every scenario that is not."""
+    """The task `gate`. Raises NotGreen, naming every scenario that is not, and gate.Shut if there is no page."""
+    gate.require_success(get_current_context(), ["matrix"])
     catalogue = record.read(_name(get_current_context()))
     if not catalogue.green or not catalogue.ended_at:
         red = [f"{item.name}: {item.state}" for item in catalogue.items if not item.green]

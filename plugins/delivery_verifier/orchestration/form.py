@@ -14,6 +14,7 @@ from delivery_verifier.catalogue_run import selection
 from delivery_verifier.cluster.jars import kafka_versions
 from delivery_verifier.fields import limits
 from delivery_verifier.own_settings import profiles
+from delivery_verifier.params import FEWEST_TO_ABORT
 from delivery_verifier.scenario import (
     STEPS,
     Arm,
@@ -134,11 +135,13 @@ def _load() -> dict[str, Param]:
         ),
         "transaction_records": _number(
             "Records per transaction", Load, "transaction_records", _default(Load, "transaction_records"),
-            "Of profiles with a transactional.id; at a low rate, what a second sends.", section=section,
+            "Of profiles with a transactional.id; in whole blocks, and no more than a second sends.", section=section,
         ),
-        "abort_every": _number(
-            "Abort every", Load, "abort_every", _default(Load, "abort_every"),
-            "So often one transaction is aborted on purpose: whoever reads committed must not see it.", section=section,
+        "abort_every": Param(
+            _default(Load, "abort_every"), type="integer", minimum=FEWEST_TO_ABORT,
+            maximum=_limits(Load, "abort_every")["maximum"], title="Abort every",
+            description="Of profiles with a transactional.id: the second transaction, and every so many from it on, is aborted "
+            "on purpose; whoever reads committed must not see it.", section=section,
         ),
     }  # fmt: skip
 

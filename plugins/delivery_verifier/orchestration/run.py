@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from delivery_verifier import home, processes
 from delivery_verifier.cluster import workspaces
-from delivery_verifier.orchestration import local, supervisor
+from delivery_verifier.orchestration import local, settings, supervisor, tree
 from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
 from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
 from delivery_verifier.verdict import RunVerdict
-from delivery_verifier.waiting import pause
+from delivery_verifier.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.workload.signals import OtherSideFailed
 
 _POLL_S = 0.5
@@ -54,16 +54,20 @@ class Begun:
 
     def __init__(self) -> None:
         self._since_s: dict[tuple[str, int], float] = {}
+        self._looked_s = time.monotonic()
 
     def check(self, tasks: list[Task]) -> None:
         """To be called again and again. Raises RunFailed naming a task that has been queued for too long."""
         now_s = time.monotonic()
+        if now_s - self._looked_s > BEGUN_WITHIN_S / 2:  # nobody looked in between: it may have been begun, and queued again
+            self._since_s = {}
+        self._looked_s = now_s
         queued = {(task.task_id, task.map_index) for task in tasks if task.state == "queued"}
         self._since_s = {one: self._since_s.get(one, now_s) for one in queued}
         for (task_id, _), since_s in self._since_s.items():
             if now_s - since_s > BEGUN_WITHIN_S:
                 ago = f"Airflow queued the task {BEGUN_WITHIN_S:g} s ago and has not begun it"
-                raise RunFailed(task_id, f"{ago}: the worker that took it has died", ["start the run again"])
+                raise RunFailed(task_id, f"{ago}: probably the worker that took it was killed", ["start the run again"])
 
 
 def run_through_airflow(
@@ -91,17 +95,27 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """Inside, an error of an Airflow that has ended says which of its processes did.
-
-    Where that was all of it at once, nobody but us is left to remove the data of a run that waited for its judgement.
-    """
+    """Inside, an error of an Airflow that has ended says which of its processes did."""
     try:
         yield
     except AirflowError as error:
         if why := supervisor.why_it_ended():
-            workspaces.sweep_unless_busy()
-            raise AirflowError(f"the local Airflow ended during the run: {why}") from error
+            raise AirflowError(f"the local Airflow ended during the run: {why}{_swept()}") from error
         raise
+
+
+def _swept() -> str:
+    """Removes the data of a run that waited for its judgement, once all that could judge it is gone; says if it cannot.
+
+    Where the supervisor itself was killed, nobody but us is left to do so.
+    """
+    mark = str(settings.airflow_home())
+    try:
+        wait_until(lambda: not tree.marked(mark), "the rest of it to end", supervisor.GRACE_S + 30)
+        workspaces.sweep_unless_busy()
+    except (DeadlinePassed, OSError) as error:
+        return f" ({error}; `kdv doctor --heal` clears up)"
+    return ""
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:

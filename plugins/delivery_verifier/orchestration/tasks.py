@@ -14,9 +14,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context, get_current_context
 
 from delivery_verifier import home
-from delivery_verifier.orchestration import note, spark_connection
+from delivery_verifier.orchestration import gate, note, spark_connection
 from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import Scenario
+from delivery_verifier.scenario import STEPS, Scenario
 
 _LONGEST_LOAD = timedelta(days=1, minutes=10)
 TIMEOUTS: dict[str, timedelta] = {
@@ -54,8 +54,12 @@ def run_step(name: str) -> None:
 
 
 def conclude_run() -> None:
-    """The last step: the gate. Its verdict, green or not, becomes the note of the DAG run."""
+    """The last step: the gate. Its verdict, green or not, becomes the note of the DAG run.
+
+    Raises gate.Shut if any step that a verdict rests on did not succeed.
+    """
     context = get_current_context()
+    gate.require_success(context, [step for step in STEPS if step not in ("conclude", "stop_cluster")])
     try:
         run_step("conclude")
     finally:

@@ -40,24 +40,32 @@ def of_run(run_id: str, state: State | None) -> str:
     """The tab of a run whose report is not there. It looks again only while the run can still write one."""
     if state is None:
         return _page("There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None)
-    failures = [_failure(run_id, step) for step in state.of("failed")]
+    failures = [_failure(run_id, step) for step in _failed(state)]
     headline, explanation = _ended(state) if state.ended else _at_work(state)
     return _page(headline, explanation, state.steps, failures, None if state.ended else LOOKS_AGAIN_S)
+
+
+def _failed(state: State) -> list[Step]:
+    """The steps that failed; the gate only if nothing before it did, for it fails with all of them."""
+    failed = state.of("failed")
+    return [step for step in failed if step.task_id != "conclude"] or failed
 
 
 def _at_work(state: State) -> tuple[str, str]:
     names = [step.task_id for step in state.of("running")]
     if state.state == "queued" or not any(step.state for step in state.steps):
         return "The run waits to begin", "One run works at a time; this one starts when those before it have ended."
-    if state.of("failed"):
-        failed = " and ".join(step.task_id for step in state.of("failed"))
+    if _failed(state):
+        failed = " and ".join(step.task_id for step in _failed(state))
         return f"Step {failed} failed", "There will be no verdict. The run ends as soon as its cluster is stopped."
     doing = f"Step {' and '.join(names)} is at work" if len(names) < 2 else f"Steps {' and '.join(names)} are at work"
     return (doing if names else "Between two steps"), "The report is written by conclude. This page looks again by itself."
 
 
 def _ended(state: State) -> tuple[str, str]:
-    failed = [step.task_id for step in state.of("failed")]
+    failed = [step.task_id for step in _failed(state)]
+    if failed == ["conclude"] and state.of("skipped"):
+        return "The run was ended", "It was marked failed before all of its steps were done; there is no verdict."
     if failed:
         headline = f"Step {failed[0]} failed" if len(failed) == 1 else f"Steps {' and '.join(failed)} failed"
         return headline, "The run ended without a verdict: nothing is known about the claim."

@@ -15,6 +15,7 @@ import msgspec
 from delivery_verifier import catalogue, home, preflight, variables
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.jars import kafka_versions
+from delivery_verifier.fields import refusal as refused
 from delivery_verifier.own_settings import profiles, refusal, translation
 from delivery_verifier.params import LONGEST_S, checked
 from delivery_verifier.runs import RunDirectory
@@ -73,11 +74,21 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             command=_command(params, chosen), fail_step=params.get("fail_step") or None,
         )  # fmt: skip
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
+        _check_transactions(scenario)
         for arm in scenario.arms:
             check_settings(arm.profile, version, load.payload_bytes)
     except (ValueError, msgspec.ValidationError) as error:
         raise BadInput(str(error)) from None
     return scenario
+
+
+def _check_transactions(scenario: Scenario) -> None:
+    """Raises BadInput where transactions are shaped that nobody writes."""
+    for name in ("transaction_records", "abort_every"):
+        value = getattr(scenario.load, name)
+        if value != getattr(Load(), name) and not scenario.transactional:
+            remedy = "leave it out, or choose --profile transactional"
+            raise refused(name, value, "nothing, for no arm has a transactional.id", remedy)
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
