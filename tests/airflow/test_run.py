@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from delivery_verifier import processes
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import run as run_module
 from delivery_verifier.orchestration import supervisor
@@ -105,7 +106,7 @@ class BusyClient(Client):
     """Hears every trigger and answers none of the first `silences` calls."""
 
     def __init__(self, silences: int, hears: bool = True) -> None:
-        self.silences, self.hears, self.runs = silences, hears, list[str]()
+        self.silences, self.hears, self.runs, self.ended = silences, hears, list[str](), list[str]()
 
     def _answer(self) -> None:
         self.silences -= 1
@@ -121,6 +122,12 @@ class BusyClient(Client):
         self._answer()
         return self.runs
 
+    def owners(self, dag_id: str) -> dict[str, str]:
+        return {f"{dag_id} of the dead": "1:1", f"{dag_id} of the living": str(processes.myself())}
+
+    def end_run(self, dag_id: str, run_id: str) -> None:
+        self.ended.append(run_id)
+
 
 @pytest.mark.parametrize("hears", [True, False])
 def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_is_started_once(
@@ -129,7 +136,7 @@ def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: None)
     client = BusyClient(silences=2, hears=hears)
     trigger(client, "d", "mine", {})
-    assert client.runs == ["mine"]
+    assert client.runs == ["mine"] and client.ended == ["verify_catalogue of the dead", "verify_delivery of the dead"]
 
 
 def test_of_an_airflow_that_ended_is_told_what_ended_it_and_no_data_wait_for_a_judgement_that_never_comes(

@@ -71,6 +71,11 @@ class Client:
         """Ids of the DAG's newest runs."""
         return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
 
+    def owners(self, dag_id: str) -> dict[str, str]:
+        """The DAG's runs that have not ended, each with the process that it was started for; only those started for one."""
+        runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
+        return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
+
     def state(self, dag_id: str, run_id: str) -> str:
         """queued, running, success or failed."""
         return str(self.get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"])

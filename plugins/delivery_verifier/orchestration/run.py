@@ -16,7 +16,7 @@ from delivery_verifier import home, processes
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.orchestration import local, settings, supervisor, tree
 from delivery_verifier.orchestration.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
-from delivery_verifier.orchestration.settings import DAG_ID, ensure_passwords
+from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
 from delivery_verifier.verdict import RunVerdict
 from delivery_verifier.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.workload.signals import OtherSideFailed
@@ -119,7 +119,14 @@ def _swept() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run. Airflow may have heard also where it did not answer in time: that is asked, not done twice."""
+    """Starts the run. Airflow may have heard also where it did not answer in time: that is asked, not done twice.
+
+    First ends runs whose terminal is gone: one of them that waits for what never comes would keep this one waiting, too.
+    """
+    for ours in (CATALOGUE_DAG_ID, DAG_ID):
+        for orphan, owner in patiently(partial(client.owners, ours)).items():
+            if not processes.lives(owner):
+                end_quietly(client, ours, orphan)
     try:
         return client.trigger(dag_id, run_id, conf)
     except AirflowSilent:
