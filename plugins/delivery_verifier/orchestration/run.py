@@ -21,7 +21,7 @@ from delivery_verifier.verdict import RunVerdict
 from delivery_verifier.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.workload.signals import OtherSideFailed
 
-_POLL_S = 0.5
+_POLL_S = 1.0
 PATIENCE_S = 180.0
 """So long may an Airflow that lives be silent before a run is given up."""
 BEGUN_WITHIN_S = 180.0
