@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan
-from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.scenario import Bound, Claim, Expectation, FaultStep, Load, Setting, Trigger
 from delivery_verifier.vocabulary import Proof
 
 AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="bitten")
 MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")
 SHRUNK, FULL = Trigger(kind="isr_shrunk"), Trigger(kind="isr_full")
+RETRIES_OFF_IMPATIENT = profile_of(
+    "retries_off_impatient", "acks=all without retries; brokers wait one second for replicas.",
+    retries=0, request_timeout_ms=1000,
+)  # fmt: skip
 
 
 def after(seconds: float) -> Trigger:

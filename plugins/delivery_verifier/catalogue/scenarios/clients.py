@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, FULL, SETTLED, after, control, scripted, step, subject
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    FULL,
+    RETRIES_OFF_IMPATIENT,
+    SETTLED,
+    after,
+    broken,
+    control,
+    scripted,
+    step,
+    subject,
+)
 from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.scenario import Bound, Expectation, FaultPlan
 
@@ -89,4 +100,36 @@ _TIMED_OUT = Entry(
     rules=("resent.application", "lost.never"),
 )  # fmt: skip
 
-ENTRIES: tuple[Entry, ...] = (_KILLED_PRODUCER, _TIMED_OUT)
+_RETRIES_OFF = Entry(
+    name="retries_off.sent_again",
+    title="retries=0: an application that does by itself what the client may not writes twice",
+    promise="Without retries the client gives a request up at the first error, also one that says no more than that the "
+    "followers were late: the leader has written it. An application that sends such records again writes each twice. With "
+    "retries and idempotence the client does the same, and the broker knows the copies.",
+    source="Apache Kafka documentation, producer configurations: retries; request.timeout.ms",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="retries_off", role="subject", claim="exactly_once", profile=RETRIES_OFF_IMPATIENT,
+            expectation=broken(RESENT=100, DUPLICATED=0, LOST=0, indeterminate=50),
+        ),
+        control("idempotent", "exactly_once"),
+        control("safe"),
+    ),
+    load=scripted(50),
+    fault=FaultPlan(
+        name="refused_and_sent_again",
+        summary="Freeze both followers, send the leader 50 records, thaw them when the client has given up, send those again.",
+        steps=(
+            step(AT_ONCE, "pause", "followers", ("brief",)),
+            step(after(0.5), "send"),
+            step(SETTLED, "resume", "followers"),
+            step(FULL, "resend", "none"),
+            step(SETTLED, "send", "none"),
+        ),
+    ),
+    session_timeout_ms=15_000,
+    rules=("resent.application", "lost.never", "duplicated.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_KILLED_PRODUCER, _TIMED_OUT, _RETRIES_OFF)

@@ -7,6 +7,7 @@ from delivery_verifier.catalogue.parts import (
     AT_ONCE,
     DEPOSED,
     LED,
+    RETRIES_OFF_IMPATIENT,
     SETTLED,
     SHRUNK,
     after,
@@ -178,11 +179,7 @@ _TIMED_OUT = Entry(
     tags=("smoke", "promises"),
     arms=(
         ArmPlan(
-            name="retries_off", role="subject", claim="exactly_once",
-            profile=profile_of(
-                "retries_off_impatient", "acks=all without retries; brokers wait one second for replicas.",
-                retries=0, request_timeout_ms=1000,
-            ),
+            name="retries_off", role="subject", claim="exactly_once", profile=RETRIES_OFF_IMPATIENT,
             expectation=Expectation(bounds=(
                 Bound(count="indeterminate", op="=", value=50), Bound(count="resolved_present", op="=", value=50),
             )),
