@@ -96,6 +96,8 @@ def _judging(run_dir: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        if (run_dir / "conclude.json").is_file():
+            raise  # it was judged, and what becomes of its workspace decided
         workspaces.remove(workspaces.folder() / RunDirectory(run_dir).scenario.run_token)  # cannot be judged: none is kept
         raise
 

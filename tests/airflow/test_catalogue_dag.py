@@ -103,7 +103,8 @@ class Instance:
     def __init__(
         self, try_number: int = 1, states: dict[str, str] | None = None, tasks: dict[str, str | None] | None = None
     ) -> None:
-        self.try_number, self.states, self.tasks, self.xcoms = try_number, states or {}, tasks or {"matrix": "success"}, {}
+        self.try_number, self.states, self.xcoms = try_number, states or {}, {}
+        self.tasks = {**dict.fromkeys(("plan", "repeat", "matrix"), "success"), "gate": None, **(tasks or {})}
 
     def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str | None]]:
         assert dag_id == self.dag_id
@@ -126,7 +127,7 @@ class Conf:
 def _triggers(monkeypatch: pytest.MonkeyPatch, try_number: int, **conf: str) -> RunScenario:
     monkeypatch.setattr(RunScenario.__bases__[0], "execute", lambda self, context: None)
     operator = RunScenario(task_id="run_scenario", cell={"scenario": "acks_1.frozen_followers", "run": "c-a"})
-    operator.execute({"ti": Instance(try_number), "dag_run": Conf(**conf)})  # type: ignore[arg-type,typeddict-item]
+    operator.execute({"run_id": "c", "ti": Instance(try_number), "dag_run": Conf(**conf)})  # type: ignore[arg-type,typeddict-item]
     return operator
 
 
@@ -164,11 +165,13 @@ def test_what_the_cells_ended_with_is_collected_anew_each_time(runs: Path) -> No
 
 
 @pytest.mark.parametrize(("matrix", "told"), [("failed", "matrix failed"), ("skipped", "was ended before"), (None, "matrix: not run")])
-def test_the_gate_stays_shut_where_the_page_was_not_written(monkeypatch: pytest.MonkeyPatch, matrix: str | None, told: str) -> None:
+def test_the_gate_stays_shut_where_the_page_was_not_written(runs: Path, monkeypatch: pytest.MonkeyPatch, matrix: str | None, told: str) -> None:
+    record.write(catalogue(item("acks_1.frozen_followers")))
     instance = Instance(tasks={"matrix": matrix})
     _in_task(monkeypatch, instance)
     with pytest.raises(Shut, match=told):
         cells.require_green()
+    assert record.read("c").ended_at, "nothing will say any more that it is under way"
 
 
 def _in_task(monkeypatch: pytest.MonkeyPatch, instance: Instance) -> None:

@@ -75,7 +75,7 @@ def test_a_green_run_without_a_verdict_is_none(tmp_path: Path) -> None:
 
 def test_the_task_that_failed_is_named_not_the_ones_behind_it(tmp_path: Path) -> None:
     with pytest.raises(RunFailed) as failure:
-        client = _tasks(settle="failed", reconcile="upstream_failed", conclude="upstream_failed")
+        client = _tasks(settle="failed", reconcile="upstream_failed", conclude="failed")
         _require_verdict(client, "r", "failed", tmp_path)
     assert failure.value.task_id == "settle"
 
@@ -123,7 +123,13 @@ class BusyClient(Client):
         return self.runs
 
     def owners(self, dag_id: str) -> dict[str, str]:
-        return {f"{dag_id} of the dead": "1:1", f"{dag_id} of the living": str(processes.myself())}
+        return {f"{dag_id} {one}": "1:1" for one in ("stuck", "at work")} | {f"{dag_id} alive": str(processes.myself())}
+
+    def tasks(self, dag_id: str, run_id: str) -> list[Task]:
+        return [Task("conclude", "running" if run_id.endswith("at work") else "queued"), Task("cell", "queued", map_index=0)]
+
+    def fail_task(self, dag_id: str, run_id: str, task_id: str) -> None:
+        self.ended.append(task_id)
 
     def end_run(self, dag_id: str, run_id: str) -> None:
         self.ended.append(run_id)
@@ -136,7 +142,7 @@ def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: None)
     client = BusyClient(silences=2, hears=hears)
     trigger(client, "d", "mine", {})
-    assert client.runs == ["mine"] and client.ended == ["verify_catalogue of the dead", "verify_delivery of the dead"]
+    assert client.runs == ["mine"] and client.ended == ["verify_catalogue stuck", "conclude", "verify_delivery stuck", "conclude"]
 
 
 def test_of_an_airflow_that_ended_is_told_what_ended_it_and_no_data_wait_for_a_judgement_that_never_comes(

@@ -22,7 +22,7 @@ from delivery_verifier.runs import IncompleteRun
 # Airflow reads the DAG's file again and again, and once more for every task: what only some tasks need is imported by them.
 
 POKE_S = 2
-FIRST, AGAIN = "run_scenario", "run_again"
+FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
 Cell = dict[str, str]
 """{"scenario": its name, "run": the id of its run of verify_delivery}"""
 
@@ -48,6 +48,7 @@ class RunScenario(TriggerDagRunOperator):
 
     def execute(self, context: Context) -> None:
         """Triggers and waits. Raises AirflowFailException if whoever asked for the catalogue is gone."""
+        gate.require_open(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
         if owner and not lives(str(owner)):
             raise AirflowFailException(f"the command that asked for this catalogue run (process {owner}) has ended")
@@ -62,6 +63,7 @@ def begin_catalogue() -> list[Cell]:
     from delivery_verifier.catalogue_run import begin, page
 
     context = get_current_context()
+    gate.require_open(context, GATE)
     params = context["params"]
     catalogue = begin.begin(
         _name(context), names=params["names"] or (), tag=params["tag"], expect_unavailable=params["expect_unavailable"],
@@ -73,6 +75,7 @@ def begin_catalogue() -> list[Cell]:
 
 def collect_first() -> list[Cell]:
     """The task `repeat`: writes down what the cells ended with, and returns those that were INCONCLUSIVE, for once more."""
+    gate.require_open(get_current_context(), GATE)
     catalogue = _collect(get_current_context())
     return [_cell(catalogue, item, "-2") for item in catalogue.open if item.attempts]
 
@@ -81,13 +84,25 @@ def write_matrix() -> None:
     """The task `matrix`: writes down what all cells ended with, and the page. Also if something failed before."""
     from delivery_verifier.catalogue_run.loop import now
 
+    gate.require_open(get_current_context(), GATE)
     _collect(get_current_context(), ended_at=now())
 
 
 def require_green() -> None:
-    """The task `gate`. Raises NotGreen, naming every scenario that is not, and gate.Shut if there is no page."""
-    gate.require_success(get_current_context(), ["matrix"])
-    catalogue = record.read(_name(get_current_context()))
+    """The task `gate`. Raises NotGreen, naming every scenario that is not, and gate.Shut if a task before it did not succeed.
+
+    Where the run was ended, nobody has written down yet that it has.
+    """
+    from delivery_verifier.catalogue_run.loop import now
+
+    context = get_current_context()
+    try:
+        gate.require_success(context, ["plan", "repeat", "matrix"])
+    except gate.Shut:
+        if (record.directory(_name(context)) / record.FILE).is_file():
+            _collect(context, ended_at=now())
+        raise
+    catalogue = record.read(_name(context))
     if not catalogue.green or not catalogue.ended_at:
         red = [f"{item.name}: {item.state}" for item in catalogue.items if not item.green]
         raise NotGreen("; ".join(red) or "no scenario was run")

@@ -84,6 +84,10 @@ class Client:
         """Marks a run failed: its tasks are told to end, its teardown still runs."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
+    def fail_task(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Marks one task of a run failed, also a teardown, which the end of its run leaves as it is."""
+        self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": "failed"})
+
     def note(self, dag_id: str, run_id: str, text: str) -> None:
         """Attaches a note to a run (Airflow keeps up to 1000 characters)."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"note": text[:1000]})

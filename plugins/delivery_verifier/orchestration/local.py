@@ -202,9 +202,11 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """The database remembers the DAG from last time: only a parse since the start shows that it loads now."""
-    parsed_at = _seconds(client.dag(settings.DAG_ID)["last_parsed_time"])
-    return None if parsed_at >= started_at else f"{settings.DAG_ID} is not parsed yet"
+    """The database remembers the DAGs from last time: only a parse since the start shows that they load now."""
+    for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
+        if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
+            return f"{dag_id} is not parsed yet"
+    return None
 
 
 def _seconds(timestamp: str) -> float:

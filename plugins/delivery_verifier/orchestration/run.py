@@ -45,6 +45,10 @@ class RunFailed(RuntimeError):
         self.task_id, self.log = task_id, log
 
 
+class NeverBegun(RunFailed):
+    """A task was queued, and nobody will begin it."""
+
+
 class Begun:
     """Whether the tasks of a run begin once they are queued.
 
@@ -67,7 +71,7 @@ class Begun:
         for (task_id, _), since_s in self._since_s.items():
             if now_s - since_s > BEGUN_WITHIN_S:
                 ago = f"Airflow queued the task {BEGUN_WITHIN_S:g} s ago and has not begun it"
-                raise RunFailed(task_id, f"{ago}: probably the worker that took it was killed", ["start the run again"])
+                raise NeverBegun(task_id, f"{ago}: probably the worker that took it was killed", ["start the run again"])
 
 
 def run_through_airflow(
@@ -85,9 +89,9 @@ def run_through_airflow(
         trigger(client, DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:
             state = _follow(client, run_id, on_progress)
-        except BaseException:
+        except BaseException as error:
             # Also Ctrl-C: a run without its terminal must not go on.
-            end_quietly(client, DAG_ID, run_id)
+            end_quietly(client, DAG_ID, run_id, stuck=isinstance(error, NeverBegun))
             raise
         _require_verdict(client, run_id, state, run)
     return run
@@ -121,12 +125,13 @@ def _swept() -> str:
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
     """Starts the run. Airflow may have heard also where it did not answer in time: that is asked, not done twice.
 
-    First ends runs whose terminal is gone: one of them that waits for what never comes would keep this one waiting, too.
+    First ends runs whose terminal is gone and of which no task is at work: one that waits for what never comes would keep this
+    one waiting, too.
     """
     for ours in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, ours)).items():
-            if not processes.lives(owner):
-                end_quietly(client, ours, orphan)
+            if not processes.lives(owner) and not _at_work(client, ours, orphan):
+                end_quietly(client, ours, orphan, stuck=True)
     try:
         return client.trigger(dag_id, run_id, conf)
     except AirflowSilent:
@@ -163,10 +168,17 @@ def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]
         pause(_POLL_S)
 
 
-def end_quietly(client: Client, dag_id: str, run_id: str) -> None:
-    """Ends a run, if Airflow is still there to do it."""
+def _at_work(client: Client, dag_id: str, run_id: str) -> bool:
+    return any(task.state == "running" for task in patiently(lambda: client.tasks(dag_id, run_id)))
+
+
+def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
+    """Ends a run, if Airflow is still there to do it. `stuck`: also what is queued, which for a teardown must be said."""
     try:
         client.end_run(dag_id, run_id)
+        for task in client.tasks(dag_id, run_id) if stuck else ():
+            if task.state == "queued" and task.map_index < 0:
+                client.fail_task(dag_id, run_id, task.task_id)
     except AirflowError:
         return  # Airflow is gone, and the run with it; the error that brought us here is the one to tell
 
@@ -187,6 +199,7 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
     told = [(task, patiently(partial(client.log_tail, DAG_ID, run_id, task))) for task in failed if task.state == "failed"]
     if not told:
         raise RunFailed(DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", [])
+    told = [one for one in told if one[0].task_id != "conclude"] or told  # the gate fails with whatever failed before it
     # Of two that run side by side the second fails because the first did, and may well start or end before it.
     task, log = min(told, key=lambda one: (any(OtherSideFailed.__name__ in line for line in one[1]), one[0].end_date or "~"))
     raise RunFailed(task.task_id, "the task failed", log)

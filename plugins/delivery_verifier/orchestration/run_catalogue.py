@@ -14,6 +14,7 @@ from delivery_verifier.orchestration import local
 from delivery_verifier.orchestration.client import ENDED, AirflowError, Client, Task
 from delivery_verifier.orchestration.run import (
     Begun,
+    NeverBegun,
     RunFailed,
     end_quietly,
     naming_what_ended_airflow,
@@ -41,8 +42,8 @@ def run_catalogue_through_airflow(conf: Mapping[str, object], run_id: str, ended
         trigger(client, CATALOGUE_DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:
             state = _follow(client, run_id, ended)
-        except BaseException:
-            _end_all(client, run_id)  # also Ctrl-C: a run without its terminal must not go on
+        except BaseException as error:
+            _end_all(client, run_id, isinstance(error, NeverBegun))  # also Ctrl-C: a run without its terminal must not go on
             raise
         return _agreeing(client, run_id, state)
 
@@ -71,15 +72,15 @@ def _of(run_id: str, names: list[str]) -> list[str]:
     return [name for name in reversed(names) if name.startswith(f"{run_id}-")]
 
 
-def _end_all(client: Client, run_id: str) -> None:
+def _end_all(client: Client, run_id: str, stuck: bool) -> None:
     """Ends the catalogue run first, so that it begins nothing more, and then the run it was waiting for."""
-    end_quietly(client, CATALOGUE_DAG_ID, run_id)
+    end_quietly(client, CATALOGUE_DAG_ID, run_id, stuck)
     try:
         going = [name for name in _of(run_id, client.run_ids(DAG_ID)) if client.state(DAG_ID, name) not in ENDED]
     except AirflowError:
         return  # Airflow is gone, and the run with it
     for name in going:
-        end_quietly(client, DAG_ID, name)
+        end_quietly(client, DAG_ID, name, stuck)
 
 
 def _agreeing(client: Client, run_id: str, state: str) -> CatalogueRun:

@@ -33,11 +33,13 @@ TIMEOUTS: dict[str, timedelta] = {
     "stop_cluster": timedelta(minutes=5),
 }
 """The last line of defence per task."""
+_BESIDE_THE_GATE = ("conclude", "stop_cluster")
 
 
 def plan_run() -> str:
     """Plans the run of the current context and returns its run directory. Refuses what cannot work."""
     context = get_current_context()
+    gate.require_open(context, "conclude")
     spark_connection.require()
     plan = importlib.import_module("delivery_verifier.steps.plan")
     given: Mapping[str, Any] = context["params"]
@@ -49,8 +51,11 @@ def plan_run() -> str:
 
 def run_step(name: str) -> None:
     """Runs a step of the library on the run directory of the current context."""
+    context = get_current_context()
+    if name not in _BESIDE_THE_GATE:
+        gate.require_open(context, "conclude")
     step = importlib.import_module(f"delivery_verifier.steps.{name}")
-    getattr(step, name)(_run_directory(get_current_context()))
+    getattr(step, name)(_run_directory(context))
 
 
 def conclude_run() -> None:
@@ -59,7 +64,7 @@ def conclude_run() -> None:
     Raises gate.Shut if any step that a verdict rests on did not succeed.
     """
     context = get_current_context()
-    gate.require_success(context, [step for step in STEPS if step not in ("conclude", "stop_cluster")])
+    gate.require_success(context, [step for step in STEPS if step not in _BESIDE_THE_GATE])
     try:
         run_step("conclude")
     finally:
@@ -95,6 +100,7 @@ class SubmitReconcile(SparkSubmitOperator):
         from delivery_verifier.cluster.handle import Cluster
         from spark_jobs.session import class_archive
 
+        gate.require_open(context, "conclude")
         run = RunDirectory(_run_directory(context))
         master = spark_connection.require(self._conn_id)
         self.application = str(_reconcile_script())

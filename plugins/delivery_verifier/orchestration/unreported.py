@@ -48,7 +48,9 @@ def of_run(run_id: str, state: State | None) -> str:
 def _failed(state: State) -> list[Step]:
     """The steps that failed; the gate only if nothing before it did, for it fails with all of them."""
     failed = state.of("failed")
-    return [step for step in failed if step.task_id != "conclude"] or failed
+    if any(step.task_id not in ("conclude", "stop_cluster") for step in failed):
+        return [step for step in failed if step.task_id != "conclude"]
+    return failed
 
 
 def _at_work(state: State) -> tuple[str, str]:

@@ -1,0 +1,88 @@
+"""The gates: shut unless all before them succeeded, and once they have let a run through nothing before them works again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from delivery_verifier.orchestration import cells, tasks
+from delivery_verifier.orchestration.gate import Passed, Shut
+from delivery_verifier.orchestration.tasks import SubmitReconcile, conclude_run, plan_run, run_step
+from delivery_verifier.scenario import STEPS
+
+BEFORE = [step for step in STEPS if step not in ("conclude", "stop_cluster")]
+
+
+class Instance:
+    """A task instance that sees the states of the tasks beside it, and has nothing else: whoever goes on fails otherwise."""
+
+    dag_id, try_number = "verify_delivery", 1
+
+    def __init__(self, **states: str | None) -> None:
+        self.states = states
+
+    def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> dict[str, dict[str, str]]:
+        assert (dag_id, run_ids) == (self.dag_id, ["r"])
+        return {"r": {name: state for name in task_ids if (state := self.states.get(name)) is not None}}
+
+
+@pytest.fixture
+def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    found: dict[str, Any] = {"run_id": "r"}
+    for module in (tasks, cells):
+        monkeypatch.setattr(module, "get_current_context", lambda: found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        ({"validate": "failed"}, "validate failed"),
+        ({"produce": "failed", "inject_fault": "failed", "settle": "upstream_failed"}, "inject_fault and produce failed"),
+        (dict.fromkeys(BEFORE, "skipped"), "the run was ended before all of its steps were done"),
+        ({"validate": None}, "validate: not run"),
+    ],
+)
+def test_whatever_lies_in_the_run_directory_there_is_no_verdict_after_a_task_that_did_not_succeed(
+    context: dict[str, Any], monkeypatch: pytest.MonkeyPatch, states: dict[str, str | None], told: str
+) -> None:
+    """A step may have written everything down and been killed then: Airflow calls it failed, and so do we."""
+    concluded: list[str] = []
+    monkeypatch.setattr(tasks, "run_step", concluded.append)
+    monkeypatch.setattr(tasks, "_run_directory", lambda _: None)
+    monkeypatch.setattr(tasks.note, "attach_verdict", lambda *_: None)
+    context["ti"] = Instance(**{**dict.fromkeys(BEFORE, "success"), **states})
+    with pytest.raises(Shut, match=told):
+        conclude_run()
+    assert not concluded
+    context["ti"] = Instance(**dict.fromkeys(BEFORE, "success"))
+    conclude_run()
+    assert concluded == ["conclude"]
+
+
+@pytest.mark.parametrize("work", [plan_run, *(lambda step=step: run_step(step) for step in BEFORE)], ids=["plan_run", *BEFORE])
+def test_no_step_works_in_a_run_that_was_let_through(context: dict[str, Any], work: Callable[[], object]) -> None:
+    context["ti"] = Instance(conclude="success")
+    with pytest.raises(Passed, match="conclude has let this run through already: clear this task together with those downstream"):
+        work()
+
+
+def test_neither_does_spark(context: dict[str, Any]) -> None:
+    context["ti"] = Instance(conclude="success")
+    with pytest.raises(Passed):
+        SubmitReconcile(task_id="reconcile").execute(context)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("work", [cells.begin_catalogue, cells.collect_first, cells.write_matrix])
+def test_nor_any_part_of_a_catalogue_run(context: dict[str, Any], work: Callable[[], object]) -> None:
+    context["ti"] = Instance(gate="success")
+    with pytest.raises(Passed):
+        work()
+
+
+def test_nor_one_of_its_cells(context: dict[str, Any]) -> None:
+    context["ti"] = Instance(gate="success")
+    with pytest.raises(Passed):
+        cells.RunScenario(task_id="run_scenario", cell={"scenario": "a", "run": "c-a"}).execute(context)  # type: ignore[arg-type]
