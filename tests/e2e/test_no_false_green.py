@@ -11,12 +11,15 @@ from collections.abc import Iterator
 
 import pytest
 from airflow_fixture import LocalAirflow
+from browser_fixture import RUN_ID
 
 from delivery_verifier import home
 from delivery_verifier.cluster import lease
-from delivery_verifier.orchestration.client import ENDED
+from delivery_verifier.commands.stored import read_verdict
+from delivery_verifier.orchestration.client import ENDED, Task
 from delivery_verifier.orchestration.run import RunFailed
 from delivery_verifier.orchestration.settings import DAG_ID
+from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import STEPS
 from delivery_verifier.waiting import wait_until
 
@@ -52,6 +55,23 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
     for run_id in ("ended-at-once", "ended-at-work"):
         assert client.state(DAG_ID, run_id) == "failed", run_id
         assert not (local_airflow.runs / home.run_directory_name(run_id) / "verdict.json").exists()
+
+
+def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_was(
+    plain_run: RunDirectory, local_airflow: LocalAirflow
+) -> None:
+    """The gate would not be asked again: had the step worked, the run would be green on a verdict of books that are gone."""
+    client, sealed = local_airflow.client(), (plain_run.path / "conclude.json").read_bytes()
+    what = {"dag_run_id": RUN_ID, "task_ids": ["validate"], "include_downstream": False, "only_failed": False}
+    client._api("POST", f"/dags/{DAG_ID}/clearTaskInstances", {**what, "reset_dag_runs": True, "dry_run": False})
+
+    def validate() -> Task:
+        return next(task for task in client.tasks(DAG_ID, RUN_ID) if task.task_id == "validate")
+
+    wait_until(lambda: validate().state == "failed", "the step to refuse", 120, detail=lambda: str(validate()))
+    assert "conclude has let this run through already" in "\n".join(client.log_tail(DAG_ID, RUN_ID, validate()))
+    wait_until(lambda: client.state(DAG_ID, RUN_ID) in ENDED, "the run to end", 60)
+    assert (plain_run.path / "conclude.json").read_bytes() == sealed and read_verdict(plain_run.path).green
 
 
 @pytest.mark.parametrize("step", STEPS)
