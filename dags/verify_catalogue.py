@@ -29,8 +29,8 @@ A red scenario does not stop those after it.
 ## The tasks
 `plan` writes down what will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits for it.
 `repeat` looks for those that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix` writes the page,
-whatever happened before. `gate` is red unless everything is green. Clear a cell of `run_scenario` to have its
-scenario run again; the page is written anew.
+whatever happened before. `gate` is red unless everything is green. Clear a cell of `run_scenario`, with
+what is downstream of it, to have its scenario run again; the page is written anew.
 """
 
 from __future__ import annotations
