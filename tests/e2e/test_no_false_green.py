@@ -17,7 +17,7 @@ from delivery_verifier import home
 from delivery_verifier.cluster import lease
 from delivery_verifier.commands.stored import read_verdict
 from delivery_verifier.orchestration.client import ENDED, Task
-from delivery_verifier.orchestration.run import RunFailed
+from delivery_verifier.orchestration.run import RunFailed, patiently, trigger
 from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.scenario import STEPS
@@ -40,17 +40,17 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
     client = local_airflow.client()
 
     def ended(run_id: str) -> bool:
-        return client.state(DAG_ID, run_id) in ENDED
+        return patiently(lambda: client.state(DAG_ID, run_id)) in ENDED
 
     def states() -> dict[str, str | None]:
-        return {task.task_id: task.state for task in client.tasks(DAG_ID, "ended-at-work")}
+        return {task.task_id: task.state for task in patiently(lambda: client.tasks(DAG_ID, "ended-at-work"))}
 
-    client.trigger(DAG_ID, "ended-at-once", TINY)
-    client.end_run(DAG_ID, "ended-at-once")
+    trigger(client, DAG_ID, "ended-at-once", TINY)
+    patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
     wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", 90)
-    client.trigger(DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
+    trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
     wait_until(lambda: states()["produce"] == "running", "the load to flow", 120)
-    client.end_run(DAG_ID, "ended-at-work")
+    patiently(lambda: client.end_run(DAG_ID, "ended-at-work"))
     wait_until(lambda: ended("ended-at-work"), "the run that was at work to end", 120, detail=lambda: str(states()))
     for run_id in ("ended-at-once", "ended-at-work"):
         assert client.state(DAG_ID, run_id) == "failed", run_id
@@ -63,10 +63,11 @@ def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_wa
     """The gate would not be asked again: had the step worked, the run would be green on a verdict of books that are gone."""
     client, sealed = local_airflow.client(), (plain_run.path / "conclude.json").read_bytes()
     what = {"dag_run_id": RUN_ID, "task_ids": ["validate"], "include_downstream": False, "only_failed": False}
-    client._api("POST", f"/dags/{DAG_ID}/clearTaskInstances", {**what, "reset_dag_runs": True, "dry_run": False})
+    what |= {"reset_dag_runs": True, "dry_run": False}
+    patiently(lambda: client._api("POST", f"/dags/{DAG_ID}/clearTaskInstances", what))
 
     def validate() -> Task:
-        return next(task for task in client.tasks(DAG_ID, RUN_ID) if task.task_id == "validate")
+        return next(task for task in patiently(lambda: client.tasks(DAG_ID, RUN_ID)) if task.task_id == "validate")
 
     wait_until(lambda: validate().state == "failed", "the step to refuse", 120, detail=lambda: str(validate()))
     assert "conclude has let this run through already" in "\n".join(client.log_tail(DAG_ID, RUN_ID, validate()))

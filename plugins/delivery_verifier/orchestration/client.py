@@ -119,6 +119,8 @@ class Client:
             answer = self._http.request(method, path, json=body, headers=headers)
         except httpx.HTTPError as error:
             raise AirflowSilent(f"Airflow at {self.url} does not answer: {type(error).__name__}: {error}") from None
+        if answer.status_code >= 500 and "Database error" in answer.text:  # SQLite has one writer, and another was at it
+            raise AirflowSilent(f"Airflow's database was busy at {method} {path}: {_reason(answer)}")
         if answer.is_error:
             raise AirflowError(f"Airflow refused {method} {path} with {answer.status_code}: {_reason(answer)}")
         try:

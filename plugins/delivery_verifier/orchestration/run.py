@@ -175,10 +175,10 @@ def _at_work(client: Client, dag_id: str, run_id: str) -> bool:
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
     """Ends a run, if Airflow is still there to do it. `stuck`: also what is queued, which for a teardown must be said."""
     try:
-        client.end_run(dag_id, run_id)
-        for task in client.tasks(dag_id, run_id) if stuck else ():
+        patiently(lambda: client.end_run(dag_id, run_id))
+        for task in patiently(lambda: client.tasks(dag_id, run_id)) if stuck else ():
             if task.state == "queued" and task.map_index < 0:
-                client.fail_task(dag_id, run_id, task.task_id)
+                patiently(partial(client.fail_task, dag_id, run_id, task.task_id))
     except AirflowError:
         return  # Airflow is gone, and the run with it; the error that brought us here is the one to tell
 
