@@ -13,8 +13,10 @@ ROLES: dict[str, frozenset[int]] = {
     "leader": frozenset({1}), "new_leader": frozenset({2}), "followers": frozenset({2, 3}), "follower": frozenset({2}),
     "other_follower": frozenset({3}), "leader_and_follower": frozenset({1, 2}), "all": frozenset({1, 2, 3}),
     "next": frozenset({1}), "second": frozenset({2}), "third": frozenset({3}), "none": frozenset(),
+    "transaction_coordinator": frozenset({1}),
 }  # fmt: skip
-"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow."""
+"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow. Whoever coordinates transactions leads
+partitions of the load too."""
 STEP_US = 10_000_000
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from delivery_verifier.scenario import STEPS, Scenario, dumps, loads
+from delivery_verifier.scenario import STEPS, Scenario, dumps
+from delivery_verifier.scenario_checks import loads
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,9 +7,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from delivery_verifier import step_options
-from delivery_verifier.anomalies import Anomaly
-from delivery_verifier.vocabulary import ACTS, TARGETS, Act, Equipment, Proof
+from delivery_verifier.vocabulary import ACTS, Act, Equipment, Proof
 
 Setting = str | int | bool
 """A value of a Kafka property."""
@@ -87,6 +85,12 @@ class Arm(_Data, frozen=True):
         """The arm's transactional.id; empty where it writes no transactions."""
         return str(self.profile.producer.get("transactional.id", ""))
 
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """One per producer: two with the same would fence each other. () where the arm writes no transactions."""
+        base = self.transactional_id
+        return tuple(f"{base}-{self.name}-{number}" for number in range(self.producers)) if base else ()
+
 
 class Load(_Data, frozen=True):
     """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces.
@@ -115,13 +119,15 @@ class Trigger(_Data, frozen=True):
 
     kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
     an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
-    last injection hit are led by others), `deposed` (they are not led by its brokers any more, if by anyone), `led`
-    (every partition of the subject arms has a leader that runs), `bitten` (the last injection's own proof is there),
-    `isr_shrunk` (every partition that has a leader is in sync on running brokers only), `isr_full`, `at_once`.
+    last injection hit are led by others), `coordinator_moved` (and so are the load's transactions), `deposed` (they are
+    not led by its brokers any more, if by anyone), `led` (every partition of the subject arms has a leader that runs),
+    `bitten` (the last injection's own proof is there), `isr_shrunk` (every partition that has a leader is in sync on
+    running brokers only), `isr_full`, `at_once`.
     """
 
     kind: Literal[
-        "reported", "settled", "elapsed", "leader_moved", "deposed", "led", "bitten", "isr_shrunk", "isr_full", "at_once",
+        "reported", "settled", "elapsed", "leader_moved", "coordinator_moved", "deposed", "led", "bitten", "isr_shrunk",
+        "isr_full", "at_once",
     ]  # fmt: skip
     value: float = 0.0
 
@@ -230,73 +236,3 @@ class Scenario(_Data, frozen=True):
 def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
     """Canonical, readable JSON: two equal values give equal bytes."""
     return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
-
-
-def loads(text: bytes) -> Scenario:
-    """Reads scenario.json strictly. Raises BadInput that names the field and what it allows."""
-    try:
-        scenario = msgspec.json.decode(text, type=Scenario)
-    except msgspec.MsgspecError as error:
-        raise BadInput(f"scenario.json is not as `plan` wrote it: {error}; take the original, or run it again") from None
-    check(scenario)
-    return scenario
-
-
-def check(scenario: Scenario) -> None:
-    """Raises BadInput where single fields are well but do not fit together."""
-    names = scenario.arm_names
-    if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
-        raise BadInput(f"arms: names and ordinals must be unique, got {names}")
-    if sum(arm.role == "canary" for arm in scenario.arms) != 1:
-        raise BadInput("arms: exactly one must have the role canary")
-    if not scenario.subjects:
-        raise BadInput("arms: at least one must have the role subject")
-    if scenario.load.replication_factor > scenario.cluster.brokers:
-        raise BadInput(
-            f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
-            f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
-        )
-    _check_plan(scenario)
-    for arm in scenario.arms:
-        _check_isr(arm, scenario.load.replication_factor)
-        for bound in arm.expectation.bounds:
-            if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
-                raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
-
-
-def _check_plan(scenario: Scenario) -> None:
-    for number, step in enumerate(scenario.fault.steps):
-        where = f"fault.steps[{number}]"
-        if step.action not in ACTS:
-            raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
-        if step.target not in ("same", *TARGETS):
-            raise BadInput(f"{where}.target is {step.target!r}; allowed: same, {', '.join(TARGETS)}")
-        for wrong in step_options.faults(step.action, step.options):
-            raise BadInput(f"{where}.options.{wrong}")
-    if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
-        raise BadInput(f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`")
-    if (scenario.load.pacing == "scripted") != any(step.action == "send" for step in scenario.fault.steps):
-        raise BadInput("load.pacing is scripted exactly where the fault plan has send steps: change one of them")
-    if scenario.load.pacing == "scripted" and not scenario.load.block:
-        raise BadInput("load.block must be given where load.pacing is scripted")
-    _check_transactions(scenario)
-
-
-def _check_transactions(scenario: Scenario) -> None:
-    """What a transactional producer does not do here: go on after its own death, send again, or follow a script."""
-    names = [arm.name for arm in scenario.loaded if arm.transactional_id]
-    clients = [step.action for step in scenario.fault.steps if step.act.clients]
-    what = f"the action {clients[0]}" if clients else "load.pacing scripted"
-    if names and (clients or scenario.load.pacing == "scripted"):
-        raise BadInput(f"arms.{names[0]} has a transactional.id, which does not go with {what}: leave one of them out")
-
-
-def _check_isr(arm: Arm, replicas: int) -> None:
-    """With fewer replicas than min.insync.replicas no acks=all record could ever be written."""
-    given = str(arm.profile.topic.get("min.insync.replicas", 1))
-    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= replicas):
-        lower = "--min-insync-replicas" if arm.role == "subject" else "nothing: the arm is a control, and has it fixed"
-        raise BadInput(
-            f"min.insync.replicas of arm {arm.name} is {given}; allowed: a whole number from 1 to the replication factor, "
-            f"{replicas}; raise --replication-factor, or lower {lower}"
-        )

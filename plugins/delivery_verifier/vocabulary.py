@@ -17,12 +17,13 @@ Equipment = Literal["proxy", "network", "power"]
 apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
 EQUIPMENT: tuple[Equipment, ...] = get_args(Equipment)
 
-Proof = Literal["leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief"]
+Proof = Literal["leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"]
 """What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by a broker
 that is no target; every one is led by another broker than before, in a later epoch; the targets lead none of them any
 more; every one has no leader; the targets are out of the ISR of every one; those of the subjects' partitions that had no
 leader have one now, and there were such; less than 0.8 of `broker.session.timeout.ms` passed, so that the controller
-noticed nothing. The state of processes, counts of requests and the like are each action's own proof, and come on top."""
+noticed nothing; what the targets coordinated of the load's transactions others coordinate now, and there was such. The
+state of processes, counts of requests and the like are each action's own proof, and come on top."""
 PROOFS: tuple[Proof, ...] = get_args(Proof)
 
 
@@ -163,11 +164,12 @@ ACTS: dict[str, Act] = {
 
 TARGETS = (
     "leader", "new_leader", "followers", "follower", "other_follower", "leader_and_follower", "next", "second", "third", "all",
-    "none",
+    "transaction_coordinator", "none",
 )  # fmt: skip
 """Every target by its name in a fault plan; `same` is that of the step before. `leader` is who leads partition 0 when
 the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs.
-`next`, `second` and `third` are the brokers in turn."""
+`next`, `second` and `third` are the brokers in turn. `transaction_coordinator` is that of the first producer of the first
+arm with a transactional.id."""
 
 
 def of(name: str) -> Act:

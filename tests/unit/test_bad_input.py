@@ -11,7 +11,8 @@ import report_fixture
 from refusals import bare_host, refused
 
 from delivery_verifier import cli
-from delivery_verifier.scenario import BadInput, dumps, loads
+from delivery_verifier.scenario import BadInput, dumps
+from delivery_verifier.scenario_checks import loads
 from delivery_verifier.steps.plan import scenario_from_params
 
 MOST = "100000000000"

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.rules import PROMISES, RULES
-from delivery_verifier.scenario import check, dumps, loads
+from delivery_verifier.scenario import dumps
+from delivery_verifier.scenario_checks import check, loads
 from delivery_verifier.steps.plan import check_settings
 
 KNOWN_RULES = {rule.id for rule in RULES} | {promise.id for promise in PROMISES.values()}

@@ -17,7 +17,8 @@ from delivery_verifier import catalogue, home, record
 from delivery_verifier.own_settings import properties
 from delivery_verifier.redaction import redact
 from delivery_verifier.runs import Manifest
-from delivery_verifier.scenario import BadInput, Load, Scenario, dumps, loads
+from delivery_verifier.scenario import BadInput, Load, Scenario, dumps
+from delivery_verifier.scenario_checks import loads
 from delivery_verifier.steps import plan
 from delivery_verifier.steps.plan import scenario_from_params
 

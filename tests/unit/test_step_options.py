@@ -9,7 +9,8 @@ from hand_made import RUN
 from msgspec.structs import replace
 
 from delivery_verifier.cluster.proxy_rules import Direction
-from delivery_verifier.scenario import BadInput, FaultStep, Setting, Trigger, check
+from delivery_verifier.scenario import BadInput, FaultStep, Setting, Trigger
+from delivery_verifier.scenario_checks import check
 from delivery_verifier.step_options import CHECKS, REQUIRED
 from delivery_verifier.vocabulary import ACTS
 

@@ -15,7 +15,8 @@ from confluent_kafka import KafkaError, KafkaException
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import batches
 from delivery_verifier.cluster.batches import ABORT, COMMIT
-from delivery_verifier.scenario import BadInput, Load, check
+from delivery_verifier.scenario import BadInput, Load
+from delivery_verifier.scenario_checks import check
 from delivery_verifier.workload import transactions
 from delivery_verifier.workload.crew import _settings
 from delivery_verifier.workload.live import Control, Word

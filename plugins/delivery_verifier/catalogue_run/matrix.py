@@ -15,6 +15,7 @@ HEADINGS = {
     "duplicates": "Duplicates",
     "order": "Order",
     "clients": "Clients",
+    "transactions": "Transactions",
     "network": "The network",
     "power": "Power",
     EVERYDAY: "Everyday faults",

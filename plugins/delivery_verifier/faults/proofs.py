@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.wire import PartitionState
 from delivery_verifier.runs import now_us
@@ -29,6 +30,8 @@ def prove(
     for name in names:
         if name == "brief":
             found[name] = _brief(scenario, injection)
+        elif name == "coordinator_moved":
+            found[name] = _coordinator_moved(cluster, scenario, injection)
         elif name == "elected":
             found[name] = _elected(known, scenario, injection)
         else:
@@ -71,6 +74,20 @@ def _elected(known: States, scenario: Scenario, injection: Mapping[str, Any]) ->
         if topic in topics and before[f"{topic}-{partition}"]["leader"] < 0
     }  # fmt: skip
     return _told(offline) if all(state.leader >= 0 for state in offline.values()) else {}
+
+
+def coordinated(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
+    """The partitions of `__transaction_state` that keep transactions of the load, and that one of `brokers` leads now."""
+    ids = [name for arm in scenario.loaded for name in arm.transactional_ids]
+    return sorted(at for at, state in coordinators.states(cluster, ids).items() if state.leader in brokers)
+
+
+def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
+    """Who coordinates now what the targets coordinated just before the bite, if there was such and it is none of them."""
+    ids = [name for arm in scenario.loaded for name in arm.transactional_ids]
+    kept, seen = injection["proof"]["coordinated"], coordinators.states(cluster, ids)
+    moved = kept and all(at in seen and seen[at].leader not in (-1, *injection["brokers"]) for at in kept)
+    return _told({(coordinators.TOPIC, at): seen[at] for at in kept}) if moved else {}
 
 
 def _brief(scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:

@@ -11,7 +11,7 @@ import msgspec
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.moment import Moment
-from delivery_verifier.faults.proofs import prove
+from delivery_verifier.faults.proofs import coordinated, prove
 from delivery_verifier.faults.targets import Targets, touched
 from delivery_verifier.injection import Injection
 from delivery_verifier.runs import now_us
@@ -100,6 +100,8 @@ class FaultRunner:
         }  # fmt: skip
         wanted = step.proofs if step.proofs is not None else step.act.proofs
         injection["proof"]["wanted"] = list(wanted)
+        if "coordinator_moved" in wanted:
+            injection["proof"]["coordinated"] = coordinated(self.cluster, self.scenario, now.brokers)
         self.injections.append(injection)  # on record before it is done: what comes late may have bitten all the same
         self.open.append(injection)
         injection["bite_at_us"] = at_us = action.do(now)
@@ -173,6 +175,8 @@ class FaultRunner:
         elif trigger.kind == "leader_moved" and self.injections:
             hit = sum(len(partitions) for partitions in self.injections[-1]["hit"].values())
             wait_until(lambda: self._seen("leader_moved"), f"{hit} partitions to get another leader", LEADER_DEADLINE_S)
+        elif trigger.kind == "coordinator_moved" and self.injections:
+            wait_until(lambda: self._seen("coordinator_moved"), "the transactions to get another coordinator", LEADER_DEADLINE_S)
         elif trigger.kind == "deposed" and self.injections:
             wait_until(lambda: self._seen("deposed"), "the brokers that were hit to lead no more", LEADER_DEADLINE_S)
         elif trigger.kind == "led":

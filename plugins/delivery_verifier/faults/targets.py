@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.scenario import Scenario
 from delivery_verifier.vocabulary import Act
@@ -43,6 +44,14 @@ class Targets:
         """Every broker."""
         return list(self._cluster.brokers)
 
+    def transaction_coordinator(self) -> list[int]:
+        """Who keeps the transactions of the first producer of the first arm that has any."""
+        name = next((arm.transactional_ids[0] for arm in self._scenario.loaded if arm.transactional_id), "")
+        found = [state.leader for state in coordinators.states(self._cluster, [name]).values() if state.leader >= 0]
+        if not name or not found:
+            raise Unresolved(f"the transactional.id {name!r} has no coordinator")
+        return found
+
     def next(self) -> list[int]:
         """Another broker in every cycle, round and round."""
         return [self.nth(0)]
@@ -62,6 +71,7 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "next": Targets.next,
     "second": lambda it: [it.nth(1)],
     "third": lambda it: [it.nth(2)],
+    "transaction_coordinator": Targets.transaction_coordinator,
     "all": Targets.all,
     "none": lambda it: [],
 }

@@ -19,7 +19,8 @@ from delivery_verifier.fields import refusal as refused
 from delivery_verifier.own_settings import profiles, refusal, translation
 from delivery_verifier.params import LONGEST_S, checked
 from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario, check
+from delivery_verifier.scenario import BadInput, Claim, ClusterSpec, FaultPlan, Load, Profile, Scenario
+from delivery_verifier.scenario_checks import check
 from delivery_verifier.settings import ContradictorySettings, Settings
 from delivery_verifier.workload.layout import require_room
 

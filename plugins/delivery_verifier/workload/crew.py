@@ -128,13 +128,9 @@ class Crew:
 
 
 def _settings(arm: Arm, number: int) -> dict[str, Setting]:
-    """The arm's own; brokers, and a proxy before them, know every producer by a name of its own.
-
-    A transactional.id belongs to one producer alone: two with the same would fence each other.
-    """
-    name = f"{arm.name}-{number}"
-    own = {"transactional.id": f"{arm.transactional_id}-{name}"} if arm.transactional_id else {}
-    return {"client.id": name, **arm.profile.producer, **own}
+    """The arm's own; brokers, and a proxy before them, know every producer by a name of its own."""
+    own = {"transactional.id": arm.transactional_ids[number]} if arm.transactional_id else {}
+    return {"client.id": f"{arm.name}-{number}", **arm.profile.producer, **own}
 
 
 def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> Member:

@@ -123,7 +123,7 @@ _FROZEN_LEADER = Entry(
     "broker, when it goes on, finds both requests and writes both, whatever acks says. An idempotent producer's second "
     "request is recognised and discarded.",
     source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",
-    tags=("smoke", "promises"),
+    tags=("promises",),
     arms=_IMPATIENT,
     load=scripted(_BLOCK),
     fault=FaultPlan(

@@ -1,0 +1,48 @@
+"""Transactions: what they promise while those who keep them fail."""
+
+from __future__ import annotations
+
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import MOVED, control, step, subject
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.scenario import Expectation, FaultPlan, Load, Trigger
+
+_RATE, _CYCLES, _ROUND_S = 500, 3, 9.0
+_DURATION_S = _CYCLES * _ROUND_S + 8
+
+_COORDINATOR_KILLED = Entry(
+    name="transactional.coordinator_killed",
+    title="Transactions: their coordinator is killed, again and again",
+    promise="A transaction outlives its coordinator: what was begun, committed or aborted is kept by three brokers, and the "
+    "next coordinator goes on with it. Who reads committed sees each committed record once and no aborted one. Clients "
+    "without transactions feel no more than the death of a leader.",
+    source="KIP-98, transaction coordinator and transaction log",
+    tags=("promises",),
+    arms=(
+        subject("transactional", "exactly_once", Expectation()),
+        control("safe", "exactly_once"),
+        ArmPlan(
+            name="acks_0", role="control", profile=PROFILES["acks_0"], claim="at_least_once",
+            expectation=Expectation(verdicts=("HELD", "VIOLATED")),
+        ),
+    ),
+    load=Load(rate=_RATE, duration_s=_DURATION_S, deadline_s=300),
+    records=int(_RATE * _DURATION_S),
+    fault=FaultPlan(
+        name="coordinator_killed",
+        summary="SIGKILL the broker that coordinates the first producer's transactions, and start it again once others "
+        "lead; three times, each time whoever coordinates then.",
+        duration_s=_ROUND_S,
+        cycles=_CYCLES,
+        steps=(
+            step(Trigger(kind="reported", value=0.15), "kill", "transaction_coordinator", ("leader_moved", "coordinator_moved")),
+            step(MOVED, "wait"),
+            step(Trigger(kind="coordinator_moved"), "start"),
+        ),
+    ),
+    deterministic=False,
+    min_exposed=100,
+    rules=("lost.acks_0", "lost.never", "duplicated.never", "aborted_visible.never", "torn.never"),
+)  # fmt: skip
+
+ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED,)

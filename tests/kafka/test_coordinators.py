@@ -1,0 +1,93 @@
+"""Transaction coordinators on real brokers: the right one is found and killed, and another goes on with its transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from quiet_load import QuietLoad
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.cluster import coordinators, topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.faults.targets import Targets, Unresolved
+from delivery_verifier.injection import Injection
+from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.waiting import wait_until
+
+AT_ONCE = Trigger(kind="at_once")
+
+
+@pytest.fixture(scope="module")
+def made(cluster: Cluster) -> Scenario:
+    made = scenario("coordinated", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
+    topics.create(made, cluster.bootstrap_servers)
+    names = [arm.topic_name for arm in made.arms]
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    with pytest.raises(Unresolved, match="has no coordinator"):
+        Targets(cluster, made, 0).resolve("transaction_coordinator")
+    return made
+
+
+@pytest.fixture(scope="module")
+def producer(cluster: Cluster, made: Scenario) -> Iterator[Producer]:
+    """Under the transactional.id of the scenario's first producer, with its first transaction committed."""
+    (subject,) = made.subjects
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": subject.transactional_ids[0]})
+    producer.init_transactions(60)
+    _commit_one(producer, subject.topic_name)
+    yield producer
+    producer.purge()
+
+
+def _commit_one(producer: Producer, topic: str) -> None:
+    producer.begin_transaction()
+    producer.produce(topic, b"one")
+    producer.commit_transaction(60)
+
+
+def kill(cluster: Cluster, made: Scenario, target: str, *then: str) -> Injection:
+    steps = [FaultStep(trigger=AT_ONCE, action="kill", target=target, proofs=("coordinator_moved",))]
+    steps += [FaultStep(trigger=Trigger(kind=kind), action="start", target="same") for kind in then]  # type: ignore[arg-type]
+    plan = FaultPlan(name="planned", summary="planned", steps=tuple(steps))
+    return FaultRunner(cluster, msgspec.structs.replace(made, fault=plan), QuietLoad()).run()[0]
+
+
+def test_the_partition_that_keeps_an_id_is_the_one_in_which_the_broker_wrote_it(
+    cluster: Cluster, made: Scenario, producer: Producer
+) -> None:
+    name = made.subjects[0].transactional_ids[0]
+    partitions = [at for _, at in cluster.partitions([coordinators.TOPIC])]
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reads", "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    try:
+        consumer.assign([TopicPartition(coordinators.TOPIC, at, 0) for at in partitions])
+        read = iter(lambda: consumer.poll(20), None)
+        wrote = next(message.partition() for message in read if name.encode() in (message.key() or b""))
+    finally:
+        consumer.close()
+    assert sorted(partitions) == [0, 1, 2] and coordinators.partition_of(name, 3) == wrote
+
+
+def test_a_killed_coordinator_has_bitten_once_another_leads_and_transactions_go_on(
+    cluster: Cluster, made: Scenario, producer: Producer
+) -> None:
+    before = coordinators.states(cluster, made.subjects[0].transactional_ids)
+    ((partition, was),) = before.items()
+    found = kill(cluster, made, "transaction_coordinator", "coordinator_moved")
+    assert found.bit and found.brokers == [was.leader] and found.proof["coordinated"] == [partition]
+    assert list(found.proof["coordinator_moved"]) == [f"{coordinators.TOPIC}-{partition}"]  # type: ignore[call-overload]
+    _commit_one(producer, made.subjects[0].topic_name)
+
+
+def test_who_dies_without_coordinating_the_loads_transactions_has_not_bitten(
+    cluster: Cluster, made: Scenario, producer: Producer
+) -> None:
+    (state,) = coordinators.states(cluster, made.subjects[0].transactional_ids).values()
+    leader = cluster.partitions([made.subjects[0].topic_name])[made.subjects[0].topic_name, 0].leader
+    found = kill(cluster, made, "leader" if leader != state.leader else "follower", "isr_shrunk")
+    assert state.leader not in found.brokers and found.proof["process"]
+    assert not found.proof["coordinator_moved"] and not found.bit
