@@ -10,13 +10,11 @@ or a run failed.
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
-import platform
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
+
+import saved
 
 from delivery_verifier import catalogue, direct
 from delivery_verifier.faults import runner
@@ -67,8 +65,7 @@ def _run(entries: list[str]) -> int:
     direct.prepare_spark()
     from spark_jobs.session import local_session
 
-    target = Path(__file__).parent / "results" / f"bypassed-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
-    target.parent.mkdir(exist_ok=True)
+    target = saved.target("bypassed")
     rows: list[Row] = []
     with local_session() as spark:
         for entry in entries:
@@ -107,11 +104,10 @@ def believed(verdict: RunVerdict) -> list[str]:
 def report(rows: list[Row]) -> str:
     """The table as Markdown."""
     wrong = sum(is_wrong(outcome) for _, outcome, _ in rows)
-    versions = versions_of(ClusterSpec().kafka_version)
+    machine = saved.machine(versions_of(ClusterSpec().kafka_version))
     return "\n".join([
         "# Faults that were made not to bite", "",
-        f"`python bench/bypassed.py`, {datetime.date.today()}; {os.cpu_count()} CPUs, {platform.platform()}; "
-        + ", ".join(f"{name} {version}" for name, version in versions.items()), "",
+        f"`python bench/bypassed.py`, {machine}", "",
         f"{len(rows)} scenarios, {wrong} wrong.", "",
         "| scenario | never done | arms INCONCLUSIVE because the fault did not bite | others | further doubts | s |",
         "|---|---|---|---|---|---|", *(_line(*row) for row in rows), "",

@@ -3,24 +3,20 @@ interval, as if injections were independent of each other).
 
 `python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`. Repeats each
 entry, with C rounds of its fault in one load and another seed each time, until every arm has been through N injections (a
-rolling restart is three: one per broker); prints a Markdown table
-and saves it with machine and versions in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected.
-An arm with any doubt is not counted, whatever its verdict, and that is said. A case in the windows of two injections counts
-for the later one.
+rolling restart is three: one per broker); prints a Markdown table and saves it with machine and versions in
+bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected. An arm with any doubt is not counted, whatever its
+verdict, and that is said. A case in the windows of two injections counts for the later one.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
-import platform
 import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 
+import saved
 from msgspec.structs import replace
 
 from delivery_verifier import catalogue, direct, home
@@ -84,8 +80,7 @@ def _run(entries: list[str], wanted: int) -> int:
     direct.prepare_spark()
     from spark_jobs.session import local_session
 
-    target = Path(__file__).parent / "results" / f"everyday-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
-    target.parent.mkdir(exist_ok=True)
+    target = saved.target("everyday")
     verdicts: list[RunVerdict] = []
     with local_session() as spark:
         for entry in entries:
@@ -117,8 +112,7 @@ def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
 
 def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
     """The tables as Markdown."""
-    lines = ["# Everyday faults, counted", "", f"{datetime.date.today()}; {os.cpu_count()} CPUs, {platform.platform()}; "
-             + ", ".join(f"{name} {version}" for name, version in versions.items()), ""]  # fmt: skip
+    lines = ["# Everyday faults, counted", "", saved.machine(versions), ""]
     for entry in dict.fromkeys(verdict.scenario for verdict in verdicts):
         runs = [verdict for verdict in verdicts if verdict.scenario == entry]
         doubted = sum(bool(arm.doubts) for verdict in runs for arm in verdict.arms)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hand_made import RUN
 
-from delivery_verifier import doctor
+from delivery_verifier import direct, doctor
 from delivery_verifier.cluster import disks, embedded, lease, workspaces
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.steps import start_cluster
@@ -151,3 +151,19 @@ def test_a_link_among_the_workspaces_is_nobodys_to_remove(host: Path) -> None:
     with lease.acquire_host("next"):
         assert workspaces.sweep() == []
     assert (host / "elsewhere").is_dir()
+
+
+def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged_keeps_what_was_decided(host: Path) -> None:
+    run, workspace = planned(host / "run"), left(RUN.run_token)
+    workspaces.hold(workspace)
+    with direct._judging(run.path):
+        pass
+    assert workspace.is_dir()
+    (run.path / "conclude.json").touch()
+    with pytest.raises(ZeroDivisionError), direct._judging(run.path):
+        raise ZeroDivisionError
+    assert workspace.is_dir()
+    (run.path / "conclude.json").unlink()
+    with pytest.raises(ZeroDivisionError), direct._judging(run.path):
+        raise ZeroDivisionError
+    assert not workspace.exists()
