@@ -15,8 +15,8 @@ ROLES: dict[str, frozenset[int]] = {
     "next": frozenset({1}), "second": frozenset({2}), "third": frozenset({3}), "none": frozenset(),
     "transaction_coordinator": frozenset({1}),
 }  # fmt: skip
-"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow. Whoever coordinates transactions leads
-partitions of the load too."""
+"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow. Who coordinates transactions leads it
+too: with three partitions, one of them."""
 STEP_US = 10_000_000
 
 

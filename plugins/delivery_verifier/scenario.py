@@ -119,7 +119,7 @@ class Trigger(_Data, frozen=True):
 
     kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
     an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
-    last injection hit are led by others), `coordinator_moved` (and so are the load's transactions), `deposed` (they are
+    last injection hit are led by others), `coordinator_moved` (what its brokers coordinated, others do), `deposed` (they are
     not led by its brokers any more, if by anyone), `led` (every partition of the subject arms has a leader that runs),
     `bitten` (the last injection's own proof is there), `isr_shrunk` (every partition that has a leader is in sync on
     running brokers only), `isr_full`, `at_once`.

@@ -65,10 +65,29 @@ def _check_transactions(scenario: Scenario) -> None:
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
     what = f"the action {clients[0]}" if clients else "load.pacing scripted"
-    if not names and any(step.target == "transaction_coordinator" for step in scenario.fault.steps):
-        raise BadInput("fault.steps: the target transaction_coordinator needs an arm with a transactional.id: give one to an arm")
     if names and (clients or scenario.load.pacing == "scripted"):
         raise BadInput(f"arms.{names[0]} has a transactional.id, which does not go with {what}: leave one of them out")
+    _check_coordinator(scenario)
+
+
+def _check_coordinator(scenario: Scenario) -> None:
+    """Whoever aims at a coordinator must have it proven, of the one producer that every such proof is about."""
+    aimed, proven = False, False
+    for number, step in enumerate(scenario.fault.steps):
+        waits_in_vain = step.trigger.kind == "coordinator_moved" and not proven
+        proven = "coordinator_moved" in (step.proofs or ()) if step.act.bites else proven
+        at_it = step.target == "transaction_coordinator"
+        aimed = aimed or at_it or proven
+        if waits_in_vain or (at_it and step.act.bites and not proven):
+            raise BadInput(
+                f"fault.steps[{number}] is about a transaction coordinator: give the injection that hits it, this one or the "
+                "last before, the proof coordinator_moved"
+            )
+    if aimed and (found := sum(len(arm.transactional_ids) for arm in scenario.loaded)) != 1:
+        raise BadInput(
+            f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {found}: "
+            "have one such arm, with one producer"
+        )
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:

@@ -168,8 +168,8 @@ TARGETS = (
 )  # fmt: skip
 """Every target by its name in a fault plan; `same` is that of the step before. `leader` is who leads partition 0 when
 the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs.
-`next`, `second` and `third` are the brokers in turn. `transaction_coordinator` is that of the first producer of the first
-arm with a transactional.id."""
+`next`, `second` and `third` are the brokers in turn. `transaction_coordinator` is that of the one producer with a
+transactional.id, when the name first occurs in a cycle."""
 
 
 def of(name: str) -> Act:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -79,8 +80,23 @@ def test_a_killed_coordinator_has_bitten_once_another_leads_and_transactions_go_
     ((partition, was),) = before.items()
     found = kill(cluster, made, "transaction_coordinator", "coordinator_moved")
     assert found.bit and found.brokers == [was.leader] and found.proof["coordinated"] == [partition]
-    assert list(found.proof["coordinator_moved"]) == [f"{coordinators.TOPIC}-{partition}"]  # type: ignore[call-overload]
+    shown: Any = found.proof["coordinator_moved"]
+    assert list(shown) == [f"{coordinators.TOPIC}-{partition}"]
+    assert shown[f"{coordinators.TOPIC}-{partition}"]["leader"] not in (-1, was.leader)
     _commit_one(producer, made.subjects[0].topic_name)
+
+
+def test_a_coordinator_that_is_frozen_for_too_short_to_be_replaced_has_not_bitten(
+    cluster: Cluster, made: Scenario, producer: Producer
+) -> None:
+    steps = (
+        FaultStep(trigger=AT_ONCE, action="pause", target="transaction_coordinator", proofs=("coordinator_moved",)),
+        FaultStep(trigger=Trigger(kind="elapsed", value=0.2), action="resume", target="same"),
+    )
+    plan = FaultPlan(name="planned", summary="planned", steps=steps)
+    (found,) = FaultRunner(cluster, msgspec.structs.replace(made, fault=plan), QuietLoad()).run()
+    assert found.proof["process"] and found.proof["coordinated"]
+    assert not found.proof["coordinator_moved"] and not found.bit
 
 
 def test_who_dies_without_coordinating_the_loads_transactions_has_not_bitten(

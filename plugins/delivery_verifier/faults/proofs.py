@@ -85,9 +85,9 @@ def coordinated(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) ->
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
     """Who coordinates now what the targets coordinated just before the bite, if there was such and it is none of them."""
     ids = [name for arm in scenario.loaded for name in arm.transactional_ids]
-    kept, seen = injection["proof"]["coordinated"], coordinators.states(cluster, ids)
+    kept, seen = injection["proof"].get("coordinated"), coordinators.states(cluster, ids)
     moved = kept and all(at in seen and seen[at].leader not in (-1, *injection["brokers"]) for at in kept)
-    return _told({(coordinators.TOPIC, at): seen[at] for at in kept}) if moved else {}
+    return _told({(coordinators.TOPIC, at): seen[at] for at in kept}) if kept and moved else {}
 
 
 def _brief(scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.moment import Moment
@@ -154,9 +155,11 @@ class FaultRunner:
 
     def _await_isr(self) -> None:
         """Waits until every replica is in sync: then all that was healed before has recovered."""
+        wanted = "coordinator_moved" in {proof for one in self.injections for proof in one["proof"]["wanted"]}
+        topics = [*self.topics, *([coordinators.TOPIC] if wanted else [])]
         wait_until(
-            lambda: self.cluster.isr_full(self.topics), "all replicas to be in sync again after the fault",
-            RECOVERY_DEADLINE_S, detail=lambda: self.cluster.out_of_sync(self.topics),
+            lambda: self.cluster.isr_full(topics), "all replicas to be in sync again after the fault",
+            RECOVERY_DEADLINE_S, detail=lambda: self.cluster.out_of_sync(topics),
         )  # fmt: skip
         at_us = now_us()
         for injection in self.injections:

@@ -45,11 +45,11 @@ class Targets:
         return list(self._cluster.brokers)
 
     def transaction_coordinator(self) -> list[int]:
-        """Who keeps the transactions of the first producer of the first arm that has any."""
-        name = next((arm.transactional_ids[0] for arm in self._scenario.loaded if arm.transactional_id), "")
-        found = [state.leader for state in coordinators.states(self._cluster, [name]).values() if state.leader >= 0]
-        if not name or not found:
-            raise Unresolved(f"the transactional.id {name!r} has no coordinator")
+        """Who keeps the transactions of the producer that has any."""
+        ids = [name for arm in self._scenario.loaded for name in arm.transactional_ids][:1]
+        found = [state.leader for state in coordinators.states(self._cluster, ids).values() if state.leader >= 0]
+        if not found:
+            raise Unresolved(f"the transactional.id {', '.join(ids) or '(there is none)'} has no coordinator")
         return found
 
     def next(self) -> list[int]:

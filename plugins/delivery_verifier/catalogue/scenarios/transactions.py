@@ -13,9 +13,10 @@ _DURATION_S = _CYCLES * _ROUND_S + 8
 _COORDINATOR_KILLED = Entry(
     name="transactional.coordinator_killed",
     title="Transactions: their coordinator is killed, again and again",
-    promise="A transaction outlives its coordinator: what was begun, committed or aborted is kept by three brokers, and the "
-    "next coordinator goes on with it. Who reads committed sees each committed record once and no aborted one. Clients "
-    "without transactions feel no more than the death of a leader.",
+    promise="What a client was told to be committed stays so when the broker that coordinates its transactions dies, and what "
+    "was aborted is never seen by who reads committed: three brokers keep the transaction log. Of a transaction that is open at "
+    "that moment the client is told the outcome later, or that it is unknown. To clients without transactions it is no more "
+    "than the death of a leader.",
     source="KIP-98, transaction coordinator and transaction log",
     tags=("promises",),
     arms=(
@@ -30,7 +31,7 @@ _COORDINATOR_KILLED = Entry(
     records=int(_RATE * _DURATION_S),
     fault=FaultPlan(
         name="coordinator_killed",
-        summary="SIGKILL the broker that coordinates the first producer's transactions, and start it again once others "
+        summary="SIGKILL the broker that coordinates the producer's transactions, and start it again once others "
         "lead; three times, each time whoever coordinates then.",
         duration_s=_ROUND_S,
         cycles=_CYCLES,
