@@ -10,6 +10,7 @@ or a run failed.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ class Bypassed:
 def main() -> int:
     """Runs, and saves the table after every run."""
     biting = [name for name, entry in catalogue.ENTRIES.items() if any(step.act.bites for step in entry.fault.steps)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: the cluster is ended on the way out
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", default=",".join(biting))
     arguments = parser.parse_args()

@@ -11,6 +11,7 @@ verdict, and that is said. A case in the windows of two injections counts for th
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -51,6 +52,7 @@ class Tally:
 
 def main() -> int:
     """Runs, or reads, and saves the tables after every run."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: the cluster is ended on the way out
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", default=",".join(name for name, one in catalogue.ENTRIES.items() if "everyday" in one.tags))
     parser.add_argument("--injections", type=int, default=20)
