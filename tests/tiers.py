@@ -61,7 +61,7 @@ def _run(tier: str, alone: bool) -> Row:
     if alone:
         print(f"== {tier}", flush=True)
     with tempfile.NamedTemporaryFile(suffix=".xml") as report, tempfile.TemporaryFile("w+") as said:
-        command = [sys.executable, "-m", "pytest", str(HERE / tier), f"--junitxml={report.name}", "--durations=5"]
+        command = [sys.executable, "-m", "pytest", str(HERE / tier), f"--junitxml={report.name}", "--durations=12"]
         output = {} if alone else {"stdout": said, "stderr": subprocess.STDOUT}
         code = subprocess.run(command, check=False, **output).returncode  # type: ignore[call-overload]
         said.seek(0)
