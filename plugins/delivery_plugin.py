@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from delivery_verifier.orchestration import warm
 from delivery_verifier.orchestration.reports import app
 
 
@@ -13,6 +14,7 @@ class DeliveryPlugin(AirflowPlugin):
     """Adds `Delivery` and `Delivery matrix` to the navigation, and the tabs `Delivery report` and `Data Docs` to runs."""
 
     name = "delivery_verifier"
+    listeners: list[Any] = [warm]
     fastapi_apps: list[Any] = [{"app": app, "url_prefix": "/delivery", "name": "Delivery"}]
     external_views: list[Any] = [
         {

@@ -1,0 +1,54 @@
+"""The scheduler of the local Airflow has the tasks' libraries; no other process of Airflow imports them for that."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from airflow_fixture import LocalAirflow
+
+from delivery_verifier.orchestration import supervisor, warm
+from delivery_verifier.orchestration.settings import MARK
+
+CALLED = """
+import os, sys
+from delivery_verifier.orchestration import warm
+kind, command, mark = sys.argv[1:]
+os.environ.pop("{mark}", None)
+if mark:
+    os.environ["{mark}"] = mark
+sys.argv = ["airflow", command]
+warm.on_starting(component=type(kind, (), {{}})())
+print(sorted(name for name in ("great_expectations", "pandas", "pyarrow", "confluent_kafka") if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "command", "mark", "loaded"),
+    [("Job", "scheduler", "home", True), ("TaskRunnerMarker", "scheduler", "home", False), ("Job", "triggerer", "home", False),
+     ("Job", "scheduler", "", False)],
+)  # fmt: skip
+def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(kind: str, command: str, mark: str, loaded: bool) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", CALLED.format(mark=MARK), kind, command, mark], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    ).stdout.splitlines()[-1]  # fmt: skip
+    assert said == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")
+
+
+def test_nothing_of_our_own_is_among_them_lest_a_task_runs_what_was_edited_since() -> None:
+    assert not [name for name in warm.LIBRARIES if name.startswith(("delivery_verifier", "expectations", "spark_jobs"))]
+
+
+def test_the_scheduler_has_them_and_the_triggerer_has_not(local_airflow: LocalAirflow) -> None:
+    with local_airflow.environment():
+        state = supervisor.read_state()
+    assert state is not None
+
+    def mapped(name: str) -> bool:
+        return "/pandas/" in Path(f"/proc/{state.children[name].pid}/maps").read_text()
+
+    assert mapped("scheduler") and not mapped("triggerer")
