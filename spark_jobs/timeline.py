@@ -109,23 +109,21 @@ def filled(table: pa.Table, width_us: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=arrow(LOAD))
 
 
-def gaps(ledger: DataFrame) -> DataFrame:
-    """LEDGER -> GAPS: the longest silence of each arm and partition that has two or more reports.
+def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
+    """LEDGER -> GAPS: the longest silence between consecutive reports, per arm and partition that has two or more.
 
-    A silence lasts from one report to the next, for as long as any record waited, whatever became of it: while nobody sends,
-    there is nothing to be heard. All is first gathered by the millisecond in which it was settled, so that only a short list
-    per partition is put in order: silences below 1 ms are not looked for.
+    Of the silence between the warm-up and the load, which is the verifier's own, only what is left of it when the load began,
+    at `began_us`, counts. Reports are first gathered by millisecond, so that only a short list per partition is put in order:
+    silences below 1 ms are not looked for.
     """
-    known, settled = promise(ledger, LEDGER), F.unix_micros("settled_at")
-    heard = F.when(reported(), settled)
-    by_ms = known.groupBy("arm", "partition", F.coalesce(F.floor(settled / 1000), F.lit(_FOREVER_US)).alias("ms")).agg(
-        F.min(heard).alias("first_us"), F.max(heard).alias("last_us"), F.min(F.unix_micros("sent_at")).alias("sent_us")
+    heard = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
+    settled = F.unix_micros("settled_at")
+    by_ms = heard.groupBy("arm", "partition", F.floor(settled / 1000).alias("ms")).agg(
+        F.min(settled).alias("first_us"), F.max(settled).alias("last_us")
     )
-    later = Window.partitionBy("arm", "partition").orderBy("ms").rowsBetween(1, Window.unboundedFollowing)
-    silences = by_ms.select(
-        "arm", "partition", F.first("first_us", ignorenulls=True).over(later).alias("end_us"),
-        F.when(F.col("last_us").isNotNull(), F.greatest("last_us", F.min("sent_us").over(later))).alias("start_us"),
-    ).withColumn("gap_us", F.col("end_us") - F.col("start_us"))  # fmt: skip
+    before = F.lag("last_us").over(Window.partitionBy("arm", "partition").orderBy("ms"))
+    start = F.when(before.isNotNull() & (F.col("first_us") > began_us), F.greatest(before, F.lit(began_us)))
+    silences = by_ms.withColumn("start_us", start).withColumn("gap_us", F.col("first_us") - F.col("start_us"))
     longest = silences.groupBy("arm", "partition").agg(
         F.max("gap_us").alias("gap_us"), F.max_by("start_us", "gap_us").alias("gap_start_us")
     )

@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.scenario import BadInput
 
+LOAD_BEGAN = "load_began_at_us"
+"""Among the counts of `produce`: when the load proper began, behind the warm-up (wall time, µs)."""
 SCHEMA = pa.schema(
     [
         pa.field("arm", pa.string(), nullable=False),

@@ -72,11 +72,12 @@ def _check_transactions(scenario: Scenario) -> None:
 
 def _check_coordinator(scenario: Scenario) -> None:
     """Whoever aims at a coordinator must have it proven, of the one producer that every such proof is about."""
-    aimed, proven = False, False
+    aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):
         waits_in_vain = step.trigger.kind == "coordinator_moved" and not proven
         proven = "coordinator_moved" in (step.proofs or ()) if step.act.bites else proven
-        at_it = step.target == "transaction_coordinator"
+        target = target if step.target == "same" else step.target
+        at_it = target == "transaction_coordinator"
         aimed = aimed or at_it or proven
         if waits_in_vain or (at_it and step.act.bites and not proven):
             raise BadInput(

@@ -22,6 +22,7 @@ from delivery_verifier import direct, home
 from delivery_verifier.checker_doubts import LAW_DOUBTS
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.evaluation import CANARY, LAWS
+from delivery_verifier.ledger import LOAD_BEGAN
 from delivery_verifier.runs import RunDirectory
 from delivery_verifier.verdict import RunVerdict
 
@@ -41,6 +42,12 @@ def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(go
     assert lease.holder() is None
     assert not (workspaces.folder() / good.scenario.run_token).exists()
     assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"cluster\.keeper|kafka\.Kafka|workload\.producer") == {}
+
+
+def test_no_silence_of_a_run_began_before_its_load(good: RunDirectory) -> None:
+    began_us = good.manifest("produce").counts[LOAD_BEGAN]
+    found = pq.read_table(good.path / "books/gaps.parquet")["gap_start_us"].to_pylist()
+    assert good.manifest("produce").started_at_us < began_us <= min(found)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
 
 from delivery_verifier import canary, ledger
@@ -18,7 +18,7 @@ from delivery_verifier.runs import RunDirectory
 from spark_jobs import laws
 from spark_jobs.reconcile import reconcile, write_books
 from spark_jobs.schemas import LATENCY, LEDGER, arrow
-from spark_jobs.timeline import windows
+from spark_jobs.timeline import gaps, windows
 
 S = 1_000_000
 AS_SEEN = ("torn", "aborted_visible", "also_torn", "also_aborted_visible")
@@ -80,10 +80,21 @@ def test_the_longest_gap_of_each_partition_is_found_and_null_where_nothing_was_r
     found = {(row["arm"], row["partition"]): (row["longest_gap_s"], row["gap_start_us"])
              for row in table(handmade, "books/gaps.parquet")}  # fmt: skip
     assert found == {
-        ("one", 0): (pytest.approx(3.6), START_US + int(11.5 * S)),  # one that is never settled waits all the while
-        ("one", 1): (pytest.approx(0.2), START_US + 20 * S),  # nothing waited for the 8 s before
+        ("one", 0): (pytest.approx(8.9), START_US + 100_000), ("one", 1): (pytest.approx(8.2), START_US + 12 * S),
         ("idle", 0): (None, None), ("idle", 1): (None, None),
     }  # fmt: skip
+
+
+def test_of_the_silence_before_the_load_only_what_is_left_of_it_counts(spark: SparkSession, handmade: RunDirectory) -> None:
+    ledger = spark.read.parquet(str(handmade.path / "ledger"))
+    assert _gap(ledger, START_US + 5 * S) == (4.0, START_US + 5 * S)
+    assert _gap(ledger, START_US + 10 * S) == (pytest.approx(3.6), START_US + int(11.5 * S)), "what ended before is not the load's"
+    assert _gap(ledger, START_US + 50 * S) == (None, None)
+
+
+def _gap(ledger: DataFrame, began_us: int) -> tuple[float | None, int | None]:
+    (row,) = gaps(ledger, began_us).where("arm = 'one' and partition = 0").collect()
+    return row["longest_gap_s"], row["gap_start_us"]
 
 
 def test_the_timeline_has_every_interval_and_counts_each_attempt_once(handmade: RunDirectory) -> None:

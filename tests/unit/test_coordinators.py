@@ -52,6 +52,8 @@ def test_who_aims_at_a_coordinator_or_waits_for_another_one_must_have_it_proven(
     assert "fault.steps[0]" in refused(with_steps({"proofs": None}))
     assert "fault.steps[2]" in refused(with_steps({"proofs": None, "target": "leader"}))
     assert "fault.steps[0]" in refused(with_steps({"trigger": Trigger(kind="coordinator_moved")}))
+    hidden = {"action": "wait", "proofs": None}, {"action": "kill", "target": "same", "proofs": None}
+    assert "fault.steps[1]" in refused(with_steps(*hidden))
     assert "fault.steps[1]" in refused(with_steps({}, {"action": "kill", "target": "transaction_coordinator"}))
 
 

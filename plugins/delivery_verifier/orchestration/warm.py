@@ -8,6 +8,7 @@ while Airflow is up must be what the next task runs. (Airflow listeners, lifecyc
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 
@@ -28,5 +29,6 @@ def on_starting(component: object) -> None:
     Airflow calls this in tasks too. A Job has no type yet at this moment, so that the command line has to tell.
     """
     if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
+        logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells 200 lines while it is imported
         for name in LIBRARIES:
             importlib.import_module(name)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.runs import RunDirectory, StepOutput
+from delivery_verifier.ledger import LOAD_BEGAN
+from delivery_verifier.runs import RunDirectory, StepOutput, now_us
 from delivery_verifier.scenario import Scenario
 from delivery_verifier.steps.failing import fail_if_asked
 from delivery_verifier.waiting import pause, wait_until
@@ -33,13 +34,15 @@ def produce(run_dir: Path) -> None:
         try:
             for member in crew.members:
                 cluster.adopt(member.process.pid)
-            _drive(scenario, cluster, crew, signals, gone)
+            output.counts[LOAD_BEGAN] = _drive(scenario, cluster, crew, signals, gone)
             _seal(scenario, crew, output)
         finally:
             crew.kill()
 
 
-def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, gone: threading.Event) -> None:
+def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, gone: threading.Event) -> int:
+    """From the warm-up until all producers are done. Returns when the load proper began (wall time, µs)."""
+
     def alive() -> bool:
         if gone.is_set():
             raise lease.ClusterGone("the cluster ended while the load was flowing")
@@ -54,6 +57,7 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
         lambda: alive() and signals.is_set("fault"), "inject_fault to be ready: it runs beside produce and needs a "
         "task slot of its own (core.parallelism)", INJECTOR_DEADLINE_S,
     )  # fmt: skip
+    began_us = now_us()
     crew.open(Gate.GO)
     signals.set("load")
     wait_until(lambda: alive() and signals.is_done("fault"), "the fault plan to end", scenario.load.deadline_s)
@@ -63,6 +67,7 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
         lambda: alive() and all(member.control[Word.STATE] == State.DONE for member in crew.members),
         "all producers to finish", scenario.load.deadline_s,
     )  # fmt: skip
+    return began_us
 
 
 def _await_replicated(scenario: Scenario, cluster: Cluster, crew: Crew) -> None:
