@@ -31,9 +31,13 @@ print(sorted(name for name in ("great_expectations", "pandas", "pyarrow", "confl
     [("Job", "scheduler", "home", True), ("TaskRunnerMarker", "scheduler", "home", False), ("Job", "triggerer", "home", False),
      ("Job", "scheduler", "", False)],
 )  # fmt: skip
-def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(kind: str, command: str, mark: str, loaded: bool) -> None:
+def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(
+    tmp_path: Path, kind: str, command: str, mark: str, loaded: bool
+) -> None:
+    script = tmp_path / "called.py"  # a file: PySpark takes `python -c` for its doctests, and exits
+    script.write_text(CALLED.format(mark=MARK))
     said = subprocess.run(
-        [sys.executable, "-c", CALLED.format(mark=MARK), kind, command, mark], capture_output=True, text=True, check=True,
+        [sys.executable, script, kind, command, mark], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     ).stdout.splitlines()[-1]  # fmt: skip
     assert said == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")

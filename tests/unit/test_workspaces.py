@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -167,3 +168,19 @@ def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged
     with pytest.raises(ZeroDivisionError), direct._judging(run.path):
         raise ZeroDivisionError
     assert not workspace.exists()
+
+
+def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between bind and listen a connection is refused, and whoever waits for the file would take the keeper for dead."""
+    place, seen = tmp_path / "keeper.sock", list[bool]()
+
+    class Watched(socket.socket):
+        def listen(self, backlog: int = 16, /) -> None:
+            seen.append(place.exists())
+            super().listen(backlog)
+
+    monkeypatch.setattr(lease.socket, "socket", Watched)
+    with lease.listening(place):
+        assert seen == [False] and place.is_socket()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(place))

@@ -241,9 +241,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(workspace / "keeper.sock"))
-        listener.listen(16)
+    with lease.listening(workspace / "keeper.sock") as listener:
         for node in (embedded.CONTROLLER, *layout.brokers):
             keeper.start(node)
         if layout.proxy_ports:

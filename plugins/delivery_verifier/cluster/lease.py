@@ -83,6 +83,15 @@ def holder() -> str | None:
     return None
 
 
+def listening(socket_path: Path) -> socket.socket:
+    """A Unix socket at `socket_path`, for `call`: whoever sees it there is not refused, for it listens already."""
+    listener, partial = socket.socket(socket.AF_UNIX), socket_path.with_suffix(".new")
+    listener.bind(str(partial))
+    listener.listen(16)
+    partial.rename(socket_path)
+    return listener
+
+
 def call(
     socket_path: Path, operation: str, timeout_s: float = 15.0, whom: str = "keeper", **arguments: object
 ) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.embedded import Layout
 from delivery_verifier.cluster.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.frames import NotKafka
@@ -238,9 +239,7 @@ def main() -> None:
     spec = json.loads(Path(sys.argv[1]).read_text())
     layout = msgspec.convert(spec["layout"], Layout, strict=False)
     proxy = Proxy({broker: (layout.proxy_ports[broker], layout.proxied_ports[broker]) for broker in layout.proxy_ports})
-    with socket.socket(socket.AF_UNIX) as orders:
-        orders.bind(str(Path(layout.workspace) / PROXY_SOCKET))
-        orders.listen(16)
+    with lease.listening(Path(layout.workspace) / PROXY_SOCKET) as orders:
         proxy.serve(orders)
 
 
