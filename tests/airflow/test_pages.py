@@ -1,0 +1,69 @@
+"""The matrix in Airflow and the price page, in a real browser: in every look, no wider than it, and with no word to another host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from airflow_fixture import LocalAirflow
+from browser_fixture import CHROMIUM, SIZES, Visitor, chromium, shots  # noqa: F401  (shots is a fixture)
+from catalogue_runs import catalogue, item
+from playwright.sync_api import Browser
+from priced_runs import made
+
+from delivery_verifier.catalogue.prices import PRICES
+from delivery_verifier.catalogue_run import record
+from delivery_verifier.report import price_page
+from delivery_verifier.report.price import price
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+EVERY_LOOK = pytest.mark.parametrize(("theme", "size"), [(theme, size) for theme in ("light", "dark") for size in SIZES])
+_WIDER_BY = "page => page.scrollWidth - page.clientWidth"
+_BACKGROUND = "body => getComputedStyle(body).backgroundColor"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+def is_light(colour: str) -> bool:
+    return max(int(part) for part in re.findall(r"\d+", colour)[:3]) > 128
+
+
+@EVERY_LOOK
+def test_the_matrix_is_read_in_airflow(
+    browser: Browser, local_airflow: LocalAirflow, shots: Path, theme: str, size: str  # noqa: F811
+) -> None:  # fmt: skip
+    with local_airflow.environment():
+        record.write(catalogue(item("acks_1.frozen_followers", "as expected"), item("order.stalled_leader", "inconclusive", "not as expected")))
+    viewer = Visitor(browser, local_airflow, shots, theme, size).log_in(local_airflow, "viewer")
+    frame = viewer.frame("/plugin/delivery-matrix", "Not green: 1 of 2")
+    viewer.shoot("matrix")
+    assert frame.get_by_text("acks_1.frozen_followers").first.is_visible()
+    assert frame.locator("html").evaluate(_WIDER_BY) <= 0
+    assert is_light(frame.locator("body").evaluate(_BACKGROUND)) == (theme == "light")
+    assert (viewer.strangers, viewer.errors) == ([], [])
+    viewer.page.context.close()
+
+
+@EVERY_LOOK
+def test_the_price_page_is_one_file_that_is_read_in_every_look(
+    browser: Browser, tmp_path: Path, shots: Path, theme: str, size: str  # noqa: F811
+) -> None:  # fmt: skip
+    runs = [made(tmp_path, name, lost=7 * ("kill_leader.acks_1" in name)) for name in PRICES]
+    price_page.write(price(runs, "2 CPUs"), tmp_path / "price.html")
+    width, height = SIZES[size]
+    context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
+    page, asked = context.new_page(), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"file://{tmp_path / 'price.html'}")
+    page.screenshot(path=shots / f"price-{theme}-{size}.png", full_page=True)
+    assert page.get_by_text("leader killed").count() >= 6 and page.get_by_text("transactional").first.is_visible()
+    assert page.locator("html").evaluate(_WIDER_BY) <= 0
+    assert is_light(page.locator("body").evaluate(_BACKGROUND)) == (theme == "light")
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    context.close()
