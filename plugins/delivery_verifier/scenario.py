@@ -228,6 +228,11 @@ class Scenario(_Data, frozen=True):
         return (*found, self.canary.name) if found else ()
 
     @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """Those of all producers of the load."""
+        return tuple(name for arm in self.loaded for name in arm.transactional_ids)
+
+    @property
     def canary(self) -> Arm:
         """The arm whose anomalies are planted by `settle` and must all be found."""
         return next(arm for arm in self.arms if arm.role == "canary")

@@ -84,7 +84,7 @@ def _check_coordinator(scenario: Scenario) -> None:
                 f"fault.steps[{number}] is about a transaction coordinator: give the injection that hits it, this one or the "
                 "last before, the proof coordinator_moved"
             )
-    if aimed and (found := sum(len(arm.transactional_ids) for arm in scenario.loaded)) != 1:
+    if aimed and (found := len(scenario.transactional_ids)) != 1:
         raise BadInput(
             f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {found}: "
             "have one such arm, with one producer"

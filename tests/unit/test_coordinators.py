@@ -20,8 +20,9 @@ MODULUS = 2**31
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("", 0), ("a", 97), ("hello", 99162322), ("Hello, World!", 1498789909), ("kdv-transactional-0", 546215076), ("polygenelubricants", 0), ("ä", 228), ("😀", 1772899)],
-)
+    [("", 0), ("a", 97), ("hello", 99162322), ("Hello, World!", 1498789909), ("kdv-transactional-0", 546215076),
+     ("polygenelubricants", 0), ("ä", 228), ("😀", 1772899)],
+)  # fmt: skip
 def test_the_code_of_a_text_is_javas_without_its_sign_and_the_smallest_number_has_none(text: str, code: int) -> None:
     assert partition_of(text, MODULUS) == code
 

@@ -78,16 +78,14 @@ def _elected(known: States, scenario: Scenario, injection: Mapping[str, Any]) ->
 
 def coordinated(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
     """The partitions of `__transaction_state` that keep transactions of the load, and that one of `brokers` leads now."""
-    ids = [name for arm in scenario.loaded for name in arm.transactional_ids]
-    return sorted(at for at, state in coordinators.states(cluster, ids).items() if state.leader in brokers)
+    return sorted(at for at, state in coordinators.states(cluster, scenario.transactional_ids).items() if state.leader in brokers)
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
     """Who coordinates now what the targets coordinated just before the bite, if there was such and it is none of them."""
-    ids = [name for arm in scenario.loaded for name in arm.transactional_ids]
-    kept, seen = injection["proof"].get("coordinated"), coordinators.states(cluster, ids)
-    moved = kept and all(at in seen and seen[at].leader not in (-1, *injection["brokers"]) for at in kept)
-    return _told({(coordinators.TOPIC, at): seen[at] for at in kept}) if kept and moved else {}
+    kept, seen = injection["proof"].get("coordinated", []), coordinators.states(cluster, scenario.transactional_ids)
+    moved = all(at in seen and seen[at].leader not in (-1, *injection["brokers"]) for at in kept)
+    return _told({(coordinators.TOPIC, at): seen[at] for at in kept}) if moved else {}
 
 
 def _brief(scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:

@@ -46,7 +46,7 @@ class Targets:
 
     def transaction_coordinator(self) -> list[int]:
         """Who keeps the transactions of the producer that has any."""
-        ids = [name for arm in self._scenario.loaded for name in arm.transactional_ids][:1]
+        ids = self._scenario.transactional_ids[:1]
         found = [state.leader for state in coordinators.states(self._cluster, ids).values() if state.leader >= 0]
         if not found:
             raise Unresolved(f"the transactional.id {', '.join(ids) or '(there is none)'} has no coordinator")
