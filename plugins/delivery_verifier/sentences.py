@@ -39,7 +39,10 @@ DONE = {
     "RESENT": "resent",
     "MISPLACED": "misplaced",
     "REORDERED": "out of order",
+    "ABORTED_VISIBLE": "visible to read_committed consumers though their transaction was aborted",
+    "TORN": "torn from their committed transaction",
 }
+"""What happened to the records of one anomaly; a test holds that every anomaly has its words."""
 
 
 def arm_sentence(

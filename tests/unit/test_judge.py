@@ -24,9 +24,11 @@ from hand_made import (
     with_arm,
 )
 
-from delivery_verifier.evidence import Evidence
+from delivery_verifier.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.evidence import Evidence, Transactions
+from delivery_verifier.report.story import TELLING
 from delivery_verifier.scenario import Arm, Bound, Expectation, Scenario
-from delivery_verifier.sentences import run_sentence
+from delivery_verifier.sentences import DONE, run_sentence
 
 
 def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
@@ -71,6 +73,28 @@ def test_a_reordering_hidden_under_a_permitted_duplicate_convicts_under_a_claim_
     ordered = judged(evidence_of(a_scenario("acks_all", claim="ordered"), change))
     assert ordered.verdict == "VIOLATED"
     assert judged(evidence_of(a_scenario("acks_all"), change)).verdict == "HELD"
+
+
+@pytest.mark.parametrize("anomaly", Anomaly)
+@pytest.mark.parametrize("also", [False, True])
+def test_every_anomaly_that_is_forbidden_convicts_and_is_named_in_the_sentence(anomaly: Anomaly, also: bool) -> None:
+    if also and anomaly not in SECONDARY:
+        return
+    name = also_column(anomaly) if also else column(anomaly)
+    run = a_scenario("transactional", claim="exactly_once" if anomaly is Anomaly.RESENT else "contract")
+    subject = run.subjects[0].name
+
+    def change(rows: Rows) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == subject and row["producer"] == 0)
+        row[name] = 3
+
+    verdict = judged(evidence_of(run, change, transactions={subject: Transactions(3, 2, 1)}))
+    assert verdict.verdict == "VIOLATED", arm(verdict, subject)
+    assert f"3 {DONE[anomaly]}" in verdict.sentence
+
+
+def test_the_words_for_anomalies_are_whole() -> None:
+    assert set(DONE) == set(TELLING) == set(Anomaly)
 
 
 def test_a_quiet_run_is_held_and_says_that_it_shows_nothing_of_faults() -> None:

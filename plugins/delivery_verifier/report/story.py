@@ -16,6 +16,10 @@ from delivery_verifier.report.words import number, plain
 
 TOLD_APART = ("LOST", "DUPLICATED")
 """Each of these kinds has a story of its own; any other kind only where there is neither."""
+TELLING = (
+    "LOST", "TORN", "ABORTED_VISIBLE", "CORRUPTED", "DUPLICATED", "REORDERED", "PHANTOM", "MISPLACED", "RESENT",
+)  # fmt: skip
+"""Every anomaly, the most telling first; a test holds the table whole."""
 _CHANGES_TOLD = 6
 _Event = tuple[int, str, bool]
 
@@ -88,12 +92,7 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
         for arm in (material.verdict.arms if material.verdict else [])
         for finding in arm.findings
     )
-    kinds = ("LOST", "CORRUPTED", "DUPLICATED", "REORDERED", "PHANTOM", "MISPLACED", "RESENT")
-    return (
-        int(not broken),
-        int(group.role != "subject"),
-        kinds.index(group.kind) if group.kind in kinds else len(kinds),
-    )
+    return int(not broken), int(group.role != "subject"), TELLING.index(group.kind) if group.kind in TELLING else len(TELLING)
 
 
 def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
