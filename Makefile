@@ -45,8 +45,8 @@ catalogue: setup ## every scenario of the catalogue, on one page
 bench: setup ## the figures the docs quote, beside their peers
 	@.venv/bin/python bench/producer.py
 
-lint: .venv/.synced ## ruff and mypy --strict
-	@.venv/bin/ruff check . && .venv/bin/mypy
+lint: .venv/.synced ## format, ruff and mypy --strict
+	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check . && .venv/bin/mypy
 
 up: setup ## the local Airflow, for the UI
 	@$(KDV) up

@@ -1,10 +1,10 @@
 """Faults that are made not to bite: every scenario of the catalogue, with its faults announced and never done.
 
-`python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each biting action of a plan is replaced by one that does
-nothing, while what is to prove it stays the real thing: whoever believes a plan instead of the cluster would now say HELD of
-arms that nothing was done to. Every arm that carries load must be INCONCLUSIVE, with the doubt `fault_did_not_bite`. What the
-host cannot run is left out, and said. A table goes to bench/results/bypassed-<date>.md. Exit code 1 if any other arm was found,
-or a run failed.
+`python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each biting action of a plan is replaced by one
+that does nothing, while what is to prove it stays the real thing: whoever believes a plan instead of the cluster would
+now say HELD of arms that nothing was done to. Every arm that carries load must be INCONCLUSIVE, with the doubt
+`fault_did_not_bite`. What the host cannot run is left out, and said. A table goes to bench/results/bypassed-<date>.md.
+Exit code 1 if any other arm was found, or a run failed.
 """
 
 from __future__ import annotations
@@ -98,22 +98,31 @@ def loaded(verdict: RunVerdict) -> list[ArmVerdict]:
 def believed(verdict: RunVerdict) -> list[str]:
     """The arms whose verdict does not say that nothing was done to them."""
     return [
-        arm.arm for arm in loaded(verdict)
+        arm.arm
+        for arm in loaded(verdict)
         if arm.verdict != "INCONCLUSIVE" or "fault_did_not_bite" not in {doubt.name for doubt in arm.doubts}
-    ]  # fmt: skip
+    ]
 
 
 def report(rows: list[Row]) -> str:
     """The table as Markdown."""
     wrong = sum(is_wrong(outcome) for _, outcome, _ in rows)
     machine = saved.machine(versions_of(ClusterSpec().kafka_version))
-    return "\n".join([
-        "# Faults that were made not to bite", "",
-        f"`python bench/bypassed.py`, {machine}", "",
-        f"{len(rows)} scenarios, {wrong} wrong.", "",
-        "| scenario | never done | arms INCONCLUSIVE because the fault did not bite | others | further doubts | s |",
-        "|---|---|---|---|---|---|", *(_line(*row) for row in rows), "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "# Faults that were made not to bite",
+            "",
+            f"`python bench/bypassed.py`, {machine}",
+            "",
+            f"{len(rows)} scenarios, {wrong} wrong.",
+            "",
+            "| scenario | never done | arms INCONCLUSIVE because the fault did not bite | others | further doubts | s "
+            "|",
+            "|---|---|---|---|---|---|",
+            *(_line(*row) for row in rows),
+            "",
+        ]
+    )
 
 
 def _line(entry: str, verdict: RunVerdict | str, seconds: float) -> str:
@@ -122,8 +131,14 @@ def _line(entry: str, verdict: RunVerdict | str, seconds: float) -> str:
         return f"| `{entry}` | {', '.join(done)} | – | {verdict.splitlines()[0]} | – | {seconds:.0f} |"
     arms, wrong = loaded(verdict), believed(verdict)
     others = sorted({doubt.name for arm in arms for doubt in arm.doubts} - {"fault_did_not_bite"})
-    cells = (f"`{entry}`", ", ".join(done), f"{len(arms) - len(wrong)} of {len(arms)}", ", ".join(wrong) or "none",
-             ", ".join(others) or "none", f"{seconds:.0f}")  # fmt: skip
+    cells = (
+        f"`{entry}`",
+        ", ".join(done),
+        f"{len(arms) - len(wrong)} of {len(arms)}",
+        ", ".join(wrong) or "none",
+        ", ".join(others) or "none",
+        f"{seconds:.0f}",
+    )
     return f"| {' | '.join(cells)} |"
 
 

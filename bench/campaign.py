@@ -42,8 +42,13 @@ def main() -> int:
         for repetition in range(arguments.repetitions):
             for fault in arguments.faults.split(","):
                 for profile in arguments.profiles.split(","):
-                    fields = {"profile": profile, "fault": fault, "records": arguments.records,
-                              "cycles": arguments.cycles, "seed": repetition}  # fmt: skip
+                    fields = {
+                        "profile": profile,
+                        "fault": fault,
+                        "records": arguments.records,
+                        "cycles": arguments.cycles,
+                        "seed": repetition,
+                    }
                     row = _run(fields, spark)
                     if row["verdict"] == "INCONCLUSIVE":
                         row = {**_run(fields, spark), "repeated_because": row["doubts"]}
@@ -56,13 +61,29 @@ def main() -> int:
 def _run(fields: dict[str, Any], spark: Any) -> dict[str, Any]:
     name, start = f"campaign-{time.strftime('%m%dT%H%M%S')}-{fields['profile']}-{fields['fault']}", time.monotonic()
     verdict = direct.run(fields, name, lambda *_: None, spark)
-    arms = {arm.arm: {"verdict": arm.verdict, "attempted": arm.books.get("attempted"), "lost": arm.books.get("lost"),
-                      "extra_copies": arm.books.get("extra_copies"), "reordered": arm.books.get("reordered"),
-                      "longest_gap_s": arm.longest_gap_s, "exposed": sum(e.reported for e in arm.exposure)}
-            for arm in verdict.arms if arm.role != "canary"}  # fmt: skip
+    arms = {
+        arm.arm: {
+            "verdict": arm.verdict,
+            "attempted": arm.books.get("attempted"),
+            "lost": arm.books.get("lost"),
+            "extra_copies": arm.books.get("extra_copies"),
+            "reordered": arm.books.get("reordered"),
+            "longest_gap_s": arm.longest_gap_s,
+            "exposed": sum(e.reported for e in arm.exposure),
+        }
+        for arm in verdict.arms
+        if arm.role != "canary"
+    }
     doubts = sorted({doubt.name for arm in verdict.arms for doubt in arm.doubts})
-    return {**fields, "verdict": verdict.verdict, "green": verdict.green, "doubts": doubts, "arms": arms,
-            "seconds": round(time.monotonic() - start, 1), "load_average": os.getloadavg()[0]}  # fmt: skip
+    return {
+        **fields,
+        "verdict": verdict.verdict,
+        "green": verdict.green,
+        "doubts": doubts,
+        "arms": arms,
+        "seconds": round(time.monotonic() - start, 1),
+        "load_average": os.getloadavg()[0],
+    }
 
 
 def _save(target: Path, rows: list[dict[str, Any]]) -> None:

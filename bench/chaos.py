@@ -31,8 +31,22 @@ from delivery_verifier import home
 from delivery_verifier.steps.plan import versions_of
 
 BENCH = Path(__file__).parent
-_COLUMNS = ("trial", "seed", "mode", "profile", "kind", "planned moment", "killed at", "exit", "verdict",
-            "acked / lost / extra copies", "left behind", "s", "code", "found")  # fmt: skip
+_COLUMNS = (
+    "trial",
+    "seed",
+    "mode",
+    "profile",
+    "kind",
+    "planned moment",
+    "killed at",
+    "exit",
+    "verdict",
+    "acked / lost / extra copies",
+    "left behind",
+    "s",
+    "code",
+    "found",
+)
 
 
 def main() -> int:
@@ -77,7 +91,9 @@ def deck(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> 
         mode = "direct" if "direct" in kind.modes and directly[name] else "airflow"
         directly[name] = not directly[name]
         step, into_s = _moment(dealer.random(), kind, undisturbed_s[mode])
-        made.append(Trial(number, f"{seed}:{number}", mode, "acks_1" if number % 3 == 0 else "safe", name, step, into_s))
+        made.append(
+            Trial(number, f"{seed}:{number}", mode, "acks_1" if number % 3 == 0 else "safe", name, step, into_s)
+        )
     return made
 
 
@@ -125,8 +141,14 @@ def _load(file: Path) -> dict[str, Any]:
         state: dict[str, Any] = json.loads(file.read_text())
         return state
     machine = f"{os.cpu_count()} CPUs, {platform.platform()}"
-    return {"date": time.strftime("%Y-%m-%d"), "command": " ".join(["python", *sys.argv]), "machine": machine,
-            "versions": versions_of("4.3.1"), "undisturbed_s": {}, "rows": []}  # fmt: skip
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "command": " ".join(["python", *sys.argv]),
+        "machine": machine,
+        "versions": versions_of("4.3.1"),
+        "undisturbed_s": {},
+        "rows": [],
+    }
 
 
 def _save(file: Path, state: dict[str, Any]) -> None:
@@ -140,17 +162,25 @@ def _write_table(state: dict[str, Any]) -> None:
     rows = state["rows"]
     latest = _latest(rows)
     lines = [
-        f"# Chaos, {state['date']}", "", f"`{state['command']}` on {state['machine']}; "
-        + ", ".join(f"{name} {version}" for name, version in state["versions"].items()) + ".", "",
+        f"# Chaos, {state['date']}",
+        "",
+        f"`{state['command']}` on {state['machine']}; "
+        + ", ".join(f"{name} {version}" for name, version in state["versions"].items())
+        + ".",
+        "",
         f"{len(latest)} trials: {sum(bool(row['false']) for row in latest)} false verdicts, "
         f"{sum(bool(row['left']) for row in latest)} with something left behind after 60 s, "
         f"{sum(bool(row['findings']) for row in latest)} with another finding, "
-        f"{sum(row['killed'] is None for row in latest)} that ended before the kill. "
-        f"Verdicts: {sum(row['verdict'] is not None for row in latest)}, none: {sum(row['verdict'] is None for row in latest)}.",
-        "", "A trial that was performed again, after what it had found was mended, counts as it ended last; all are listed.",
-        "", "| " + " | ".join(_COLUMNS) + " |", "|" + "---|" * len(_COLUMNS),
+        f"{sum(row['killed'] is None for row in latest)} that ended before the kill. Verdicts: "
+        f"{sum(row['verdict'] is not None for row in latest)}, none: {sum(row['verdict'] is None for row in latest)}.",
+        "",
+        "A trial that was performed again, after what it had found was mended, counts as it ended last; all are "
+        "listed.",
+        "",
+        "| " + " | ".join(_COLUMNS) + " |",
+        "|" + "---|" * len(_COLUMNS),
         *("| " + " | ".join(_cells(row)) + " |" for row in rows),
-    ]  # fmt: skip
+    ]
     target = BENCH.parent / "docs" / "results" / f"chaos-{state['date']}.md"
     target.parent.mkdir(exist_ok=True)
     target.write_text("\n".join(lines) + "\n")
@@ -160,12 +190,21 @@ def _write_table(state: dict[str, Any]) -> None:
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     killed, truth = row["killed"], row["recount"]
     return (
-        str(row["number"]), row["seed"], row["mode"], row["scenario"], row["kind"], f"{row['step']} + {row['into_s']} s",
-        f"{killed['at_s']} s, {killed['step'] or 'end'}" if killed else "ended before", str(row["exit_code"]),
-        row["verdict"] or "none", "{acked} / {lost} / {extra_copies}".format(**truth) if truth else "-",
-        "; ".join(row["left"]) or "nothing", f"{row['seconds']:.0f}", row["commit"],
+        str(row["number"]),
+        row["seed"],
+        row["mode"],
+        row["scenario"],
+        row["kind"],
+        f"{row['step']} + {row['into_s']} s",
+        f"{killed['at_s']} s, {killed['step'] or 'end'}" if killed else "ended before",
+        str(row["exit_code"]),
+        row["verdict"] or "none",
+        "{acked} / {lost} / {extra_copies}".format(**truth) if truth else "-",
+        "; ".join(row["left"]) or "nothing",
+        f"{row['seconds']:.0f}",
+        row["commit"],
         "; ".join(map(chaos_host.short, [*row["false"], *row["findings"]])) or "nothing",
-    )  # fmt: skip
+    )
 
 
 def _commit() -> str:

@@ -1,4 +1,5 @@
-"""The host of chaos: a home, a lock and workspaces that no other run shares, its processes by kind, and what is left on it."""
+"""The host of chaos: a home, a lock and workspaces that no other run shares, its processes by kind, and what is left on
+it."""
 
 from __future__ import annotations
 
@@ -20,8 +21,16 @@ from delivery_verifier.orchestration import local, supervisor
 MARK = "KDV_TEST_CHAOS"
 """Environment variable that everything started here inherits, however often it is reparented."""
 STEPS = (
-    "plan", "start_cluster", "create_topics", "produce", "settle", "read_topic", "reconcile", "validate", "conclude",
-)  # fmt: skip
+    "plan",
+    "start_cluster",
+    "create_topics",
+    "produce",
+    "settle",
+    "read_topic",
+    "reconcile",
+    "validate",
+    "conclude",
+)
 """The manifests of a run in the order of their writing; the first that is missing names the step at work."""
 _WITH_CLUSTER = STEPS[2:7]
 _AIRFLOW, _BOTH = ("airflow",), ("airflow", "direct")
@@ -56,12 +65,17 @@ _OF_A_RUN = re.compile("|".join(kind.command for kind in KINDS.values() if kind.
 
 @contextmanager
 def own_host(port: int) -> Iterator[Path]:
-    """Inside, this process and its children act on a host of their own, below the short-named folder that is yielded."""
+    """Inside, this process and its children act on a host of their own, below the short-named folder that is
+    yielded."""
     folder = Path(tempfile.mkdtemp(prefix="kdv-c-"))
     os.environ |= {
-        MARK: str(folder), "KDV_HOME": str(folder / "home"), "KDV_LOCK": str(folder / "lock"),
-        "KDV_WORKSPACES": str(folder / "ws"), "KDV_PORT": str(port), "SPARK_LOCAL_IP": "127.0.0.1",
-    }  # fmt: skip
+        MARK: str(folder),
+        "KDV_HOME": str(folder / "home"),
+        "KDV_LOCK": str(folder / "lock"),
+        "KDV_WORKSPACES": str(folder / "ws"),
+        "KDV_PORT": str(port),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     os.environ.pop("KDV_RUNS", None)
     (folder / "home").mkdir()
     try:
@@ -72,7 +86,8 @@ def own_host(port: int) -> Iterator[Path]:
 
 
 def processes(command: str = "") -> dict[int, str]:
-    """Command lines, by pid, of what was started on this host and still runs, whoever its parent is; not this process."""
+    """Command lines, by pid, of what was started on this host and still runs, whoever its parent is; not this
+    process."""
     found = {}
     for process in psutil.process_iter():
         try:

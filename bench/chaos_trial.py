@@ -56,9 +56,12 @@ class Started:
         options = [*mode, "--run-id", name, *SCENARIOS[trial.scenario], *LOAD, "--seed", seed]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cli", "run", *options], stdin=subprocess.DEVNULL, stdout=out,
-                stderr=out, start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, "-m", "delivery_verifier.cli", "run", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
 
     def has_ended(self) -> bool:
         """Whether the command has; looks at the step at work on the way."""
@@ -99,11 +102,23 @@ def perform(trial: Trial, folder: Path) -> dict[str, Any]:
     chaos_host.discard_kept()
     doubts = sorted({doubt.name for arm in verdict.arms for doubt in arm.doubts}) if verdict else []
     return {
-        **dataclasses.asdict(trial), "run": name, "killed": killed, "exit_code": started.process.returncode,
-        "verdict": verdict and verdict.verdict, "doubts": doubts, "recount": truth and dataclasses.asdict(truth),
-        "left": left, "false": false, "findings": findings, "up_s": up_s, "seconds": round(seconds, 1),
-        "clean_s": round(clean_s, 1), "steps_s": started.steps_s, "said": started.said(), "load_average": os.getloadavg()[0],
-    }  # fmt: skip
+        **dataclasses.asdict(trial),
+        "run": name,
+        "killed": killed,
+        "exit_code": started.process.returncode,
+        "verdict": verdict and verdict.verdict,
+        "doubts": doubts,
+        "recount": truth and dataclasses.asdict(truth),
+        "left": left,
+        "false": false,
+        "findings": findings,
+        "up_s": up_s,
+        "seconds": round(seconds, 1),
+        "clean_s": round(clean_s, 1),
+        "steps_s": started.steps_s,
+        "said": started.said(),
+        "load_average": os.getloadavg()[0],
+    }
 
 
 def _airflow_up(findings: list[str]) -> float:

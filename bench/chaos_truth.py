@@ -42,13 +42,17 @@ def recount(run: Path, arm: str) -> Recount:
     log = pq.read_table(run / "log", columns=["arm", "view", "crc_ok", "foreign", *_KEY])
     own = (pc.field("arm") == arm) & (pc.field("view") == "raw") & pc.field("crc_ok") & ~pc.field("foreign")
     copies = Counter(map(tuple, zip(*(log.filter(own)[name].to_pylist() for name in _KEY), strict=True)))
-    attempts = set(map(tuple, zip(*(ledger.filter(pc.field("arm") == arm)[name].to_pylist() for name in _KEY), strict=True)))
+    attempts = set(
+        map(tuple, zip(*(ledger.filter(pc.field("arm") == arm)[name].to_pylist() for name in _KEY), strict=True))
+    )
     told = set(map(tuple, zip(*(acked[name].to_pylist() for name in _KEY), strict=True)))
     extra = sum(count - 1 for key, count in copies.items() if key in attempts)
     return Recount(acked=len(told), lost=len(told - set(copies)), extra_copies=extra)
 
 
-def falsehoods(run: Path, verdict: RunVerdict | None, exit_code: int, disturbed: bool) -> tuple[list[str], Recount | None]:
+def falsehoods(
+    run: Path, verdict: RunVerdict | None, exit_code: int, disturbed: bool
+) -> tuple[list[str], Recount | None]:
     """Where what was said is not what is true, and the recount. `disturbed`: a node was killed before the snapshot."""
     if verdict is None:
         return ([f"exit code {exit_code} without a verdict"] if exit_code in EXIT_CODES else []), None
@@ -58,7 +62,9 @@ def falsehoods(run: Path, verdict: RunVerdict | None, exit_code: int, disturbed:
         truth = recount(run, subject.arm)
     except (IncompleteRun, OSError) as error:
         return [f"{verdict.verdict} on a run that is not whole: {error}"], None
-    found = [] if EXIT_CODES.get(exit_code) in (None, verdict.verdict) else [f"exit code {exit_code} for {verdict.verdict}"]
+    found = (
+        [] if EXIT_CODES.get(exit_code) in (None, verdict.verdict) else [f"exit code {exit_code} for {verdict.verdict}"]
+    )
     return found + _of_subject(subject, verdict, truth, disturbed), truth
 
 

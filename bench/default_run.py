@@ -33,17 +33,24 @@ def main() -> int:
     """Runs, measures, writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--logs", nargs="*", type=Path, default=[], help="what earlier runs printed, in place of running")
+    parser.add_argument(
+        "--logs", nargs="*", type=Path, default=[], help="what earlier runs printed, in place of running"
+    )
     arguments = parser.parse_args()
     before = _left()
     texts = [log.read_text() for log in arguments.logs] or [_run() for _ in range(arguments.runs)]
     lines = [
-        f"# The default run, {time.strftime('%Y-%m-%d')}", "",
-        f"`python bench/default_run.py`: `kdv {' '.join(COMMAND)}`, {len(texts)} times in a row through one Airflow, on "
-        f"{os.cpu_count()} CPUs, {platform.system()} {platform.machine()}; "
-        + ", ".join(f"{name} {version}" for name, version in versions_of("4.3.1").items()) + ".", "",
-        *_table([dict(seconds(text)) for text in texts]), "", *_ends(texts),
-    ]  # fmt: skip
+        f"# The default run, {time.strftime('%Y-%m-%d')}",
+        "",
+        f"`python bench/default_run.py`: `kdv {' '.join(COMMAND)}`, {len(texts)} times in a row through one Airflow, "
+        f"on {os.cpu_count()} CPUs, {platform.system()} {platform.machine()}; "
+        + ", ".join(f"{name} {version}" for name, version in versions_of("4.3.1").items())
+        + ".",
+        "",
+        *_table([dict(seconds(text)) for text in texts]),
+        "",
+        *_ends(texts),
+    ]
     if not arguments.logs:
         lines += ["", "| | before | after |", "|---|---|---|", *_leaks(before, _left())]
     target = ROOT / "docs" / "results" / f"default-run-{time.strftime('%Y-%m-%d')}.md"
@@ -70,9 +77,11 @@ def seconds(text: str) -> list[tuple[str, float]]:
 
 
 def _table(runs: list[dict[str, float]]) -> list[str]:
-    rows = [f"| {step} | {statistics.median(run.get(step, 0.0) for run in runs):.1f} | "
-            f"{min(run.get(step, 0.0) for run in runs):.1f} | {max(run.get(step, 0.0) for run in runs):.1f} |"
-            for step in runs[0]]  # fmt: skip
+    rows = [
+        f"| {step} | {statistics.median(run.get(step, 0.0) for run in runs):.1f} | "
+        f"{min(run.get(step, 0.0) for run in runs):.1f} | {max(run.get(step, 0.0) for run in runs):.1f} |"
+        for step in runs[0]
+    ]
     return ["| step | median s | shortest | longest |", "|---|---|---|---|", *rows]
 
 
@@ -83,7 +92,11 @@ def _ends(texts: list[str]) -> list[str]:
 
 def _left() -> dict[str, float]:
     """What could grow: processes of this project, their memory, and the disk beside the runs themselves."""
-    ours = [one for one in psutil.process_iter(["cmdline", "memory_info"]) if str(ROOT) in " ".join(one.info["cmdline"] or [])]
+    ours = [
+        one
+        for one in psutil.process_iter(["cmdline", "memory_info"])
+        if str(ROOT) in " ".join(one.info["cmdline"] or [])
+    ]
     runs = sum(1 for _ in home.runs_dir().glob("*/scenario.json"))
     return {
         "processes": len(ours),

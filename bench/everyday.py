@@ -1,11 +1,11 @@
 """Everyday faults, counted: in how many injections each profile was hurt, and what that may mean (Clopper and Pearson's
 interval, as if injections were independent of each other).
 
-`python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`. Repeats each
-entry, with C rounds of its fault in one load and another seed each time, until every arm has been through N injections (a
-rolling restart is three: one per broker); prints a Markdown table and saves it with machine and versions in
-bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected. An arm with any doubt is not counted, whatever its
-verdict, and that is said. A case in the windows of two injections counts for the later one.
+`python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`.
+Repeats each entry, with C rounds of its fault in one load and another seed each time, until every arm has been through
+N injections (a rolling restart is three: one per broker); prints a Markdown table and saves it with machine and
+versions in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected. An arm with any doubt is not
+counted, whatever its verdict, and that is said. A case in the windows of two injections counts for the later one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def main() -> int:
     """Runs, or reads, and saves the tables after every run."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: the cluster is ended on the way out
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", default=",".join(name for name, one in catalogue.ENTRIES.items() if "everyday" in one.tags))
+    parser.add_argument(
+        "--entries", default=",".join(name for name, one in catalogue.ENTRIES.items() if "everyday" in one.tags)
+    )
     parser.add_argument("--injections", type=int, default=20)
     parser.add_argument("--cycles", type=int, default=7)
     parser.add_argument("--from", dest="runs", nargs="+", metavar="RUN", help="run nothing: count these runs")
@@ -69,7 +71,8 @@ def main() -> int:
 
 
 def longer(entry: Entry, cycles: int) -> Entry:
-    """The entry with so many rounds of its fault, and a load that goes on as long: most of a run's time is not its fault's."""
+    """The entry with so many rounds of its fault, and a load that goes on as long: most of a run's time is not its
+    fault's."""
     more_s = entry.fault.duration_s * (cycles - entry.fault.cycles)
     if not entry.fault.steps or more_s <= 0:
         return entry
@@ -119,9 +122,15 @@ def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
         runs = [verdict for verdict in verdicts if verdict.scenario == entry]
         doubted = sum(bool(arm.doubts) for verdict in runs for arm in verdict.arms)
         done = f"{len(runs)} run{'s' * (len(runs) != 1)}, {sum(one.green for one in runs)} as expected"
-        lines += [f"## {entry}", "", f"{done}; arms with a doubt, which are not counted: {doubted}.", "",
-                  "| arm | injections | hurt in | that may be (95 %) | lost | duplicated | out of order | of records "
-                  "reported | longest silence |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+        lines += [
+            f"## {entry}",
+            "",
+            f"{done}; arms with a doubt, which are not counted: {doubted}.",
+            "",
+            "| arm | injections | hurt in | that may be (95 %) | lost | duplicated | out of order | of records "
+            "reported | longest silence |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
         lines += [_line(name, tally) for name, tally in tallies(verdicts, entry).items()] + [""]
     return "\n".join(lines)
 

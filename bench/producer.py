@@ -61,10 +61,15 @@ def main() -> int:
         finally:
             stop_cluster(run_dir)
     result = {
-        "command": " ".join(["python", *sys.argv]), "date": datetime.date.today().isoformat(), "cpus": os.cpu_count(),
-        "machine": platform.platform(), "load_average": os.getloadavg(), "versions": versions_of("4.3.1"), "rows": rows,
+        "command": " ".join(["python", *sys.argv]),
+        "date": datetime.date.today().isoformat(),
+        "cpus": os.cpu_count(),
+        "machine": platform.platform(),
+        "load_average": os.getloadavg(),
+        "versions": versions_of("4.3.1"),
+        "rows": rows,
         "median_ratio": statistics.median(row["ratio"] for row in rows) if not arguments.no_peer else None,
-    }  # fmt: skip
+    }
     print(json.dumps({key: result[key] for key in ("median_ratio", "load_average")}))
     if arguments.save:
         target = Path(__file__).parent / "results"
@@ -75,9 +80,12 @@ def main() -> int:
 
 def _cluster(folder: Path, records: int) -> Path:
     scenario = catalogue.scenario(
-        f"bench-{os.getpid()}", profile=catalogue.PROFILES["idempotent"], fault=catalogue.FAULTS["none"],
-        load=Load(pacing="flat_out", deadline_s=3600), records=records,
-    )  # fmt: skip
+        f"bench-{os.getpid()}",
+        profile=catalogue.PROFILES["idempotent"],
+        fault=catalogue.FAULTS["none"],
+        load=Load(pacing="flat_out", deadline_s=3600),
+        records=records,
+    )
     run = RunDirectory(folder / scenario.run_id)
     run.path.mkdir()
     with run.writing("plan") as output:
@@ -114,8 +122,13 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
         crew.kill()
         sampler.join()
     subprocess.run(["rm", "-rf", str(live)], check=True)
-    return {"pair": pair, "records": attempts, "ours_per_s": round(attempts / seconds), "seal_s": round(sealed_s, 2),
-            "peak_rss_mb": peak[0] // 1024}  # fmt: skip
+    return {
+        "pair": pair,
+        "records": attempts,
+        "ours_per_s": round(attempts / seconds),
+        "seal_s": round(sealed_s, 2),
+        "peak_rss_mb": peak[0] // 1024,
+    }
 
 
 def _sample(status: Path, peak: list[int], done: threading.Event) -> None:
@@ -137,12 +150,32 @@ def _theirs(cluster: Cluster, scenario: Scenario, pair: int) -> float:
     wait_until(lambda: cluster.isr_full([arm.topic_name]), "the topic", 60)
     classpath = ":".join(str(jar) for jar in fetch("kafka-tools-4.3.1"))
     out = subprocess.run(
-        [f"{java_home()}/bin/java", "-Xmx512m", "-cp", classpath, "org.apache.kafka.tools.ProducerPerformance",
-         "--topic", arm.topic_name, "--num-records", str(arm.records), "--record-size", "100", "--throughput", "-1",
-         "--producer-props", f"bootstrap.servers={cluster.bootstrap_servers}", "acks=all", "linger.ms=20",
-         "batch.size=262144", "enable.idempotence=true"],
-        capture_output=True, text=True, timeout=3600, check=True,
-    )  # fmt: skip
+        [
+            f"{java_home()}/bin/java",
+            "-Xmx512m",
+            "-cp",
+            classpath,
+            "org.apache.kafka.tools.ProducerPerformance",
+            "--topic",
+            arm.topic_name,
+            "--num-records",
+            str(arm.records),
+            "--record-size",
+            "100",
+            "--throughput",
+            "-1",
+            "--producer-props",
+            f"bootstrap.servers={cluster.bootstrap_servers}",
+            "acks=all",
+            "linger.ms=20",
+            "batch.size=262144",
+            "enable.idempotence=true",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=3600,
+        check=True,
+    )
     found = re.findall(r"([\d.]+) records/sec", out.stdout)
     return float(found[-1])
 

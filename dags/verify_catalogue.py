@@ -1,20 +1,18 @@
 """# Verify catalogue
 
-Runs every scenario of the catalogue, one at a time, and shows all of them on one page: the **matrix**. Each scenario puts
-one promise of Kafka's settings to the test and says beforehand how it must end; the catalogue is **green** only if
+Runs every scenario of the catalogue, one at a time, and shows all of them on one page: the **matrix**. Each scenario
+puts one promise of Kafka's settings to the test and says beforehand how it must end; the catalogue is **green** only if
 every one ended that way.
 
-## To start it
-By itself every night (`KDV_NIGHTLY`: a cron expression, `1` for 02:00 UTC, `0` for never; on the local Airflow of
-`kdv up` it is never, unless the variable says so). At any time: press **Trigger** and choose
+## To start it By itself every night (`KDV_NIGHTLY`: a cron expression, `1` for 02:00 UTC, `0` for never; on the local
+Airflow of `kdv up` it is never, unless the variable says so). At any time: press **Trigger** and choose
 
 * **Tag**: only scenarios with this tag; `smoke` takes minutes;
 * **Scenarios**: only these;
 * **Expected to be unavailable**: what this host may be unable to run, e.g. `power,network` where there is no root.
 
-## To read the result
-The page **Delivery matrix** in the navigation shows the newest catalogue run, and the tab **Delivery report** this one.
-Each scenario is a run of `verify_delivery` with a report of its own.
+## To read the result The page **Delivery matrix** in the navigation shows the newest catalogue run, and the tab
+**Delivery report** this one. Each scenario is a run of `verify_delivery` with a report of its own.
 
 | a scenario is | which means |
 |---|---|
@@ -26,11 +24,10 @@ Each scenario is a run of `verify_delivery` with a report of its own.
 
 A red scenario does not stop those after it.
 
-## The tasks
-`plan` writes down what will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits for it.
-`repeat` looks for those that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix` writes the page,
-whatever happened before. `gate` is red unless everything is green. Clear a cell of `run_scenario`, with
-what is downstream of it, to have its scenario run again; the page is written anew.
+## The tasks `plan` writes down what will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits
+for it. `repeat` looks for those that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix` writes
+the page, whatever happened before. `gate` is red unless everything is green. Clear a cell of `run_scenario`, with what
+is downstream of it, to have its scenario run again; the page is written anew.
 """
 
 from __future__ import annotations

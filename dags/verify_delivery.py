@@ -4,8 +4,7 @@ Does Kafka keep what **your** settings promise when a broker dies? Trigger this 
 Kafka cluster, sends a numbered load with the chosen delivery profile, injects a fault while the load flows, reads the
 topics back, and compares, record by record, what the producer was told with what is there.
 
-## To start a run
-Press **Trigger** and choose
+## To start a run Press **Trigger** and choose
 
 * **Delivery profile**: the producer and topic settings to be verified, e.g. `acks_1`;
 * **Fault**: what happens to the brokers, e.g. `kill_leader`;
@@ -15,8 +14,7 @@ Press **Trigger** and choose
 
 The folded sections shape load, topic and repetition. The defaults are a complete run of about a minute.
 
-## To read the result
-The tab **Delivery report** of a run shows the verdict with its evidence.
+## To read the result The tab **Delivery report** of a run shows the verdict with its evidence.
 
 | verdict | meaning |
 |---|---|
@@ -27,12 +25,11 @@ The tab **Delivery report** of a run shows the verdict with its evidence.
 A run is **green** only if every arm, the controls' too, ended as expected. It is red if a verdict was not as
 expected and also if any step failed; then there is no verdict at all.
 
-## The steps
-`plan` checks the settings and writes the scenario. `start_cluster` boots the brokers. `create_topics` makes one topic
-per arm. `produce` and `inject_fault` run side by side. `settle` waits until the cluster is whole and takes the
-snapshot. `reconcile` (Spark) finds the anomalies, `validate` (Great Expectations) holds them against the contract,
-`conclude` gives the verdict. `stop_cluster` removes the brokers, whatever happened before.
-One run at a time; a run that is triggered meanwhile waits.
+## The steps `plan` checks the settings and writes the scenario. `start_cluster` boots the brokers. `create_topics`
+makes one topic per arm. `produce` and `inject_fault` run side by side. `settle` waits until the cluster is whole and
+takes the snapshot. `reconcile` (Spark) finds the anomalies, `validate` (Great Expectations) holds them against the
+contract, `conclude` gives the verdict. `stop_cluster` removes the brokers, whatever happened before. One run at a time;
+a run that is triggered meanwhile waits.
 """
 
 from __future__ import annotations
@@ -77,7 +74,8 @@ with DAG(
     settle = step("settle")
     reconcile = SubmitReconcile(task_id="reconcile", execution_timeout=TIMEOUTS["reconcile"])
     validate = step("validate")
-    # The gate: asks what came of all before it, so that no failure upstream can end in a green run, nor one that was ended.
+    # The gate: asks what came of all before it, so that no failure upstream can end in a green run, nor one that was
+    # ended.
     conclude = teardown(on_failure_fail_dagrun=True)(
         task(task_id="conclude", execution_timeout=TIMEOUTS["conclude"])(conclude_run)
     )()

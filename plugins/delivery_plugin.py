@@ -1,4 +1,5 @@
-"""The Airflow plugin: all runs and the catalogue's matrix as pages, and the report and the Data Docs of a run as tabs."""
+"""The Airflow plugin: all runs and the catalogue's matrix as pages, and the report and the Data Docs of a run as
+tabs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from delivery_verifier.orchestration.reports import app
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """Adds `Delivery` and `Delivery matrix` to the navigation, and the tabs `Delivery report` and `Data Docs` to runs."""
+    """Adds `Delivery` and `Delivery matrix` to the navigation, and the tabs `Delivery report` and `Data Docs` to
+    runs."""
 
     name = "delivery_verifier"
     listeners: list[Any] = [warm]

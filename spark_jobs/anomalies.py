@@ -44,11 +44,11 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
-    """ATTEMPTS, foreign lines of LOG -> SUBJECTS: every attempt of the ledger and every line nobody made, each with its kind.
+    """ATTEMPTS, foreign lines of LOG -> SUBJECTS: every attempt of the ledger and every line nobody made, each with its
+    kind.
 
-    A line nobody made is a subject of its own: each copy of an attempt that is unknown or FAILED, each
-    foreign
-    record, each corrupted line without an owner (`unattributed`: arm, partition, offset).
+    A line nobody made is a subject of its own: each copy of an attempt that is unknown or FAILED, each foreign record,
+    each corrupted line without an owner (`unattributed`: arm, partition, offset).
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("one", F.explode(_parts())).withColumns(_of_part())]
     if aliens is not None:
@@ -81,7 +81,9 @@ def _parts() -> Column:
     own, stray = F.when(_copied(), F.col("copies")).otherwise(none), F.when(_copied(), none).otherwise(F.col("copies"))
     claim = F.struct(F.lit(False).alias("line"), own.alias("copies"))
     claims = F.when(F.col("outcome").isNotNull(), F.array(claim)).otherwise(F.slice(F.array(claim), 1, 0))
-    return F.concat(claims, F.transform(stray, lambda copy: F.struct(F.lit(True).alias("line"), F.array(copy).alias("copies"))))
+    return F.concat(
+        claims, F.transform(stray, lambda copy: F.struct(F.lit(True).alias("line"), F.array(copy).alias("copies")))
+    )
 
 
 def _of_part() -> dict[str, Column]:
@@ -105,7 +107,9 @@ def _nobodys(lines: DataFrame, corrupted: bool) -> DataFrame:
         "line": F.lit(True),
     } | {name: F.lit(False) for name in (*_OF_ATTEMPTS, "astray")}
     given = {*lines.columns, *known}
-    return lines.withColumns(known | {one.name: F.lit(None).cast(one.dataType) for one in ATTEMPTS if one.name not in given})
+    return lines.withColumns(
+        known | {one.name: F.lit(None).cast(one.dataType) for one in ATTEMPTS if one.name not in given}
+    )
 
 
 def _kind() -> Column:
@@ -128,21 +132,13 @@ def _also() -> Column:
 
 def _detail() -> Column:
     places = F.array_join(
-        F.transform(
-            "copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))
-        ),
+        F.transform("copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))),
         ", ",
     )
     ack = F.concat_ws(":", F.col("acked") % LOCATION_UNIT, F.floor(F.col("acked") / LOCATION_UNIT))
-    found = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(
-        F.concat(F.lit("found at "), places)
-    )
-    told = F.when(
-        F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin")
-    )
-    told = told.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(
-        F.col("outcome")
-    )
+    found = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(F.concat(F.lit("found at "), places))
+    told = F.when(F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin"))
+    told = told.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(F.col("outcome"))
     shown = F.when(F.col("aborted_visible"), "in the committed view, though its transaction was aborted")
     shown = shown.when(F.col("torn"), "not in the committed view, where its transaction is")
     return F.concat_ws("; ", told, found, shown)

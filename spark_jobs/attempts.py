@@ -16,9 +16,14 @@ KEY = [*SEQUENCE_KEY, "attempt"]
 BY_KEY = ["sequence", "attempt", "producer", "session", "arm"]
 """The same columns for grouping: it sorts, and the first column's digits decide nearly every comparison."""
 CLAIMED = {
-    "partition": "int", "partition_sequence": "bigint", "outcome": "string", "acked": "bigint",
-    "sent_at": "timestamp", "settled_at": "timestamp", "error": "string",
-}  # fmt: skip
+    "partition": "int",
+    "partition_sequence": "bigint",
+    "outcome": "string",
+    "acked": "bigint",
+    "sent_at": "timestamp",
+    "settled_at": "timestamp",
+    "error": "string",
+}
 """What only the ledger says of an attempt."""
 
 
@@ -92,8 +97,9 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
         F.max(F.struct("settled_at", *KEY[1:])).alias("owner"),
     )
     return damaged.join(latest.hint("shuffle_hash") if together else latest, place, "left").select(
-        *place, *[F.col("owner")[name].alias(name) for name in KEY[1:]],
-    )  # fmt: skip
+        *place,
+        *[F.col("owner")[name].alias(name) for name in KEY[1:]],
+    )
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:

@@ -1,7 +1,6 @@
 """The books: subjects counted per arm, producer, session and partition, with a row for all that was planned.
 
-Spark counts the subjects by signature, which is a small table however many records there are; what the books
-say is
+Spark counts the subjects by signature, which is a small table however many records there are; what the books say is
 then arithmetic over signatures.
 """
 
@@ -78,8 +77,7 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
     """Rows of SIGNATURES and the ledger's census -> PRODUCERS.
 
-    `attempted` and `reported` come from the census, everything else from the subjects: so the two sides of
-    the laws
+    `attempted` and `reported` come from the census, everything else from the subjects: so the two sides of the laws
     were counted by different queries.
     """
     books: defaultdict[Place, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -91,9 +89,7 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
     for row in counted:
         for place, name in _entries(row):
             books[place][name] += row["records"]
-    return pa.Table.from_pylist(
-        [_row(place, books[place]) for place in sorted(books)], schema=arrow(PRODUCERS)
-    )
+    return pa.Table.from_pylist([_row(place, books[place]) for place in sorted(books)], schema=arrow(PRODUCERS))
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[Place, str]]:
@@ -144,8 +140,6 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 def _owner(scenario: Scenario) -> dict[str, Column]:
     """Lines of a producer that was not planned, or of none, are nobody's."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
-    is_planned = (
-        (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
-    )
+    is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     mine = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))
     return {name: F.when(mine, F.col(name)).otherwise(F.lit(NOBODY)) for name in ("producer", "session")}

@@ -11,7 +11,8 @@ from spark_jobs.schemas import LEDGER, LOG, promise
 
 
 def count_ledger(ledger: DataFrame) -> DataFrame:
-    """Rows, reported rows, the highest attempt number and rows in transactions per (arm, producer, session, partition)."""
+    """Rows, reported rows, the highest attempt number and rows in transactions per (arm, producer, session,
+    partition)."""
     return (
         promise(ledger, LEDGER)
         .groupBy("arm", "producer", "session", "partition")

@@ -1,4 +1,5 @@
-"""The committed view: what a consumer that reads committed sees of each transaction, against how the ledger says it ended.
+"""The committed view: what a consumer that reads committed sees of each transaction, against how the ledger says it
+ended.
 
 Only arms that write transactions have it: elsewhere the two views are the same.
 """
@@ -23,8 +24,8 @@ PLACE = ["arm", "partition", "offset"]
 class Views(NamedTuple):
     """Both views of the arms that write transactions, counted apart from any matching.
 
-    `rows`: of the committed view, per (arm, partition). `same`: offsets at which both views have one and the same record, per
-    arm. `ended`: transactions in the ledger per (arm, producer, session) and outcome.
+    `rows`: of the committed view, per (arm, partition). `same`: offsets at which both views have one and the same
+    record, per arm. `ended`: transactions in the ledger per (arm, producer, session) and outcome.
     """
 
     rows: Counter[tuple[str, int]]
@@ -43,9 +44,11 @@ def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequenc
     same = _places(raw.where(mine), committed).groupBy("arm").agg(F.count(F.lit(1)).alias("rows"))
     who = ["arm", "producer", "session", "transaction_outcome"]
     ended = (
-        promise(ledger, LEDGER).where(mine & F.col("transaction").isNotNull())
-        .groupBy(*who).agg(F.count_distinct("transaction").alias("transactions"))
-    )  # fmt: skip
+        promise(ledger, LEDGER)
+        .where(mine & F.col("transaction").isNotNull())
+        .groupBy(*who)
+        .agg(F.count_distinct("transaction").alias("transactions"))
+    )
     return Views(
         Counter({(row["arm"], row["partition"]): row["rows"] for row in rows.toArrow().to_pylist()}),
         Counter({row["arm"]: row["rows"] for row in same.toArrow().to_pylist()}),
@@ -53,7 +56,9 @@ def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequenc
     )
 
 
-def strange(ledger: DataFrame, committed: DataFrame, arms: Sequence[str], damaged: Sequence[str], few: bool) -> DataFrame:
+def strange(
+    ledger: DataFrame, committed: DataFrame, arms: Sequence[str], damaged: Sequence[str], few: bool
+) -> DataFrame:
     """LEDGER, LOG of view committed -> the attempts (KEY) that are `aborted_visible` or `torn`, and no others.
 
     An attempt is visible if a believable line of the view names it, or a corrupted one stands where it was acknowledged
@@ -69,7 +74,9 @@ def strange(ledger: DataFrame, committed: DataFrame, arms: Sequence[str], damage
     told = claims.select(*KEY, "transaction", "transaction_outcome", F.lit(False).alias("seen"))
     both = told.unionByName(lines.select(*KEY, *nothing, F.lit(True).alias("seen")))
     attempts = both.groupBy(*BY_KEY).agg(
-        F.max("transaction").alias("transaction"), F.max("transaction_outcome").alias("ended"), F.bool_or("seen").alias("seen")
+        F.max("transaction").alias("transaction"),
+        F.max("transaction_outcome").alias("ended"),
+        F.bool_or("seen").alias("seen"),
     )
     together = Window.partitionBy("arm", "producer", "session", "transaction")
     judged = (
@@ -92,7 +99,8 @@ def _aborted_visible() -> Column:
 
 
 def _torn() -> Column:
-    """Of an INDETERMINATE transaction one visible record proves that it was committed, hence that all must be visible."""
+    """Of an INDETERMINATE transaction one visible record proves that it was committed, hence that all must be
+    visible."""
     unknown = F.col("ended") == TransactionOutcome.INDETERMINATE
     return ~F.col("seen") & ((F.col("ended") == TransactionOutcome.COMMITTED) | (unknown & F.col("any_seen")))
 
@@ -104,8 +112,15 @@ def _places(raw: DataFrame, committed: DataFrame) -> DataFrame:
         side.select(*PLACE, header.alias("header"), F.lit(name == VIEW).alias("committed"))
         for name, side in (("raw", raw), (VIEW, committed))
     ]
-    both = sides[0].unionByName(sides[1]).groupBy(*PLACE).agg(
-        F.count_if("committed").alias("here"), F.count_if(~F.col("committed")).alias("there"),
-        F.min("header").alias("lowest"), F.max("header").alias("highest"),
-    )  # fmt: skip
+    both = (
+        sides[0]
+        .unionByName(sides[1])
+        .groupBy(*PLACE)
+        .agg(
+            F.count_if("committed").alias("here"),
+            F.count_if(~F.col("committed")).alias("there"),
+            F.min("header").alias("lowest"),
+            F.max("header").alias("highest"),
+        )
+    )
     return both.where((F.col("here") == 1) & (F.col("there") == 1) & (F.col("lowest") == F.col("highest")))

@@ -58,6 +58,8 @@ def _window(one: Injection, scenario: Scenario) -> Column:
         for part in (arm.name, F.array(*map(F.lit, one.hit.get(arm.topic_name, []))).cast("array<int>"))
     ]
     return F.struct(
-        F.lit(one.id).cast("bigint").alias("injection"), F.create_map(*hit).alias("hit"),
-        F.lit(one.bite_at_us).cast("bigint").alias("bite_us"), F.lit(recovered_us).cast("bigint").alias("recovered_us"),
-    )  # fmt: skip
+        F.lit(one.id).cast("bigint").alias("injection"),
+        F.create_map(*hit).alias("hit"),
+        F.lit(one.bite_at_us).cast("bigint").alias("bite_us"),
+        F.lit(recovered_us).cast("bigint").alias("recovered_us"),
+    )

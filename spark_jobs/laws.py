@@ -31,9 +31,8 @@ class Law(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """All that the laws are read off. `announced` are the counts of produce.json and settle.json together,
-    `read`
-    those of read_topic.json, `written` the rows really found in anomalies/ per (arm, kind)."""
+    """All that the laws are read off. `announced` are the counts of produce.json and settle.json together, `read` those
+    of read_topic.json, `written` the rows really found in anomalies/ per (arm, kind)."""
 
     scenario: Scenario
     offsets: Offsets
@@ -56,12 +55,16 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
         found = census.get((part.arm, part.partition), {"records": 0, "markers": 0})
         rows.append(
             {
-                "arm": part.arm, "topic": part.topic, "partition": part.partition,
-                "start": part.start, "end": part.end,
-                "data_records": found["records"] - found["markers"], "control_records": found["markers"] + part.control_records,
+                "arm": part.arm,
+                "topic": part.topic,
+                "partition": part.partition,
+                "start": part.start,
+                "end": part.end,
+                "data_records": found["records"] - found["markers"],
+                "control_records": found["markers"] + part.control_records,
                 "tail_records": read.get(f"tail/{part.arm}/{part.partition}", -1),
             }
-        )  # fmt: skip
+        )
     return pa.Table.from_pylist(rows, schema=arrow(PARTITIONS))
 
 
@@ -72,8 +75,15 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
     for arm in sorted({row["arm"] for row in producers.to_pylist()}):
         for kind in Anomaly:
             count = totals[arm, column(kind)]
-            rows.append({"arm": arm, "kind": kind.value, "cases": count,
-                         "written": written.get((arm, kind.value), 0), "cut": count > bound})  # fmt: skip
+            rows.append(
+                {
+                    "arm": arm,
+                    "kind": kind.value,
+                    "cases": count,
+                    "written": written.get((arm, kind.value), 0),
+                    "cut": count > bound,
+                }
+            )
     return pa.Table.from_pylist(rows, schema=arrow(CASES))
 
 
@@ -96,7 +106,13 @@ def _of_offsets(parts: Rows) -> Iterable[Law]:
         arm, at = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]
         yield Law(
-            "offsets_accounted", arm, at, "end - start", row["end"] - row["start"], "records and control records in the log", read
+            "offsets_accounted",
+            arm,
+            at,
+            "end - start",
+            row["end"] - row["start"],
+            "records and control records in the log",
+            read,
         )
         yield Law("start_zero", arm, at, "start offset", row["start"], "zero", 0)
         yield Law("log_moved", arm, at, "records behind the snapshot", row["tail_records"], "zero", 0)
@@ -133,9 +149,7 @@ def _of_lines(evidence: Evidence, parts: Rows) -> Iterable[Law]:
         logged[row["arm"]] += row["records"]
     for arm in evidence.scenario.arm_names:
         read = evidence.read.get(f"read/{arm}", -1)
-        yield Law(
-            "view_rows", arm, -1, "records read from Kafka", read, "rows in log/, view raw", logged[arm]
-        )
+        yield Law("view_rows", arm, -1, "records read from Kafka", read, "rows in log/, view raw", logged[arm])
         yield from _of_views(evidence, arm)
     yield from _of_committed(evidence)
 
@@ -167,8 +181,10 @@ def _of_ledger(evidence: Evidence) -> Iterable[Law]:
         rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
     planned = {
         (arm.name, producer, session)
-        for arm in evidence.scenario.arms for producer in range(arm.producers) for session in range(SESSIONS)
-    }  # fmt: skip
+        for arm in evidence.scenario.arms
+        for producer in range(arm.producers)
+        for session in range(SESSIONS)
+    }
     for arm, producer, session in sorted(rows.keys() | planned):
         key, who = f"{arm}/{producer}/{session}", f"of producer {producer}, session {session}"
         count = rows[arm, producer, session]
@@ -183,13 +199,15 @@ def _of_ledger(evidence: Evidence) -> Iterable[Law]:
 
 
 def _of_transactions(evidence: Evidence, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
-    """Every row of a transactional producer is in a transaction, and there are as many as it counted; else there is none."""
+    """Every row of a transactional producer is in a transaction, and there are as many as it counted; else there is
+    none."""
     arm, who = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional
     inside = sum(
-        row["in_transactions"] for row in evidence.ledger_census.to_pylist()
+        row["in_transactions"]
+        for row in evidence.ledger_census.to_pylist()
         if (row["arm"], row["producer"], row["session"]) == producer
-    )  # fmt: skip
+    )
     wanted = rows if transactional else 0
     yield Law("ledger_complete", arm, -1, f"ledger rows {who} in a transaction", inside, "that must be", wanted)
     if transactional:
@@ -210,9 +228,7 @@ def _of_plan(evidence: Evidence, parts: Rows) -> Iterable[Law]:
     width = evidence.scenario.load.partitions
     for arm in evidence.scenario.arms:
         planned = width * (arm.producers * SESSIONS + 1)
-        yield Law(
-            "partitions_complete", arm.name, -1, "rows in the books", books[arm.name], "planned", planned
-        )
+        yield Law("partitions_complete", arm.name, -1, "rows in the books", books[arm.name], "planned", planned)
         yield Law(
             "partitions_complete",
             arm.name,

@@ -63,7 +63,9 @@ def _subjects(found: Found, proven: screen.Screen | None, kept: list[DataFrame])
     corrupted, foreign = _by_arm(found.log_census, "corrupted"), _by_arm(found.log_census, "foreign")
     if corrupted:
         few = sum(corrupted.values()) <= FEW
-        kept.append(attempts.attribute(ledger, log, list(corrupted), few, found.together).persist(StorageLevel.MEMORY_AND_DISK))
+        kept.append(
+            attempts.attribute(ledger, log, list(corrupted), few, found.together).persist(StorageLevel.MEMORY_AND_DISK)
+        )
         owned, unattributed = attempts.owned_copies(kept[0]), attempts.unowned(kept[0])
     if foreign:
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))

@@ -16,12 +16,19 @@ from delivery_verifier.record import (
 from delivery_verifier.scenario import Scenario
 from spark_jobs.schemas import LOG, RAW, promise
 
-NUMBERS = {"arm": "int", "producer": "int", "session": "int", "sequence": "bigint", "attempt": "int",
-           "partition_sequence": "bigint"}  # fmt: skip
+NUMBERS = {
+    "arm": "int",
+    "producer": "int",
+    "session": "int",
+    "sequence": "bigint",
+    "attempt": "int",
+    "partition_sequence": "bigint",
+}
 
 
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
-    """RAW -> LOG, of the given view (`raw` alone if none). Agrees with `delivery_verifier.record.parse` on every byte string.
+    """RAW -> LOG, of the given view (`raw` alone if none). Agrees with `delivery_verifier.record.parse` on every byte
+    string.
 
     `foreign` marks a parsed record of another run, or of another arm than the one whose topic it stands in.
     """
@@ -38,9 +45,7 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
         }
         | {names[name]: _field(name).try_cast(kind) for name, kind in NUMBERS.items()}
     )
-    other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(
-        ordinal[F.col("arm")]
-    )
+    other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
     return promise(named.withColumn("foreign", F.col("parsed") & F.coalesce(other, F.lit(False))), LOG)
 
 

@@ -45,20 +45,22 @@ def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RA
     for part in offsets.partitions:
         starts[part.topic][str(part.partition)] = part.start
     loaded = (
-        spark.read.format("kafka").options(**CONSUMER)
+        spark.read.format("kafka")
+        .options(**CONSUMER)
         .option("kafka.isolation.level", isolation)
         .option("kafka.bootstrap.servers", offsets.bootstrap_servers)
         .option("subscribe", ",".join(arms))
         .option("startingOffsets", json.dumps(starts))
         .option("endingOffsets", "latest")
         .load()
-    )  # fmt: skip
+    )
     return promise(loaded.withColumn("arm", _literal(arms, "map<string,string>")[F.col("topic")]), RAW)
 
 
 def read_committed(spark: SparkSession, offsets: Offsets, arms: Sequence[str]) -> DataFrame:
-    """RAW rows of `arms`, as a consumer sees them that reads committed, up to the last stable offset now: behind the markers,
-    for the snapshot was taken when nothing before them was undecided any more; `check_committed` sees to it."""
+    """RAW rows of `arms`, as a consumer sees them that reads committed, up to the last stable offset now: behind the
+    markers, for the snapshot was taken when nothing before them was undecided any more; `check_committed` sees to it.
+    """
     mine = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=mine), "read_committed")
 
@@ -86,8 +88,8 @@ def count_tail(log: Path, offsets: Offsets) -> dict[Place, int]:
 
 
 def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
-    """Raises RuntimeError unless view `tail`, what a consumer of `arms` that reads committed saw behind the snapshot, has the
-    snapshot's own markers.
+    """Raises RuntimeError unless view `tail`, what a consumer of `arms` that reads committed saw behind the snapshot,
+    has the snapshot's own markers.
 
     They are in no transaction: a consumer that does not see them was told of a last stable offset before them, by a new
     leader, say, and what it did not see of the snapshot may well be in the log.

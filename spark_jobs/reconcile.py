@@ -70,7 +70,8 @@ def reconcile(
 
 
 def read(run_dir: Path, spark: SparkSession) -> None:
-    """The first half alone: log/ and read_topic.json, after which the cluster is needed no more. Raises as `reconcile` does."""
+    """The first half alone: log/ and read_topic.json, after which the cluster is needed no more. Raises as `reconcile`
+    does."""
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")
     write_log(run, run.scenario, spark)
@@ -84,7 +85,8 @@ def _files(run: RunDirectory, folder: str) -> list[Path]:
 
 
 def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
-    """First half: reads every topic into log/: the snapshot, and what stands behind it; of transactional arms in both views."""
+    """First half: reads every topic into log/: the snapshot, and what stands behind it; of transactional arms in both
+    views."""
     offsets = _offsets(run)
     with run.writing(READ) as output:
         seen = Observation("read")
@@ -104,14 +106,13 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
             check_committed(output.staging / "log", offsets, scenario.transactional, committed.TAIL)
             output.counts |= {f"read_committed/{arm}": int(count) for arm, count in visible.get.items()}
         output.counts |= {
-            f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0)
-            for part in offsets.partitions
+            f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0) for part in offsets.partitions
         }
 
 
 def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, seen: Observation) -> DataFrame:
-    """LOG of view committed and what is behind it, of the arms that write transactions; `seen` counts what of the former
-    came from Kafka."""
+    """LOG of view committed and what is behind it, of the arms that write transactions; `seen` counts what of the
+    former came from Kafka."""
     arms = scenario.transactional
     of = view(offsets, committed.VIEW, committed.TAIL)
     counters = [F.count_if((F.col("arm") == arm) & (of == committed.VIEW)).alias(arm) for arm in arms]
@@ -157,10 +158,17 @@ def write_books(
         with _timed(output, "timeline_left"):
             beside.result()
     evidence = laws.Evidence(
-        scenario=scenario, offsets=_offsets(run), producers=producers, ledger_census=ledger_census,
-        log_census=log_census, announced=run.manifest("produce").counts | run.manifest("settle").counts,
-        read=run.manifest(READ).counts, written=written, bound=bound, views=views,
-    )  # fmt: skip
+        scenario=scenario,
+        offsets=_offsets(run),
+        producers=producers,
+        ledger_census=ledger_census,
+        log_census=log_census,
+        announced=run.manifest("produce").counts | run.manifest("settle").counts,
+        read=run.manifest(READ).counts,
+        written=written,
+        bound=bound,
+        views=views,
+    )
     write_table(output, "books/producers", producers)
     write_table(output, "books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
     write_table(output, "books/cases", laws.cases(producers, written, bound))

@@ -61,9 +61,14 @@ RAW = _table({"arm": _S, "partition": _I, "offset": _L, "timestamp": _T}, {"valu
 """What a topic gave: one row per record, before parsing. `value` is null for a record without one."""
 
 HEADER: dict[str, DataType] = {
-    "header_run": _S, "header_arm": _I, "producer": _I, "session": _I, "sequence": _L, "attempt": _I,
+    "header_run": _S,
+    "header_arm": _I,
+    "producer": _I,
+    "session": _I,
+    "sequence": _L,
+    "attempt": _I,
     "partition_sequence": _L,
-}  # fmt: skip
+}
 
 LOG = StructType(
     [
@@ -100,12 +105,10 @@ ATTEMPTS = StructType(
         StructField("torn", _B, False),
     ]
 )
-"""One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is
-null
-where the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been
-reported; `astray` is what the screen cannot have been right about: a line with another partition sequence than
-its claim, or an owned corrupted line whose claim is missing; `aborted_visible` and `torn` are what
-`spark_jobs.committed` found."""
+"""One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is null where
+the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been reported; `astray` is
+what the screen cannot have been right about: a line with another partition sequence than its claim, or an owned
+corrupted line whose claim is missing; `aborted_visible` and `torn` are what `spark_jobs.committed` found."""
 
 SUBJECTS = StructType(
     [
@@ -116,8 +119,7 @@ SUBJECTS = StructType(
         StructField("also", ArrayType(_S), False),
     ]
 )
-"""Whatever can be a case: each attempt of the ledger, and each `line` of the log that nobody made (one copy;
-`origin`
+"""Whatever can be a case: each attempt of the ledger, and each `line` of the log that nobody made (one copy; `origin`
 says what it claims to be). `kind` is null where nothing is wrong."""
 
 SIGNATURES = _table(
@@ -155,9 +157,7 @@ PARTITIONS = _table(
     {"arm": _S, "topic": _S, "partition": _I}
     | dict.fromkeys(("start", "end", "data_records", "control_records", "tail_records"), _L)
 )
-LAWS = _table(
-    {"law": _S, "arm": _S, "partition": _I, "left_name": _S, "left": _L, "right_name": _S, "right": _L}
-)
+LAWS = _table({"law": _S, "arm": _S, "partition": _I, "left_name": _S, "left": _L, "right_name": _S, "right": _L})
 CASES = _table({"arm": _S, "kind": _S, "cases": _L, "written": _L, "cut": _B})
 EXPOSURE = _table({"arm": _S, "injection": _L, "reported": _L, "outstanding": _L})
 GAPS = _table({"arm": _S, "partition": _I}, {"longest_gap_s": DoubleType(), "gap_start_us": _L})
@@ -165,18 +165,29 @@ LOAD = _table(
     {"arm": _S, "at_us": _L, "sent": _L, "reported": _L, "indeterminate": _L, "failed": _L},
     {"latency_ms_p50": DoubleType(), "latency_ms_p99": DoubleType()},
 )
-LATENCY = _table({"arm": _S, "inside": _B, "latency_ms_from": DoubleType(), "latency_ms_until": DoubleType(), "records": _L})
+LATENCY = _table(
+    {"arm": _S, "inside": _B, "latency_ms_from": DoubleType(), "latency_ms_until": DoubleType(), "records": _L}
+)
 """Reported records by their latency, in log-spaced buckets [from, until) that hold any. inside: under way between the
 bite of an injection and its recovery."""
 ANOMALIES = _table(
     {"arm": _S, "kind": _S, "also": ArrayType(_S)},
     {
-        "producer": _I, "session": _I, "sequence": _L, "attempt": _I, "partition": _I, "partition_sequence":
-        _L,
-        "outcome": _S, "acked_offset": _L, "offsets": ArrayType(_L), "sent_at": _T, "settled_at": _T,
-        "error": _S, "detail": _S,
+        "producer": _I,
+        "session": _I,
+        "sequence": _L,
+        "attempt": _I,
+        "partition": _I,
+        "partition_sequence": _L,
+        "outcome": _S,
+        "acked_offset": _L,
+        "offsets": ArrayType(_L),
+        "sent_at": _T,
+        "settled_at": _T,
+        "error": _S,
+        "detail": _S,
     },
-)  # fmt: skip
+)
 
 
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:

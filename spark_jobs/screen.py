@@ -84,8 +84,7 @@ def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     rows: list[Row] = counted.buckets.to_pylist()
     if max(len(rows), counted.repeated.num_rows) > BOUND:
         return None
-    dirty = {_stretch(row) for row in [*rows, *counted.repeated.to_pylist()]
-             if "claims" not in row or not _clean(row)}  # fmt: skip
+    dirty = {_stretch(row) for row in [*rows, *counted.repeated.to_pylist()] if "claims" not in row or not _clean(row)}
     dirty |= _out_of_order(rows, damaged)
     proven = [row for row in rows if _stretch(row) not in dirty]
     if not proven:
@@ -99,10 +98,12 @@ def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
         stretches=pa.Table.from_pylist([dict(zip(STRETCH, key, strict=True)) for key in keys], schema=arrow(STRETCHES)),
         signatures=[_signature(row) for row in proven],
         counts={
-            "screen/bits": counted.bits, "screen/buckets": len(rows), "screen/dirty": len(left),
+            "screen/bits": counted.bits,
+            "screen/buckets": len(rows),
+            "screen/dirty": len(left),
             "screen/examined": sum(row["claims"] + row["copies"] for row in left),
         },
-    )  # fmt: skip
+    )
 
 
 def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) -> DataFrame:
@@ -129,11 +130,24 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
     lines = believable(promise(log, LOG)).withColumns(
         {"claim": F.lit(0), "told": F.lit(None).cast("string"), "place": F.col("offset")}
     )
-    names = ["arm", "producer", "session", "sequence", "attempt", "partition", "partition_sequence", "claim", "told", "place"]
+    names = [
+        "arm",
+        "producer",
+        "session",
+        "sequence",
+        "attempt",
+        "partition",
+        "partition_sequence",
+        "claim",
+        "told",
+        "place",
+    ]
     prints = F.xxhash64("sequence", "attempt", "partition_sequence")
-    both = claims.select(*names).unionByName(lines.select(*names)).withColumns(
-        {"stretch": _number(bits), "print": prints, "shift": F.col("place") - F.col("partition_sequence")}
-    )  # fmt: skip
+    both = (
+        claims.select(*names)
+        .unionByName(lines.select(*names))
+        .withColumns({"stretch": _number(bits), "print": prints, "shift": F.col("place") - F.col("partition_sequence")})
+    )
     claimed, sign = F.col("claim") == 1, F.col("claim") * 2 - 1
     spans = [
         function(F.when(side, F.col(name))).alias(f"{whose}_{name}_{function.__name__}")
@@ -143,7 +157,8 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
     ]
     return promise(
         both.groupBy(*STRETCH, "partition").agg(
-            F.count_if(claimed).alias("claims"), F.count_if(~claimed).alias("copies"),
+            F.count_if(claimed).alias("claims"),
+            F.count_if(~claimed).alias("copies"),
             F.count_if(F.col("told") == Outcome.ACKED).alias("acked"),
             F.count_if(F.col("told") == Outcome.SENT).alias("sent"),
             F.sum(sign * F.col("print").bitwiseAND(0xFFFFFFFF)).alias("low"),
@@ -151,7 +166,7 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
             *spans,
         ),
         BUCKETS,
-    )  # fmt: skip
+    )
 
 
 def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
@@ -203,10 +218,20 @@ def _end(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
 
 def _signature(row: Row) -> Row:
     return {
-        "arm": row["arm"], "role": "attempt", "producer": row["producer"], "session": row["session"],
-        "partition": row["partition"], "once": True, "late": False, "astray": False, "records": row["claims"],
-        "first_partition": row["partition"], "outcome": "ACKED" if row["acked"] else "SENT", "kind": None, "also": [],
-    }  # fmt: skip
+        "arm": row["arm"],
+        "role": "attempt",
+        "producer": row["producer"],
+        "session": row["session"],
+        "partition": row["partition"],
+        "once": True,
+        "late": False,
+        "astray": False,
+        "records": row["claims"],
+        "first_partition": row["partition"],
+        "outcome": "ACKED" if row["acked"] else "SENT",
+        "kind": None,
+        "also": [],
+    }
 
 
 def _stretch(row: Row) -> Stretch:

@@ -22,7 +22,8 @@ from delivery_verifier.processes import how_it_ended
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 5_000_000
-"""Below this the JVM's second compiler costs more than it gives: most of a reconciliation is planning, and runs once."""
+"""Below this the JVM's second compiler costs more than it gives: most of a reconciliation is planning, and runs once.
+"""
 END_S = 120.0
 DYING_S = 15.0
 """A JVM hangs up before its end can be seen, the longer before the more memory it has."""

@@ -55,21 +55,20 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
     quantile = F.first("quantiles", ignorenulls=True).alias("quantiles")  # one side has some, and once per interval
     both = sends.unionByName(results, allowMissingColumns=True).groupBy("arm", "at_us").agg(*counts, quantile)
     both = both.na.fill(0, list(_COUNTED))
-    in_ms = {
-        f"latency_ms_p{share}": F.get("quantiles", F.lit(at)) / 1000 for at, share in enumerate((50, 99))
-    }
+    in_ms = {f"latency_ms_p{share}": F.get("quantiles", F.lit(at)) / 1000 for at, share in enumerate((50, 99))}
     return promise(both.withColumns(in_ms), LOAD)
 
 
 def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
-    """LEDGER -> LATENCY: how many reported records took how long, apart for those that were under way during a fault."""
+    """LEDGER -> LATENCY: how many reported records took how long, apart for those that were under way during a
+    fault."""
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
     touched = [(sent <= until) & (settled >= since) for since, until in windows(injections)]
     bucket = F.floor(F.log10(F.greatest(settled - sent, F.lit(1))) * BUCKETS_PER_DECADE + 1e-9)
-    counted = answered.groupBy(
-        "arm", reduce(or_, touched, F.lit(False)).alias("inside"), bucket.alias("bucket")
-    ).agg(F.count(F.lit(1)).alias("records"))
+    counted = answered.groupBy("arm", reduce(or_, touched, F.lit(False)).alias("inside"), bucket.alias("bucket")).agg(
+        F.count(F.lit(1)).alias("records")
+    )
     edges = {
         f"latency_ms_{name}": F.pow(F.lit(10.0), (F.col("bucket") + step) / BUCKETS_PER_DECADE - 3)
         for step, name in enumerate(("from", "until"))
@@ -112,9 +111,9 @@ def filled(table: pa.Table, width_us: int) -> pa.Table:
 def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
     """LEDGER -> GAPS: the longest silence between consecutive reports, per arm and partition that has two or more.
 
-    Of the silence between the warm-up and the load, which is the verifier's own, only what is left of it when the load began,
-    at `began_us`, counts. Reports are first gathered by millisecond, so that only a short list per partition is put in order:
-    silences below 1 ms are not looked for.
+    Of the silence between the warm-up and the load, which is the verifier's own, only what is left of it when the load
+    began, at `began_us`, counts. Reports are first gathered by millisecond, so that only a short list per partition is
+    put in order: silences below 1 ms are not looked for.
     """
     heard = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     settled = F.unix_micros("settled_at")

@@ -33,10 +33,14 @@ SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
 class Visitor:
     """One user's pages, with every request they made and every error on their consoles."""
 
-    def __init__(self, browser: Browser, airflow: LocalAirflow, shots: Path, theme: str = "light", size: str = "wide") -> None:
+    def __init__(
+        self, browser: Browser, airflow: LocalAirflow, shots: Path, theme: str = "light", size: str = "wide"
+    ) -> None:
         width, height = SIZES[size]
         self.address, self.shots, self.look = f"http://127.0.0.1:{airflow.port}", shots, f"{theme}-{size}"
-        context = browser.new_context(base_url=self.address, color_scheme=theme, viewport={"width": width, "height": height})  # type: ignore[arg-type]
+        context = browser.new_context(
+            base_url=self.address, color_scheme=theme, viewport={"width": width, "height": height}
+        )  # type: ignore[arg-type]
         context.set_default_timeout(LOADS_WITHIN_MS)
         self.page, self.requests, self.errors = context.new_page(), list[str](), list[str]()
         self.page.on("request", self._requested)

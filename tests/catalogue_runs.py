@@ -11,12 +11,28 @@ from delivery_verifier.scenario import Role, VerdictName
 AT = "2026-11-21T14:00:00+00:00"
 
 
-def arm(name: str = "acks_1", verdict: VerdictName = "VIOLATED", *, as_expected: bool = True, role: Role = "subject", **more: object) -> ArmResult:
+def arm(
+    name: str = "acks_1",
+    verdict: VerdictName = "VIOLATED",
+    *,
+    as_expected: bool = True,
+    role: Role = "subject",
+    **more: object,
+) -> ArmResult:
     return ArmResult(
-        arm=name, role=role, profile=name, claim="at_least_once", verdict=verdict, as_expected=as_expected, expected="VIOLATED",
-        counts={"lost": 100, "duplicated": 0, "reordered": 0, "failed": 0, "indeterminate": 3}, longest_gap_s=3.25,
-        latency_ms_p99=12.5, records_per_s=410.0, **more,
-    )  # type: ignore[arg-type]  # fmt: skip
+        arm=name,
+        role=role,
+        profile=name,
+        claim="at_least_once",
+        verdict=verdict,
+        as_expected=as_expected,
+        expected="VIOLATED",
+        counts={"lost": 100, "duplicated": 0, "reordered": 0, "failed": 0, "indeterminate": 3},
+        longest_gap_s=3.25,
+        latency_ms_p99=12.5,
+        records_per_s=410.0,
+        **more,
+    )  # type: ignore[arg-type]
 
 
 def attempt(state: State, run: str = "a-run") -> Attempt:
@@ -24,20 +40,43 @@ def attempt(state: State, run: str = "a-run") -> Attempt:
         return Attempt(run=run, started_at=AT, seconds=3.0, error="broker 1 ended while starting")
     verdict: VerdictName = "INCONCLUSIVE" if state == "inconclusive" else "VIOLATED"
     arms = [arm(verdict=verdict, as_expected=state == "as expected"), arm("safe", "HELD", role="control")]
-    return Attempt(run=run, started_at=AT, seconds=31.0, verdict=verdict, green=state == "as expected", arms=arms,
-                   doubts=["no_bite: the fault did not bite"] if state == "inconclusive" else [])  # fmt: skip
+    return Attempt(
+        run=run,
+        started_at=AT,
+        seconds=31.0,
+        verdict=verdict,
+        green=state == "as expected",
+        arms=arms,
+        doubts=["no_bite: the fault did not bite"] if state == "inconclusive" else [],
+    )
 
 
 def item(name: str, *states: State, **more: object) -> Item:
-    return Item(name=name, title=f"{name}: a title", kind="acks", tags=("smoke",), fault="frozen_followers",
-                attempts=tuple(attempt(state, f"c-{name}-{number}") for number, state in enumerate(states, 1)), **more)  # type: ignore[arg-type]  # fmt: skip
+    return Item(
+        name=name,
+        title=f"{name}: a title",
+        kind="acks",
+        tags=("smoke",),
+        fault="frozen_followers",
+        attempts=tuple(attempt(state, f"c-{name}-{number}") for number, state in enumerate(states, 1)),
+        **more,
+    )  # type: ignore[arg-type]
 
 
 def catalogue(*items: Item, ended: bool = True, **more: object) -> CatalogueRun:
     given: dict[str, object] = {
-        "id": "c", "wanted": "everything", "expect_unavailable": (), "direct": True, "rounds": 1, "started_at": AT,
-        "versions": {"kafka": "4.3.1"}, "commit": "abc", "machine": "2 CPUs", "items": items, "ended_at": AT if ended else "",
-    } | more  # fmt: skip
+        "id": "c",
+        "wanted": "everything",
+        "expect_unavailable": (),
+        "direct": True,
+        "rounds": 1,
+        "started_at": AT,
+        "versions": {"kafka": "4.3.1"},
+        "commit": "abc",
+        "machine": "2 CPUs",
+        "items": items,
+        "ended_at": AT if ended else "",
+    } | more
     return CatalogueRun(**given)  # type: ignore[arg-type]
 
 

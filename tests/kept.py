@@ -30,17 +30,24 @@ class Kept:
         workspace.mkdir(parents=True)
         layout = embedded.lay_out(workspace, spec)
         text = {
-            "run_id": self.name, "workspace": str(workspace), "deadline_s": 300.0, "owner": msgspec.to_builtins(owner),
-            "layout": msgspec.to_builtins(layout, str_keys=True), **more,
-        }  # fmt: skip
+            "run_id": self.name,
+            "workspace": str(workspace),
+            "deadline_s": 300.0,
+            "owner": msgspec.to_builtins(owner),
+            "layout": msgspec.to_builtins(layout, str_keys=True),
+            **more,
+        }
         (workspace / "keeper.json").write_text(json.dumps(text))
         self.log = workspace.with_suffix(".log")
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "delivery_verifier.cluster.keeper", str(workspace / "keeper.json")],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, env={**os.environ, MARK: self.name},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, MARK: self.name},
                 start_new_session=True,
-            )  # fmt: skip
+            )
 
     @property
     def socket(self) -> Path:

@@ -16,38 +16,65 @@ from delivery_verifier.verdict import ArmVerdict, Exposure, RunVerdict
 BEGUN = datetime(2026, 11, 1, 2, tzinfo=UTC)
 
 
-def planned(runs: Path, run_id: str, *, profile: str = "safe", fault: str = "kill_leader", day: int = 0) -> RunDirectory:
+def planned(
+    runs: Path, run_id: str, *, profile: str = "safe", fault: str = "kill_leader", day: int = 0
+) -> RunDirectory:
     """A run that ended after its plan."""
     run = RunDirectory(runs / run_id)
     plan = scenario(
-        run_id, profile=PROFILES[profile], fault=FAULTS[fault], load=Load(), records=1000,
+        run_id,
+        profile=PROFILES[profile],
+        fault=FAULTS[fault],
+        load=Load(),
+        records=1000,
         created_at=(BEGUN + timedelta(days=day)).isoformat(),
-    )  # fmt: skip
+    )
     with run.writing("plan") as output:
         output.write_json("scenario.json", plan)
     return run
 
 
 def judged(
-    runs: Path, run_id: str, verdict: VerdictName = "HELD", *, lost: int = 0, gap_s: float | None = 3.4, green: bool | None = None,
-    sentence: str = "", **more: Any,
-) -> RunDirectory:  # fmt: skip
+    runs: Path,
+    run_id: str,
+    verdict: VerdictName = "HELD",
+    *,
+    lost: int = 0,
+    gap_s: float | None = 3.4,
+    green: bool | None = None,
+    sentence: str = "",
+    **more: Any,
+) -> RunDirectory:
     """A run with a verdict and a report."""
     run = planned(runs, run_id, **more)
     plan = run.scenario
     arms = [
         ArmVerdict(
-            arm=arm.name, role=arm.role, profile=arm.profile.name, claim=arm.claim, verdict=verdict, as_expected=True,
-            expected="HELD", sentence="", doubts=[], findings=[], longest_gap_s=gap_s,
+            arm=arm.name,
+            role=arm.role,
+            profile=arm.profile.name,
+            claim=arm.claim,
+            verdict=verdict,
+            as_expected=True,
+            expected="HELD",
+            sentence="",
+            doubts=[],
+            findings=[],
+            longest_gap_s=gap_s,
             books={"lost": lost if arm.role == "subject" else 999_999, "duplicated": 0, "reordered": 0},
             exposure=[Exposure(injection=1, reported=6_120, outstanding=9)],
         )
         for arm in plan.loaded
-    ]  # fmt: skip
+    ]
     told = RunVerdict(
-        run_id=run_id, scenario=plan.name, verdict=verdict, green=verdict == "HELD" if green is None else green,
-        sentence=sentence or f"{verdict}: of 41,210 acknowledged records, {lost:,} lost.", limits=[], arms=arms,
-    )  # fmt: skip
+        run_id=run_id,
+        scenario=plan.name,
+        verdict=verdict,
+        green=verdict == "HELD" if green is None else green,
+        sentence=sentence or f"{verdict}: of 41,210 acknowledged records, {lost:,} lost.",
+        limits=[],
+        arms=arms,
+    )
     seal(run, told)
     return run
 

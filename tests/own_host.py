@@ -1,4 +1,5 @@
-"""A host of their own for tests that start clusters: home, lock and workspaces that no other run shares; what is alive on it."""
+"""A host of their own for tests that start clusters: home, lock and workspaces that no other run shares; what is alive
+on it."""
 
 from __future__ import annotations
 

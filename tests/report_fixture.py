@@ -30,8 +30,9 @@ def held(runs: Path, run_id: str = "2026-11-21-held") -> Made:
     cases = planted() + [case("control-acks_0", "LOST", 500 + i, outcome="SENT") for i in range(37)]
     arms = [_arm(plan, "safe", "HELD", {}), _arm(plan, "control-acks_0", "HELD", {"LOST": 1204})]
     sentence = (
-        "HELD: all 41,210 acknowledged records are in the log exactly once and in order; the leader was "
-        "killed once, with 48 attempts outstanding at the bite and 6,120 records exposed until recovery. The fault took 1,204 of 41,210 records from acks_0."
+        "HELD: all 41,210 acknowledged records are in the log exactly once and in order; the leader was killed once, "
+        "with 48 attempts outstanding at the bite and 6,120 records exposed until recovery. The fault took 1,204 of "
+        "41,210 records from acks_0."
     )
     return _write(runs, plan, cases, arms, "HELD", sentence, counted={("control-acks_0", "LOST"): 1204})
 
@@ -55,9 +56,7 @@ def inconclusive(runs: Path, run_id: str = "2026-11-21-inconclusive") -> Made:
     """A run with one checker and one coverage doubt, and a law that does not balance."""
     plan = _scenario(run_id, "safe")
     doubts = [
-        Doubt(
-            kind="coverage", name="fault_did_not_bite", detail="injection 1 (kill) has no proof that it bit"
-        ),
+        Doubt(kind="coverage", name="fault_did_not_bite", detail="injection 1 (kill) has no proof that it bit"),
         Doubt(kind="checker", name="books_unbalanced:reported_sum", detail="reported = 13737, not 13736"),
     ]
     arms = [_arm(plan, "safe", "INCONCLUSIVE", {}, doubts=doubts, as_expected=False)]
@@ -116,28 +115,49 @@ def hostile(runs: Path, text: str) -> Made:
 def _scenario(run_id: str, profile: str, **more: Any) -> Scenario:
     versions = {"kafka": "4.3.1", "confluent-kafka": "2.16.1", "pyspark": "4.2.0"}
     return scenario(
-        run_id, profile=PROFILES[profile], fault=FAULTS["kill_leader"], load=Load(), records=40_000, seed=7,
-        created_at="2026-11-21T02:00:00Z", commit="337a7bb", versions=versions,
-        command=f"kdv run --profile {profile} --fault kill_leader --records 40000 --seed 7", **more,
-    )  # fmt: skip
+        run_id,
+        profile=PROFILES[profile],
+        fault=FAULTS["kill_leader"],
+        load=Load(),
+        records=40_000,
+        seed=7,
+        created_at="2026-11-21T02:00:00Z",
+        commit="337a7bb",
+        versions=versions,
+        command=f"kdv run --profile {profile} --fault kill_leader --records 40000 --seed 7",
+        **more,
+    )
 
 
 def _arm(
-    plan: Scenario, name: str, verdict: VerdictName, counts: dict[str, int], *, as_expected: bool = True,
+    plan: Scenario,
+    name: str,
+    verdict: VerdictName,
+    counts: dict[str, int],
+    *,
+    as_expected: bool = True,
     doubts: list[Doubt] | None = None,
-) -> ArmVerdict:  # fmt: skip
+) -> ArmVerdict:
     arm, weak = plan.arm(name), "acks_0" in name
     books = {"attempted": 41_300, "acked": 0 if weak else 41_210, "sent": 41_210 if weak else 0, "failed": 0}
     books |= {"indeterminate": 90, "reported": 41_210, "log_records": 41_240}
     books |= {kind.value.lower(): counts.get(kind.value, 0) for kind in Anomaly}
     found = ", ".join(f"{count:,} {kind.lower()}" for kind, count in counts.items()) or "no anomaly"
     return ArmVerdict(
-        arm=name, role=arm.role, profile=arm.profile.name, claim=arm.claim, verdict=verdict,
-        as_expected=as_expected, expected=" or ".join(arm.expectation.verdicts), doubts=doubts or [],
-        books=books, longest_gap_s=3.412,
-        sentence=f"{verdict}: of 41,210 records, {found}.", findings=_findings(weak, counts),
+        arm=name,
+        role=arm.role,
+        profile=arm.profile.name,
+        claim=arm.claim,
+        verdict=verdict,
+        as_expected=as_expected,
+        expected=" or ".join(arm.expectation.verdicts),
+        doubts=doubts or [],
+        books=books,
+        longest_gap_s=3.412,
+        sentence=f"{verdict}: of 41,210 records, {found}.",
+        findings=_findings(weak, counts),
         exposure=[Exposure(injection=1, reported=6_120, outstanding=48)],
-    )  # fmt: skip
+    )
 
 
 def _findings(weak: bool, counts: dict[str, int]) -> list[Finding]:
@@ -148,20 +168,32 @@ def _findings(weak: bool, counts: dict[str, int]) -> list[Finding]:
     }
     return [
         Finding(
-            anomaly=kind.value, ruling="PERMITTED" if kind.value in permitted else "FORBIDDEN",
-            ruled_by="contract", rule=f"{'acks_0' if weak else 'acks_all'}.{kind.value.lower()}",
-            sentence=why[kind.value in permitted], source="Kafka 4.3 producer configuration, acks",
-            tolerance=None if kind.value in permitted else 0, count=counts.get(kind.value, 0), also=0,
+            anomaly=kind.value,
+            ruling="PERMITTED" if kind.value in permitted else "FORBIDDEN",
+            ruled_by="contract",
+            rule=f"{'acks_0' if weak else 'acks_all'}.{kind.value.lower()}",
+            sentence=why[kind.value in permitted],
+            source="Kafka 4.3 producer configuration, acks",
+            tolerance=None if kind.value in permitted else 0,
+            count=counts.get(kind.value, 0),
+            also=0,
         )
         for kind in Anomaly
-    ]  # fmt: skip
+    ]
 
 
 def _write(
-    runs: Path, plan: Scenario, cases: list[Row], arms: list[ArmVerdict], verdict: VerdictName,
-    sentence: str, *,
-    counted: dict[tuple[str, str], int] | None = None, broken_law: str = "", bit: bool = True,
-) -> Made:  # fmt: skip
+    runs: Path,
+    plan: Scenario,
+    cases: list[Row],
+    arms: list[ArmVerdict],
+    verdict: VerdictName,
+    sentence: str,
+    *,
+    counted: dict[tuple[str, str], int] | None = None,
+    broken_law: str = "",
+    bit: bool = True,
+) -> Made:
     run = RunDirectory(runs / plan.run_id)
     with run.writing("plan") as output:
         output.write_json("scenario.json", plan)
@@ -174,28 +206,42 @@ def _write(
         write_tables(output.staging, plan, cases, counted or {}, broken_law)
     everything = [*arms, _canary(plan)]
     return run.path, RunVerdict(
-        run_id=plan.run_id, scenario=plan.name, verdict=verdict,
-        green=all(arm.as_expected for arm in everything), sentence=sentence, limits=LIMITS, arms=everything,
-    )  # fmt: skip
+        run_id=plan.run_id,
+        scenario=plan.name,
+        verdict=verdict,
+        green=all(arm.as_expected for arm in everything),
+        sentence=sentence,
+        limits=LIMITS,
+        arms=everything,
+    )
 
 
 def _canary(plan: Scenario) -> ArmVerdict:
     canary = _arm(plan, "canary", "HELD", {kind.value: 1 for kind in Anomaly})
     return msgspec.structs.replace(
-        canary, exposure=[], longest_gap_s=None,
+        canary,
+        exposure=[],
+        longest_gap_s=None,
         sentence="HELD: all 7 planted anomalies were found, and no others: the check can see.",
         books={"attempted": 120, "acked": 118, "lost": 1, "duplicated": 1},
         findings=[msgspec.structs.replace(one, tolerance=1) for one in canary.findings],
-    )  # fmt: skip
+    )
 
 
 def _injection(plan: Scenario) -> Injection:
     return Injection(
-        id=1, cycle=1, action="kill", brokers=[2], hit={arm.topic_name: [1] for arm in plan.arms},
-        requested_at_us=START_US + int(2.95 * S), bite_at_us=START_US + 3 * S, healed_at_us=START_US + 7 * S,
-        recovered_at_us=START_US + int(9.4 * S), bit=True,
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[2],
+        hit={arm.topic_name: [1] for arm in plan.arms},
+        requested_at_us=START_US + int(2.95 * S),
+        bite_at_us=START_US + 3 * S,
+        healed_at_us=START_US + 7 * S,
+        recovered_at_us=START_US + int(9.4 * S),
+        bit=True,
         proof={"process": "exit code -9 of pid 4711", "leader_epoch": {"partition 1": [0, 1]}},
-    )  # fmt: skip
+    )
 
 
 def _observations(plan: Scenario) -> list[Observation]:
@@ -205,12 +251,17 @@ def _observations(plan: Scenario) -> list[Observation]:
     rows += [(9.2, 0, 1, 0, [1, 2, 3]), (9.3, 1, 3, 1, [1, 2, 3]), (9.4, 2, 3, 0, [1, 2, 3])]
     found = [
         Observation(
-            at_us=START_US + int(at * S), kind="partition", topic=arm.topic_name, partition=partition,
-            leader=leader, leader_epoch=epoch, isr=isr,
+            at_us=START_US + int(at * S),
+            kind="partition",
+            topic=arm.topic_name,
+            partition=partition,
+            leader=leader,
+            leader_epoch=epoch,
+            isr=isr,
         )
         for arm in plan.arms
         for at, partition, leader, epoch, isr in rows
-    ]  # fmt: skip
+    ]
     died = Observation(at_us=START_US + 3 * S, kind="process", broker=2, state="exited", exit_code=-9)
     return [*found, died]
 
@@ -218,10 +269,16 @@ def _observations(plan: Scenario) -> list[Observation]:
 def _offsets(plan: Scenario) -> Offsets:
     parts = [
         PartitionSnapshot(
-            arm=arm.name, topic=arm.topic_name, partition=partition, start=0, end=13_740, live_end=13_742,
-            leader=partition + 1, leader_epoch=1,
+            arm=arm.name,
+            topic=arm.topic_name,
+            partition=partition,
+            start=0,
+            end=13_740,
+            live_end=13_742,
+            leader=partition + 1,
+            leader_epoch=1,
         )
         for arm in plan.arms
         for partition in range(PARTITIONS)
-    ]  # fmt: skip
+    ]
     return Offsets(bootstrap_servers="127.0.0.1:9092", taken_at_us=START_US + 14 * S, partitions=parts)

@@ -39,10 +39,18 @@ def huge(runs: Path) -> report_fixture.Made:
 def _fault(number: int, topic: str) -> Injection:
     bite = START_US + (number * EVERY_S + 60) * S
     return Injection(
-        id=number, cycle=number, action="kill", brokers=[number % 3 + 1], hit={topic: list(range(number % 3, PARTITIONS, 3))},
-        requested_at_us=bite - S, bite_at_us=bite, healed_at_us=bite + 20 * S, recovered_at_us=bite + 40 * S, bit=True,
+        id=number,
+        cycle=number,
+        action="kill",
+        brokers=[number % 3 + 1],
+        hit={topic: list(range(number % 3, PARTITIONS, 3))},
+        requested_at_us=bite - S,
+        bite_at_us=bite,
+        healed_at_us=bite + 20 * S,
+        recovered_at_us=bite + 40 * S,
+        bit=True,
         proof={"leader_epoch": {f"{topic}-{p}": [number, number + 1] for p in range(number % 3, PARTITIONS, 3)}},
-    )  # fmt: skip
+    )
 
 
 def _moves(topic: str) -> list[Observation]:
@@ -57,7 +65,7 @@ def _moves(topic: str) -> list[Observation]:
     return [
         Observation(at_us=at, kind="partition", topic=topic, partition=p, leader=leader, leader_epoch=epoch, isr=isr)
         for at, p, leader, epoch, isr in found
-    ]  # fmt: skip
+    ]
 
 
 def _load() -> pa.Table:

@@ -57,11 +57,22 @@ def case(arm: str, kind: str, sequence: int, **more: Any) -> Row:
     """One row of anomalies/; `more` overrides its columns."""
     sent_us = START_US + int(2.9 * S) + sequence % 1000 * 100
     row: Row = {
-        "arm": arm, "kind": kind, "also": [], "producer": 0, "session": 0, "sequence": sequence,
-        "attempt": 0, "partition": 1, "partition_sequence": sequence // 3, "outcome": "ACKED", "offsets": [],
-        "sent_at": _time(sent_us), "settled_at": _time(sent_us + 4200), "error": None,
+        "arm": arm,
+        "kind": kind,
+        "also": [],
+        "producer": 0,
+        "session": 0,
+        "sequence": sequence,
+        "attempt": 0,
+        "partition": 1,
+        "partition_sequence": sequence // 3,
+        "outcome": "ACKED",
+        "offsets": [],
+        "sent_at": _time(sent_us),
+        "settled_at": _time(sent_us + 4200),
+        "error": None,
         "detail": "no copy in the log",
-    }  # fmt: skip
+    }
     row |= more
     acked = sequence // 3 if row["outcome"] == "ACKED" else None
     return {"acked_offset": acked} | row
@@ -72,9 +83,7 @@ def planted() -> list[Row]:
     return [case("canary", kind.value, 10 + place, offsets=[place]) for place, kind in enumerate(Anomaly)]
 
 
-def write_tables(
-    to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple[str, str], int], law: str
-) -> None:
+def write_tables(to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple[str, str], int], law: str) -> None:
     """Writes reconcile's outputs below `to`. `counted` overrides counts of cases; `law` does not balance."""
     tables = {
         "timeline/load": pa.Table.from_pylist(_load(plan)),
@@ -99,37 +108,54 @@ def _counts(cases: list[Row], counted: dict[tuple[str, str], int]) -> list[Row]:
     written = Counter((row["arm"], row["kind"]) for row in cases)
     totals = {pair: counted.get(pair, rows) for pair, rows in written.items()}
     return [
-        {"arm": arm, "kind": kind, "cases": totals[arm, kind], "written": rows,
-         "cut": totals[arm, kind] > rows}
+        {"arm": arm, "kind": kind, "cases": totals[arm, kind], "written": rows, "cut": totals[arm, kind] > rows}
         for (arm, kind), rows in written.items()
-    ]  # fmt: skip
+    ]
 
 
 def _laws(plan: Scenario, broken: str) -> list[Row]:
     return [
-        {"law": law, "arm": arm.name, "partition": partition, "left_name": left, "left": 13_737,
-         "right_name": right, "right": 13_736 if (law, partition) == (broken, 1) else 13_737}
+        {
+            "law": law,
+            "arm": arm.name,
+            "partition": partition,
+            "left_name": left,
+            "left": 13_737,
+            "right_name": right,
+            "right": 13_736 if (law, partition) == (broken, 1) else 13_737,
+        }
         for law, (left, right) in LAWS.items()
         for arm in plan.arms
         for partition in range(PARTITIONS)
-    ]  # fmt: skip
+    ]
 
 
 def _gaps(plan: Scenario) -> list[Row]:
     return [
-        {"arm": arm.name, "partition": p, "longest_gap_s": 3.4 if p == 1 else 0.2,
-         "gap_start_us": START_US + 3 * S}
+        {"arm": arm.name, "partition": p, "longest_gap_s": 3.4 if p == 1 else 0.2, "gap_start_us": START_US + 3 * S}
         for arm in plan.loaded
         for p in range(PARTITIONS)
-    ]  # fmt: skip
+    ]
 
 
 def _logged(arm: str, offset: int, sequence: int) -> Row:
     return {
-        "arm": arm, "partition": 1, "offset": offset, "view": "raw", "timestamp": None, "header_run": "x",
-        "header_arm": 1, "producer": 0, "session": 0, "sequence": sequence, "attempt": 0,
-        "partition_sequence": sequence // 3, "parsed": True, "crc_ok": True, "foreign": False,
-    }  # fmt: skip
+        "arm": arm,
+        "partition": 1,
+        "offset": offset,
+        "view": "raw",
+        "timestamp": None,
+        "header_run": "x",
+        "header_arm": 1,
+        "producer": 0,
+        "session": 0,
+        "sequence": sequence,
+        "attempt": 0,
+        "partition_sequence": sequence // 3,
+        "parsed": True,
+        "crc_ok": True,
+        "foreign": False,
+    }
 
 
 def _load(plan: Scenario) -> list[Row]:
@@ -142,12 +168,17 @@ def _load(plan: Scenario) -> list[Row]:
             slow, silent = 2800 if 6.2 <= at < 6.6 else 9, 3 <= at < 3.4
             level = 0.62 if 3 <= at < 6.2 else 1.7 if 6.2 <= at < 7.6 else 1
             rows.append(
-                {"arm": arm.name, "at_us": START_US + step * 200_000, "sent": scale,
-                 "reported": int(scale * level * noise.uniform(0.92, 1.08)),
-                 "indeterminate": 9 if 4 <= at < 5 else 0, "failed": 3 if 5 <= at < 5.4 else 0,
-                 "latency_ms_p50": None if silent else 2.2 * noise.uniform(0.9, 1.2),
-                 "latency_ms_p99": None if silent else slow * noise.uniform(0.8, 1.4)}
-            )  # fmt: skip
+                {
+                    "arm": arm.name,
+                    "at_us": START_US + step * 200_000,
+                    "sent": scale,
+                    "reported": int(scale * level * noise.uniform(0.92, 1.08)),
+                    "indeterminate": 9 if 4 <= at < 5 else 0,
+                    "failed": 3 if 5 <= at < 5.4 else 0,
+                    "latency_ms_p50": None if silent else 2.2 * noise.uniform(0.9, 1.2),
+                    "latency_ms_p99": None if silent else slow * noise.uniform(0.8, 1.4),
+                }
+            )
     return rows
 
 
@@ -155,10 +186,15 @@ def _latency(plan: Scenario) -> list[Row]:
     """Around 2 ms outside the fault; inside it, a second hill around 3 s."""
     hills = {False: [(2.0, 30_000)], True: [(2.0, 8_000), (3_000.0, 3_210)]}
     return [
-        {"arm": arm.name, "inside": inside, "latency_ms_from": middle * 10 ** (step / 20),
-         "latency_ms_until": middle * 10 ** ((step + 1) / 20), "records": int(records / 2 ** (abs(step) + 1))}
+        {
+            "arm": arm.name,
+            "inside": inside,
+            "latency_ms_from": middle * 10 ** (step / 20),
+            "latency_ms_until": middle * 10 ** ((step + 1) / 20),
+            "records": int(records / 2 ** (abs(step) + 1)),
+        }
         for arm in plan.loaded
         for inside, some in hills.items()
         for middle, records in some
         for step in range(-4, 5)
-    ]  # fmt: skip
+    ]

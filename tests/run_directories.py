@@ -40,31 +40,57 @@ def scenario(
     ]
     canary = Arm(name="canary", ordinal=0, role="canary", profile=PROFILES["safe"], topic_name="t-canary")
     return Scenario(
-        run_id="by-hand", run_token=TOKEN, name="by-hand", arms=(*made, canary), fault=FAULTS["none"],
+        run_id="by-hand",
+        run_token=TOKEN,
+        name="by-hand",
+        arms=(*made, canary),
+        fault=FAULTS["none"],
         load=Load(partitions=partitions),
-    )  # fmt: skip
+    )
 
 
 def attempt(arm: str, sequence: int, outcome: str = "ACKED", **more: Any) -> Row:
     """A ledger row; sent 1 ms after the one before it, settled 500 µs later."""
     sent = START_US + sequence * 1000
     row: Row = {
-        "arm": arm, "producer": 0, "session": 0, "sequence": sequence, "attempt": 0, "partition": 0,
-        "partition_sequence": sequence, "outcome": outcome, "offset": None, "transaction": None,
-        "transaction_outcome": None, "sent_at": sent, "settled_at": sent + 500, "error": None, "made_by":
-        "client",
-    }  # fmt: skip
+        "arm": arm,
+        "producer": 0,
+        "session": 0,
+        "sequence": sequence,
+        "attempt": 0,
+        "partition": 0,
+        "partition_sequence": sequence,
+        "outcome": outcome,
+        "offset": None,
+        "transaction": None,
+        "transaction_outcome": None,
+        "sent_at": sent,
+        "settled_at": sent + 500,
+        "error": None,
+        "made_by": "client",
+    }
     return row | more
 
 
 def line(arm: str, ordinal: int, offset: int, sequence: int, **more: Any) -> Row:
     """A log row of a sound record of this run."""
     row: Row = {
-        "arm": arm, "partition": 0, "offset": offset, "view": "raw", "timestamp": START_US, "header_run":
-        TOKEN,
-        "header_arm": ordinal, "producer": 0, "session": 0, "sequence": sequence, "attempt": 0,
-        "partition_sequence": sequence, "parsed": True, "crc_ok": True, "foreign": False,
-    }  # fmt: skip
+        "arm": arm,
+        "partition": 0,
+        "offset": offset,
+        "view": "raw",
+        "timestamp": START_US,
+        "header_run": TOKEN,
+        "header_arm": ordinal,
+        "producer": 0,
+        "session": 0,
+        "sequence": sequence,
+        "attempt": 0,
+        "partition_sequence": sequence,
+        "parsed": True,
+        "crc_ok": True,
+        "foreign": False,
+    }
     return row | more
 
 
@@ -126,16 +152,20 @@ def _announced(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
 def _transactions(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
     told = {
         (row["arm"], row["producer"], row["transaction"]): row["transaction_outcome"]
-        for row in attempts if row["transaction"]
-    }  # fmt: skip
+        for row in attempts
+        if row["transaction"]
+    }
     counted = Counter((arm, producer, outcome) for (arm, producer, _), outcome in told.items())
     of = {"begun": ("COMMITTED", "ABORTED", "INDETERMINATE"), "committed": ("COMMITTED",), "aborted": ("ABORTED",)}
     return {
-        f"transactions_{what}/{arm.name}/{producer}/0": sum(counted[arm.name, producer, outcome] for outcome in outcomes)
+        f"transactions_{what}/{arm.name}/{producer}/0": sum(
+            counted[arm.name, producer, outcome] for outcome in outcomes
+        )
         for what, outcomes in of.items()
-        for arm in made.loaded if arm.transactional_id
+        for arm in made.loaded
+        if arm.transactional_id
         for producer in range(arm.producers)
-    }  # fmt: skip
+    }
 
 
 def _read(made: Scenario, lines: Sequence[Row]) -> dict[str, int]:
@@ -143,9 +173,11 @@ def _read(made: Scenario, lines: Sequence[Row]) -> dict[str, int]:
     visible = Counter(row["arm"] for row in lines if row["view"] == "committed")
     places = [(arm.name, partition) for arm in made.arms for partition in range(made.load.partitions)]
     views = {f"read_committed/{name}": visible[name] for name in made.transactional}
-    return views | {f"read/{arm.name}": rows[arm.name] for arm in made.arms} | {
-        f"tail/{arm}/{partition}": 0 for arm, partition in places
-    }
+    return (
+        views
+        | {f"read/{arm.name}": rows[arm.name] for arm in made.arms}
+        | {f"tail/{arm}/{partition}": 0 for arm, partition in places}
+    )
 
 
 def _offsets(
@@ -154,14 +186,24 @@ def _offsets(
     snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]],
 ) -> Offsets:
     """What the committed view lacks is in transactions that the log says were aborted."""
-    rows, seen = (Counter((row["arm"], row["partition"]) for row in lines if row["view"] == view) for view in ("raw", "committed"))
+    rows, seen = (
+        Counter((row["arm"], row["partition"]) for row in lines if row["view"] == view) for view in ("raw", "committed")
+    )
     parts = [
         PartitionSnapshot(
-            arm=arm.name, topic=arm.topic_name, partition=partition, start=0, end=rows[arm.name, partition],
-            live_end=rows[arm.name, partition] + 2, leader=1, leader_epoch=0,
-            aborted_records=rows[arm.name, partition] - seen[arm.name, partition] if arm.name in made.transactional else 0,
+            arm=arm.name,
+            topic=arm.topic_name,
+            partition=partition,
+            start=0,
+            end=rows[arm.name, partition],
+            live_end=rows[arm.name, partition] + 2,
+            leader=1,
+            leader_epoch=0,
+            aborted_records=rows[arm.name, partition] - seen[arm.name, partition]
+            if arm.name in made.transactional
+            else 0,
         )
         for arm in made.arms
         for partition in range(made.load.partitions)
-    ]  # fmt: skip
+    ]
     return Offsets(bootstrap_servers="nowhere:1", taken_at_us=START_US, partitions=snapshot(parts))

@@ -15,13 +15,27 @@ from delivery_verifier.verdict import RunVerdict
 def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluated:
     """What Great Expectations said of one law."""
     return Evaluated(
-        suite="evidence", arm="", about=about, expectation="expect", tolerance=0, expected_rows=3, element_count=3,
-        missing_count=0, unexpected_count=0 if success else 1, success=success, exception=exception, count=int(not success), url="",
-    )  # fmt: skip
+        suite="evidence",
+        arm="",
+        about=about,
+        expectation="expect",
+        tolerance=0,
+        expected_rows=3,
+        element_count=3,
+        missing_count=0,
+        unexpected_count=0 if success else 1,
+        success=success,
+        exception=exception,
+        count=int(not success),
+        url="",
+    )
 
 
 def judged(
-    runs: Path, run_id: str = "judged", make: Callable[..., tuple[Path, RunVerdict]] = report_fixture.held, broken: str = ""
+    runs: Path,
+    run_id: str = "judged",
+    make: Callable[..., tuple[Path, RunVerdict]] = report_fixture.held,
+    broken: str = "",
 ) -> tuple[RunDirectory, RunVerdict]:
     """A judged run; the law `broken` does not hold."""
     path, verdict = make(runs, run_id)

@@ -1,4 +1,5 @@
-"""The smoke scenarios of the catalogue, each run once: half of the kinds through Airflow, the rest directly; and their recount."""
+"""The smoke scenarios of the catalogue, each run once: half of the kinds through Airflow, the rest directly; and their
+recount."""
 
 from __future__ import annotations
 
@@ -32,11 +33,15 @@ def expect_unavailable(names: list[str]) -> list[str]:
 
 
 def assert_recounted(run: RunDirectory, entry: str) -> None:
-    """Record by record in plain Python, ledger and log come to the books that Spark wrote, and to what the entry says."""
+    """Record by record in plain Python, ledger and log come to the books that Spark wrote, and to what the entry
+    says."""
     ledger, log = (pq.read_table(run.path / name).to_pylist() for name in ("ledger", "log"))
     books = Books.read(run.path)
     for plan in ENTRIES[entry].arms:
-        seen = {view: [row for row in log if (row["arm"], row["view"]) == (plan.name, view)] for view in ("raw", "committed")}
+        seen = {
+            view: [row for row in log if (row["arm"], row["view"]) == (plan.name, view)]
+            for view in ("raw", "committed")
+        }
         lines = [row for row in seen["raw"] if row["producer"] != MARKER_PRODUCER]
         found = judge([row for row in ledger if row["arm"] == plan.name], lines, seen["committed"])[0]
         booked = {name: count for name, count in books.totals(plan.name).items() if count}

@@ -77,13 +77,19 @@ def _run(tier: str, alone: bool) -> Row:
 def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
     """Prints the summary and returns the exit code."""
     for row in rows:
-        print(f"{row.tier:<10} {row.seconds:7.1f} s  {row.counts['tests']:4d} tests, {row.counts['failures'] + row.counts['errors']} failed")
+        print(
+            f"{row.tier:<10} {row.seconds:7.1f} s  {row.counts['tests']:4d} tests, "
+            f"{row.counts['failures'] + row.counts['errors']} failed"
+        )
     print(f"{'all':<10} {seconds:7.1f} s  by the clock")
     for process, tier in left.items():
         print(f"left behind by {tier}: {process}")
     totals = {key: sum(row.counts[key] for row in rows) for key in OUTCOMES}
     failed = totals["failures"] + totals["errors"] + len(left)
-    print(f"{totals['tests'] - totals['failures'] - totals['errors'] - totals['skipped']} passed, {failed} failed, {totals['skipped']} skipped")
+    print(
+        f"{totals['tests'] - totals['failures'] - totals['errors'] - totals['skipped']} passed, {failed} failed, "
+        f"{totals['skipped']} skipped"
+    )
     return 1 if failed else 0
 
 
@@ -103,7 +109,11 @@ def _marked(mark: str) -> list[str]:
     found = []
     for process in psutil.process_iter(["pid", "cmdline"]):
         try:
-            if process.pid != os.getpid() and process.environ().get(name) == value and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                process.pid != os.getpid()
+                and process.environ().get(name) == value
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(f"{process.pid} {' '.join(process.info['cmdline'] or [])[:150]}")
         except psutil.Error:
             continue

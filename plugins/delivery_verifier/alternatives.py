@@ -1,4 +1,5 @@
-"""The alternatives: what would be lost or won with another value of one setting. It says why each setting is as it is."""
+"""The alternatives: what would be lost or won with another value of one setting. It says why each setting is as it
+is."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def _only(here: list[Row], there: list[Row]) -> dict[Claim, list[str]]:
 
 
 def lines(found: list[Alternative]) -> list[str]:
-    """Some lines per alternative. exactly_once is left aside: it is what at_least_once and at_most_once are together."""
+    """Some lines per alternative. exactly_once is left aside: it is what at_least_once and at_most_once are
+    together."""
     return [
         line
         for one in found
@@ -68,10 +70,11 @@ def lines(found: list[Alternative]) -> list[str]:
             *(
                 f"    {word} {claim} under {_shown(classes)}"
                 for word, changed in (("lost is", one.lost), ("won is", one.won))
-                for claim, classes in changed.items() if claim != "exactly_once"
+                for claim, classes in changed.items()
+                if claim != "exactly_once"
             ),
         ]
-    ]  # fmt: skip
+    ]
 
 
 def _shown(classes: list[str]) -> str:

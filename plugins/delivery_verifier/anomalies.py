@@ -66,8 +66,8 @@ DEFINITIONS: dict[Anomaly, str] = {
     Anomaly.REORDERED: "A reported record whose first copy stands after the first copy of a reported record with a "
     "higher partition sequence (same arm, producer, session and partition). The late one is flagged.",
     Anomaly.ABORTED_VISIBLE: "In the committed view (read_committed), though its transaction was ABORTED.",
-    Anomaly.TORN: "Of a transaction that was COMMITTED, or of which other records are in the committed view though nobody "
-    "knows how it ended, and not in the committed view itself.",
+    Anomaly.TORN: "Of a transaction that was COMMITTED, or of which other records are in the committed view though "
+    "nobody knows how it ended, and not in the committed view itself.",
 }
 
 TRANSACTIONAL = (Anomaly.ABORTED_VISIBLE, Anomaly.TORN)

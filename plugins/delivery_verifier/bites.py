@@ -1,8 +1,8 @@
 """Bites: in how many injections an arm was hurt, from the cases that were written down with their times.
 
-Pure. A case belongs to the injection during which its record was under way: sent before recovery, and not settled yet one
-second before the bite; with a second's grace after recovery, in which clients find the new leaders. Where several meet it,
-the last one that began before it was settled; where it never was, the first.
+Pure. A case belongs to the injection during which its record was under way: sent before recovery, and not settled yet
+one second before the bite; with a second's grace after recovery, in which clients find the new leaders. Where several
+meet it, the last one that began before it was settled; where it never was, the first.
 """
 
 from __future__ import annotations
@@ -53,9 +53,11 @@ def hurt(found: Bites) -> list[int]:
 
 
 def interval(seen: int, of: int) -> tuple[float, float]:
-    """The shares of injections that are compatible with `seen` of `of` at CONFIDENCE: Clopper and Pearson's exact bounds.
+    """The shares of injections that are compatible with `seen` of `of` at CONFIDENCE: Clopper and Pearson's exact
+    bounds.
 
-    Where none or all were seen the bound is one-sided, as in "0 of 20: below 14 %". Raises ValueError for no injections.
+    Where none or all were seen the bound is one-sided, as in "0 of 20: below 14 %". Raises ValueError for no
+    injections.
     """
     if not 0 <= seen <= of or not of:
         raise ValueError(f"{seen} of {of} injections")
@@ -94,9 +96,10 @@ def _windows(injections: Sequence[Injection]) -> Iterator[tuple[int, int | None,
 
 def _owner(sent_us: int, settled_us: int | None, windows: Sequence[tuple[int, int | None, int]]) -> int:
     met = [
-        number for begin, end, number in windows
+        number
+        for begin, end, number in windows
         if (end is None or sent_us <= end) and (settled_us is None or settled_us >= begin)
-    ]  # fmt: skip
+    ]
     return OUTSIDE if not met else met[0] if settled_us is None else met[-1]
 
 

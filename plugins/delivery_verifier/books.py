@@ -18,26 +18,54 @@ import pyarrow.parquet as pq
 from delivery_verifier.anomalies import SECONDARY, Anomaly, also_column, column
 
 COUNTS = (
-    "attempted", "acked", "sent", "failed", "indeterminate", "reported", "found", "lost", "resolved_present",
-    "resolved_absent", "resolved_late", "log_records", "first_copies", "extra_copies", "phantoms", "unattributed",
+    "attempted",
+    "acked",
+    "sent",
+    "failed",
+    "indeterminate",
+    "reported",
+    "found",
+    "lost",
+    "resolved_present",
+    "resolved_absent",
+    "resolved_late",
+    "log_records",
+    "first_copies",
+    "extra_copies",
+    "phantoms",
+    "unattributed",
     *(column(anomaly) for anomaly in Anomaly if anomaly is not Anomaly.LOST),
     *(also_column(anomaly) for anomaly in SECONDARY),
-)  # fmt: skip
+)
 """Columns of books/producers.parquet that count attempts or log records."""
 
 TABLES: dict[str, tuple[str, ...]] = {
     "books/producers.parquet": ("arm", "producer", "session", "partition", *COUNTS),
     "books/partitions.parquet": (
-        "arm", "topic", "partition", "start", "end", "data_records", "control_records", "tail_records",
+        "arm",
+        "topic",
+        "partition",
+        "start",
+        "end",
+        "data_records",
+        "control_records",
+        "tail_records",
     ),
     "books/laws.parquet": ("law", "arm", "partition", "left_name", "left", "right_name", "right"),
     "books/cases.parquet": ("arm", "kind", "cases", "written", "cut"),
     "books/exposure.parquet": ("arm", "injection", "reported", "outstanding"),
     "books/gaps.parquet": ("arm", "partition", "longest_gap_s", "gap_start_us"),
     "timeline/load.parquet": (
-        "arm", "at_us", "sent", "reported", "indeterminate", "failed", "latency_ms_p50", "latency_ms_p99",
+        "arm",
+        "at_us",
+        "sent",
+        "reported",
+        "indeterminate",
+        "failed",
+        "latency_ms_p50",
+        "latency_ms_p99",
     ),
-}  # fmt: skip
+}
 """The tables and the columns that are read off them (docs/run-directory.md)."""
 
 NULLABLE = frozenset({"latency_ms_p50", "latency_ms_p99", "longest_gap_s", "gap_start_us"})
@@ -134,9 +162,10 @@ def _problems(name: str, table: pa.Table | None) -> list[tuple[str, str]]:
         return [("table_missing", f"{name} is missing")]
     absent = [wanted for wanted in TABLES[name] if wanted not in table.column_names]
     nulls = [
-        wanted for wanted in TABLES[name]
+        wanted
+        for wanted in TABLES[name]
         if wanted not in absent and wanted not in NULLABLE and table[wanted].null_count
-    ]  # fmt: skip
+    ]
     found = [("column_missing", f"{name} has no column {wanted}") for wanted in absent]
     found += [("nulls", f"{name}: column {wanted} has {table[wanted].null_count} nulls") for wanted in nulls]
     if not table.num_rows and name not in MAY_BE_EMPTY:

@@ -1,4 +1,5 @@
-"""The bundle: one zip with the evidence of a run for a ticket: known files only, and what is or looks like a secret taken out."""
+"""The bundle: one zip with the evidence of a run for a ticket: known files only, and what is or looks like a secret
+taken out."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class About(Struct, kw_only=True):
 def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
     """Writes the bundle of a run, judged or not; with `full`, ledger/ and log/ too. Raises OSError, BadInput."""
     if file.absolute().is_relative_to(run_dir.absolute()):
-        raise BadInput(f"bundle is {str(file)!r}; allowed: a file outside the run directory, which is not to be changed")
+        raise BadInput(
+            f"bundle is {str(file)!r}; allowed: a file outside the run directory, which is not to be changed"
+        )
     about = About(run=run_dir.name, verifier=__version__, full=full)
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     try:

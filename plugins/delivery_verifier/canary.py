@@ -19,13 +19,36 @@ PER_KIND = 3
 HEALTHY = 20
 
 EXPECTED: dict[str, int] = {
-    "attempted": 60, "acked": 48, "sent": 1, "failed": 3, "indeterminate": 8, "reported": 49,
-    "found": 45, "lost": 4, "resolved_present": 5, "resolved_absent": 3, "resolved_late": 1,
-    "log_records": 63, "first_copies": 50, "extra_copies": 4, "phantoms": 6, "unattributed": 3,
-    "corrupted": 6, "phantom": 6, "duplicated": 4, "resent": 8, "misplaced": 3, "reordered": 5,
-    "also_resent": 0, "also_misplaced": 1, "also_reordered": 1,
-    "aborted_visible": 0, "torn": 0, "also_aborted_visible": 0, "also_torn": 0,
-}  # fmt: skip
+    "attempted": 60,
+    "acked": 48,
+    "sent": 1,
+    "failed": 3,
+    "indeterminate": 8,
+    "reported": 49,
+    "found": 45,
+    "lost": 4,
+    "resolved_present": 5,
+    "resolved_absent": 3,
+    "resolved_late": 1,
+    "log_records": 63,
+    "first_copies": 50,
+    "extra_copies": 4,
+    "phantoms": 6,
+    "unattributed": 3,
+    "corrupted": 6,
+    "phantom": 6,
+    "duplicated": 4,
+    "resent": 8,
+    "misplaced": 3,
+    "reordered": 5,
+    "also_resent": 0,
+    "also_misplaced": 1,
+    "also_reordered": 1,
+    "aborted_visible": 0,
+    "torn": 0,
+    "also_aborted_visible": 0,
+    "also_torn": 0,
+}
 """What the canary's books must say, column by column, over all partitions. A change here is a change of meaning.
 
 Six phantoms: three never attempted, three FAILED. Six corrupted: three at an acknowledged offset, three
@@ -33,16 +56,31 @@ unattributed. Eight resent: two attempts each of four sequences. Of five reorder
 more than the record before it; one more is hidden by a duplicate, as one misplaced is by a resend."""
 
 IN_TRANSACTIONS: dict[str, int] = {
-    "attempted": 20, "acked": 19, "indeterminate": 1, "reported": 19, "found": 18, "lost": 1, "resolved_absent": 1,
-    "log_records": 19, "first_copies": 18, "extra_copies": 1, "corrupted": 1, "duplicated": 1,
-    "aborted_visible": 3, "torn": 5, "also_aborted_visible": 1, "also_torn": 1,
-}  # fmt: skip
+    "attempted": 20,
+    "acked": 19,
+    "indeterminate": 1,
+    "reported": 19,
+    "found": 18,
+    "lost": 1,
+    "resolved_absent": 1,
+    "log_records": 19,
+    "first_copies": 18,
+    "extra_copies": 1,
+    "corrupted": 1,
+    "duplicated": 1,
+    "aborted_visible": 3,
+    "torn": 5,
+    "also_aborted_visible": 1,
+    "also_torn": 1,
+}
 """What comes on top where an arm of the run writes transactions (`_in_transactions`)."""
 
 
 def expected(scenario: Scenario) -> dict[str, int]:
     """What the canary's books must say in a run of `scenario`."""
-    return {name: count + IN_TRANSACTIONS.get(name, 0) * bool(scenario.transactional) for name, count in EXPECTED.items()}
+    return {
+        name: count + IN_TRANSACTIONS.get(name, 0) * bool(scenario.transactional) for name, count in EXPECTED.items()
+    }
 
 
 @dataclass
@@ -84,8 +122,17 @@ class _Planter:
     def claim(self, sequence: int, outcome: Outcome, at: int | None = None, attempt: int = 0) -> None:
         """Plans a ledger row; `at` is the place of the value that was acknowledged."""
         name, ended = self.transaction or (None, None)
-        self.plan.rows.append({"sequence": sequence, "attempt": attempt, "outcome": outcome, "at": at,
-                               "partition": self.partition, "transaction": name, "transaction_outcome": ended})  # fmt: skip
+        self.plan.rows.append(
+            {
+                "sequence": sequence,
+                "attempt": attempt,
+                "outcome": outcome,
+                "at": at,
+                "partition": self.partition,
+                "transaction": name,
+                "transaction_outcome": ended,
+            }
+        )
 
     def acked(self, sequence: int) -> None:
         """A healthy record: written, and acknowledged where it stands."""
@@ -175,15 +222,18 @@ def _in_transactions(to: _Planter) -> None:
     for name, ended, plant in (
         *[("visible", aborted, _Planter.acked)] * PER_KIND,
         *[("healthy", committed, _Planter.acked)] * PER_KIND,
-        ("healthy", committed, _damaged), ("split", unknown, _Planter.acked), ("twice", aborted, _duplicated),
-    ):  # fmt: skip
+        ("healthy", committed, _damaged),
+        ("split", unknown, _Planter.acked),
+        ("twice", aborted, _duplicated),
+    ):
         _plant_in(to, name, ended, plant)
     written = len(to.plan.values)
     for name, ended, plant in (
         *[("torn", committed, _Planter.acked)] * PER_KIND,
         *[("given up", aborted, _Planter.acked)] * PER_KIND,
-        ("split", unknown, _Planter.acked), *[("nobody knows", unknown, _Planter.acked)] * 2,
-    ):  # fmt: skip
+        ("split", unknown, _Planter.acked),
+        *[("nobody knows", unknown, _Planter.acked)] * 2,
+    ):
         _plant_in(to, name, ended, plant)
     to.plan.transactions = [(written - before, True), (len(to.plan.values) - written, False)]
     _plant_in(to, "split", unknown, _absent)
@@ -210,14 +260,24 @@ def ledger_table(scenario: Scenario, made: Plan, offsets: list[int]) -> pa.Table
     now = now_us()
     rows = [
         {
-            "arm": scenario.canary.name, "producer": 0, "session": 0, "sequence": row["sequence"],
-            "attempt": row["attempt"], "partition": row["partition"], "partition_sequence": row["sequence"],
-            "outcome": str(row["outcome"]), "offset": _offset(row["at"], offsets), "sent_at": now,
-            "settled_at": now, "error": None, "transaction": row["transaction"],
-            "transaction_outcome": row["transaction_outcome"], "made_by": "client",
+            "arm": scenario.canary.name,
+            "producer": 0,
+            "session": 0,
+            "sequence": row["sequence"],
+            "attempt": row["attempt"],
+            "partition": row["partition"],
+            "partition_sequence": row["sequence"],
+            "outcome": str(row["outcome"]),
+            "offset": _offset(row["at"], offsets),
+            "sent_at": now,
+            "settled_at": now,
+            "error": None,
+            "transaction": row["transaction"],
+            "transaction_outcome": row["transaction_outcome"],
+            "made_by": "client",
         }
         for row in made.rows
-    ]  # fmt: skip
+    ]
     return pa.Table.from_pylist(rows, schema=ledger.SCHEMA)
 
 

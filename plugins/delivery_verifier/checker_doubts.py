@@ -43,9 +43,16 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[Found]:
     """Every reason to distrust the check. Those of the canary's arm count for all."""
     canary = evidence.scenario.canary.name
     found = [
-        *_tables(evidence), *_rows(evidence), *_partitions(evidence), *_laws(evidence), *_coverage_of_laws(evidence),
-        *_canary(evidence), *_observer(evidence), *_exposure(evidence), *_evaluations(evidence, validation),
-    ]  # fmt: skip
+        *_tables(evidence),
+        *_rows(evidence),
+        *_partitions(evidence),
+        *_laws(evidence),
+        *_coverage_of_laws(evidence),
+        *_canary(evidence),
+        *_observer(evidence),
+        *_exposure(evidence),
+        *_evaluations(evidence, validation),
+    ]
     return [(ALL if arm == canary else arm, doubt) for arm, doubt in found]
 
 
@@ -72,13 +79,9 @@ def _rows(evidence: Evidence) -> Iterator[Found]:
         }
         missing, extra = len(wanted - set(found)), rows.num_rows - len(wanted & set(found))
         if missing:
-            yield _doubt(
-                arm.name, "partition_missing", f"{arm.name}: {missing} planned rows are not in the books"
-            )
+            yield _doubt(arm.name, "partition_missing", f"{arm.name}: {missing} planned rows are not in the books")
         if extra:
-            yield _doubt(
-                arm.name, "rows_unplanned", f"{arm.name}: {extra} rows of the books were not planned"
-            )
+            yield _doubt(arm.name, "rows_unplanned", f"{arm.name}: {extra} rows of the books were not planned")
 
 
 def _partitions(evidence: Evidence) -> Iterator[Found]:
@@ -97,9 +100,7 @@ def _partitions(evidence: Evidence) -> Iterator[Found]:
         seen = {row["partition"] for row in read if row["arm"] == arm.name}
         taken = {at.partition for at in evidence.offsets.partitions if at.arm == arm.name}
         for partition in sorted(set(range(evidence.scenario.load.partitions)) - (seen & taken)):
-            yield _doubt(
-                arm.name, "partition_missing", f"{arm.name}/{partition} is not in snapshot and books"
-            )
+            yield _doubt(arm.name, "partition_missing", f"{arm.name}/{partition} is not in snapshot and books")
     for row in read:
         if row["tail_records"]:
             told = f"{row['arm']}/{row['partition']}: {row['tail_records']} records stand behind the snapshot"
@@ -129,9 +130,7 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[Found]:
             places = range(evidence.scenario.load.partitions) if law in LAWS_OF_PARTITIONS else (-1,)
             silent = [place for place in places if (law, arm, place) not in spoken]
             if silent:
-                told = f"{arm}: the law {law} is not in the books" + (
-                    f" of partitions {silent}" * (silent != [-1])
-                )
+                told = f"{arm}: the law {law} is not in the books" + (f" of partitions {silent}" * (silent != [-1]))
                 yield _doubt(arm, "law_missing", told)
     for law in sorted({law for law, _, _ in spoken} - set(LAWS)):
         yield _doubt(ALL, "expectation_not_evaluated", f"no expectation judges the law {law}")
@@ -140,13 +139,9 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[Found]:
 def _canary(evidence: Evidence) -> Iterator[Found]:
     for name, wanted, got in canary_pairs(evidence):
         if wanted != got:
-            yield _doubt(
-                ALL, "canary_wrong", f"the canary's {name} must be {wanted}, the reconciliation found {got}"
-            )
+            yield _doubt(ALL, "canary_wrong", f"the canary's {name} must be {wanted}, the reconciliation found {got}")
     if not evidence.canary_expected:
-        yield _doubt(
-            ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything"
-        )
+        yield _doubt(ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything")
 
 
 def _observer(evidence: Evidence) -> Iterator[Found]:
@@ -159,8 +154,7 @@ def _observer(evidence: Evidence) -> Iterator[Found]:
         seen = {
             item.partition
             for item in evidence.observations
-            if item.topic == arm.topic_name
-            and (began_us is None or item.at_us <= began_us + LOAD_INTERVAL_US)
+            if item.topic == arm.topic_name and (began_us is None or item.at_us <= began_us + LOAD_INTERVAL_US)
         }
         blind = sorted(set(range(evidence.scenario.load.partitions)) - seen)
         if blind:
@@ -197,9 +191,7 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[Found]:
     """The expectations that were evaluated are exactly the planned ones, and each saw what it had to see."""
     plans = {plan.key: plan for plan in planned(evidence)}
     if validation.run_id != evidence.scenario.run_id:
-        yield _doubt(
-            ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}"
-        )
+        yield _doubt(ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}")
     times = Counter(item.key for item in validation.evaluated)
     for key in plans.keys() - times.keys():
         yield _doubt(key[1], "expectation_not_evaluated", f"{_called(key)} was not evaluated")
@@ -207,9 +199,7 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[Found]:
         yield _doubt(ALL, "expectation_not_evaluated", f"{_called(key)} was evaluated, and nobody planned it")
     for item in validation.evaluated:
         if times[item.key] > 1:
-            yield _doubt(
-                item.arm, "expectation_not_evaluated", f"{_called(item.key)} was evaluated more than once"
-            )
+            yield _doubt(item.arm, "expectation_not_evaluated", f"{_called(item.key)} was evaluated more than once")
         if item.key in plans:
             yield from _evaluation(plans[item.key], item)
 
@@ -229,7 +219,9 @@ def _evaluation(plan: Planned, item: Evaluated) -> Iterator[Found]:
         yield _doubt(plan.arm, "nulls", f"{name} saw {item.missing_count} nulls")
     alarm = plan.tolerance is not None and plan.count > plan.tolerance
     if item.success is alarm or item.count != plan.count:
-        told = f"{name}: Great Expectations says {'success' if item.success else 'failure'}, the books count {plan.count}"
+        told = (
+            f"{name}: Great Expectations says {'success' if item.success else 'failure'}, the books count {plan.count}"
+        )
         yield _doubt(plan.arm, "expectation_alarm", told)
 
 

@@ -1,7 +1,8 @@
 """kdv: the verifier from a terminal.
 
-Exit codes: 0 everything as expected, 1 an arm did not end as expected, 2 INCONCLUSIVE, 64 bad input, 69 UNAVAILABLE (this
-host lacks what the scenario needs), 70 the run or the program failed (there is no verdict), 75 another run holds this host.
+Exit codes: 0 everything as expected, 1 an arm did not end as expected, 2 INCONCLUSIVE, 64 bad input, 69 UNAVAILABLE
+(this host lacks what the scenario needs), 70 the run or the program failed (there is no verdict), 75 another run holds
+this host.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ def _fail(code: int, error: BaseException) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="kdv", description="Finds out, record by record, whether Kafka settings lose or duplicate.",
+        prog="kdv",
+        description="Finds out, record by record, whether Kafka settings lose or duplicate.",
         epilog=__doc__.split("\n\n", 1)[1] if __doc__ else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("--version", action="version", version=f"kdv {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

@@ -53,8 +53,8 @@ class Ruling(Struct, frozen=True, kw_only=True):
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
     """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances.concerning`).
 
-    Where a topic was altered, the weakest of its settings counts. If that was not planned, or has no proof, what only it
-    permits is a doubt.
+    Where a topic was altered, the weakest of its settings counts. If that was not planned, or has no proof, what only
+    it permits is a doubt.
     """
     seen = list(disturbances)
     rulings = _rulings(settings, seen)
@@ -74,7 +74,8 @@ ALTERED = "The topic was altered during the run: the weakest of its settings cou
 
 
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
-    """`settings` with, of everything that the topic was altered to, the weakest. A setting that no rule knows is no matter.
+    """`settings` with, of everything that the topic was altered to, the weakest. A setting that no rule knows is no
+    matter.
 
     Another min.insync.replicas makes the controller forget its eligible leader replicas.
     """
@@ -146,10 +147,14 @@ def _permitted(rule: Rule, settings: Settings, seen: list[Disturbance]) -> Rulin
         return None
     parts = [*([matching] if rule.kinds else []), *along]
     return Ruling(
-        anomaly=rule.anomaly, ruling="PERMITTED", rule=rule.id, sentence=rule.sentence, source=rule.source,
+        anomaly=rule.anomaly,
+        ruling="PERMITTED",
+        rule=rule.id,
+        sentence=rule.sentence,
+        source=rule.source,
         because=tuple(kind for kind in rule.kinds if any(found.kind == kind for found in matching)),
         only_unplanned=not all(any(found.planned for found in part) for part in parts),
-    )  # fmt: skip
+    )
 
 
 def _together(first: Ruling, other: Ruling) -> Ruling:

@@ -47,19 +47,20 @@ LIMITS = """\
 
 * A loss of power, a cut connection, an altered topic or a killed client that **nobody planned** is not seen. On the
   verifier's own cluster nobody else does these; on a host that loses its power there is no verdict either.
-* `isr_power_loss` goes by the ISR that the observer saw: it asks a broker ten times a second. A broker that lost its power
-  counts as empty until it was seen to join an ISR again, or until the injection has recovered.
-* A permission holds for the whole run and, but for partitions that nothing touched, the whole topic: a loss ten minutes
-  after the leader change that permits it is permitted, too. Cycles with little time between them leave little room for that.
+* `isr_power_loss` goes by the ISR that the observer saw: it asks a broker ten times a second. A broker that lost its
+  power counts as empty until it was seen to join an ISR again, or until the injection has recovered.
+* A permission holds for the whole run and, but for partitions that nothing touched, the whole topic: a loss ten
+  minutes after the leader change that permits it is permitted, too. Cycles with little time between them leave little
+  room for that.
 * A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.
 """
 
 ORDER_INTRODUCTION = """\
 ## Which settings are stronger
 
-Of two settings that differ only in what stands here, the one further right permits no anomaly of the first column that
-the other forbids, under any disturbances; a test holds the contract to it. Settings that are stronger in one and weaker in
-another cannot be compared. What is stronger for one anomaly may be weaker for another.
+Of two settings that differ only in what stands here, the one further right permits no anomaly of the first column
+that the other forbids, under any disturbances; a test holds the contract to it. Settings that are stronger in one and
+weaker in another cannot be compared. What is stronger for one anomaly may be weaker for another.
 
 | for | from weak to strong | because |
 |---|---|---|
@@ -74,7 +75,8 @@ MEANINGS: dict[DisturbanceKind, str] = {
     "broker_freeze": "a broker process stood still",
     "unclean_request": "an operator asked for an unclean election",
     "power_loss": "a broker lost what it had not flushed",
-    "isr_power_loss": "every broker in the ISR of a partition had lost what it had not flushed, and not copied it again",
+    "isr_power_loss": "every broker in the ISR of a partition had lost what it had not flushed, and not copied it "
+    "again",
     "isolation": "a broker was cut off from others",
     "connection_loss": "connections between clients and a broker were held, delayed or cut",
     "topic_altered": "a topic got another value of a setting",
@@ -110,8 +112,9 @@ def _known_from(kind: DisturbanceKind) -> str:
 
 def _orders() -> str:
     rows = [
-        f"| {', '.join(f'`{anomaly}`' for anomaly in order.anomalies) if order.anomalies != tuple(Anomaly) else 'all'} | "
-        f"{order.shown} | {order.sentence} |"
+        "| "
+        f"{', '.join(f'`{anomaly}`' for anomaly in order.anomalies) if order.anomalies != tuple(Anomaly) else 'all'} "
+        f"| {order.shown} | {order.sentence} |"
         for order in ORDERS
     ]
     none = [f"* `{name}` {why}." for name, why in WITHOUT_EFFECT.items()]

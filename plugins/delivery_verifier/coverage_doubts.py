@@ -20,10 +20,14 @@ def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
     if arm.role == "canary":
         return []
     found = [
-        *_faults(evidence), *_load(evidence, arm), *_transactions(evidence, arm),
-        *_exposed(evidence, arm), *_unplanned(evidence, arm),
-        *_elsewhere(evidence, arm), *_at_another_time(evidence, arm),
-    ]  # fmt: skip
+        *_faults(evidence),
+        *_load(evidence, arm),
+        *_transactions(evidence, arm),
+        *_exposed(evidence, arm),
+        *_unplanned(evidence, arm),
+        *_elsewhere(evidence, arm),
+        *_at_another_time(evidence, arm),
+    ]
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in found]
 
 
@@ -57,7 +61,10 @@ def _transactions(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
         told = f"{arm.name}: of {counted.begun if counted else 'an unknown number of'} transactions none was committed"
         yield "nothing_committed", told
     elif not counted.aborted:
-        yield "nothing_aborted", f"{arm.name}: of {counted.begun} transactions none was aborted, hence none could be visible"
+        yield (
+            "nothing_aborted",
+            f"{arm.name}: of {counted.begun} transactions none was aborted, hence none could be visible",
+        )
 
 
 def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
@@ -66,7 +73,8 @@ def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     if not reported:
         yield "nothing_reported", f"{arm.name}: not one record was reported, there is nothing to hold"
     elif reported < needed:
-        told = f"{arm.name}: {reported} of {totals.get('attempted', 0)} records were reported, at least {needed} are needed"
+        attempted = totals.get("attempted", 0)
+        told = f"{arm.name}: {reported} of {attempted} records were reported, at least {needed} are needed"
         yield "too_little_reported", told
     if totals.get("attempted", 0) < arm.records:
         told = f"{arm.name}: {totals.get('attempted', 0)} records were attempted, {arm.records} were planned"
@@ -92,10 +100,7 @@ def _last_reported_us(evidence: Evidence, arm: Arm) -> int | None:
     rows = evidence.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
         return None
-    last = [
-        max((row["at_us"] for row in rows.to_pylist() if row[name]), default=0)
-        for name in ("sent", "reported")
-    ]
+    last = [max((row["at_us"] for row in rows.to_pylist() if row[name]), default=0) for name in ("sent", "reported")]
     return min(last) or None
 
 
@@ -128,15 +133,16 @@ def _elsewhere(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
         quiet = set(range(width)) - {partition for item in causes for partition in item.partitions}
         cases = [evidence.books.cases_at(arm.name, anomaly, partition) for partition in sorted(quiet)]
         if sum(cases):
-            told = f"{arm.name}: {sum(cases)} {anomaly} on partitions {sorted(quiet)}, where no {ruling.because[0]} was seen"
+            where = f"on partitions {sorted(quiet)}, where no {ruling.because[0]} was seen"
+            told = f"{arm.name}: {sum(cases)} {anomaly} {where}"
             yield "unexplained", told
 
 
 def _at_another_time(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
     """Cases that a disturbance permits, of records that were under way in no injection: nothing explains them either.
 
-    A loss of power takes back also what was acknowledged long before, but nothing that was sent only afterwards. Of cases
-    that were not written down nobody knows when their records were sent.
+    A loss of power takes back also what was acknowledged long before, but nothing that was sent only afterwards. Of
+    cases that were not written down nobody knows when their records were sent.
     """
     cases = evidence.books.rows("cases", arm=arm.name).to_pylist()
     cut, totals = {row["kind"] for row in cases if row.get("cut")}, evidence.books.totals(arm.name)
@@ -148,4 +154,7 @@ def _at_another_time(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
         if anomaly.value in (late if "isr_power_loss" in ruling.because else outside):
             yield "unexplained", f"{arm.name}: {anomaly} of records that were under way in no injection that bit"
         if anomaly.value in cut or (cut and totals.get(f"also_{anomaly.value.lower()}")):
-            yield "unexplained", f"{arm.name}: not all cases of {anomaly} were written down; when the others were sent is unknown"
+            yield (
+                "unexplained",
+                f"{arm.name}: not all cases of {anomaly} were written down; when the others were sent is unknown",
+            )

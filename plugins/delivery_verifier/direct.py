@@ -59,9 +59,14 @@ def run(params: Mapping[str, Any], name: str, watch: Watch, spark: SparkSession 
 
 
 def observe(
-    params: Mapping[str, Any], name: str, watch: Watch, spark: Callable[[], SparkSession], before_load: Callable[[], None]
+    params: Mapping[str, Any],
+    name: str,
+    watch: Watch,
+    spark: Callable[[], SparkSession],
+    before_load: Callable[[], None],
 ) -> Path:
-    """The half of a run that needs its cluster, up to the log that Spark reads from the topics. Returns the run directory.
+    """The half of a run that needs its cluster, up to the log that Spark reads from the topics. Returns the run
+    directory.
 
     `before_load` is called when the cluster is up and nothing has been sent yet; only then, and to read, Spark is asked
     for. The cluster is gone afterwards, but its workspace stays until `judge`, so that a violation's data can be kept.
@@ -98,7 +103,9 @@ def _judging(run_dir: Path) -> Iterator[None]:
     except BaseException:
         if (run_dir / "conclude.json").is_file():
             raise  # it was judged, and what becomes of its workspace decided
-        workspaces.remove(workspaces.folder() / RunDirectory(run_dir).scenario.run_token)  # cannot be judged: none is kept
+        workspaces.remove(
+            workspaces.folder() / RunDirectory(run_dir).scenario.run_token
+        )  # cannot be judged: none is kept
         raise
 
 

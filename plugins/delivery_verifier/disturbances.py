@@ -1,8 +1,8 @@
 """Disturbances: what the observer saw happen to the cluster, and whether an injection that bit explains it.
 
 Pure. What no observer can see (a loss of power, of connections ...) is known from its injection alone. The first
-observation of a partition that has a leader is its baseline, so that the creation of a topic is no disturbance. A broker
-process has no such grace: it runs before anything is observed.
+observation of a partition that has a leader is its baseline, so that the creation of a topic is no disturbance. A
+broker process has no such grace: it runs before anything is observed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def visible(injection: Injection) -> bool:
     return act is None or bool(act.causes)
 
 
-ON_TOPICS: frozenset[DisturbanceKind] = frozenset(("unclean_request", "topic_altered", "client_crash", "application_resend"))
+ON_TOPICS: frozenset[DisturbanceKind] = frozenset(
+    ("unclean_request", "topic_altered", "client_crash", "application_resend")
+)
 """Kinds that touch only the topics that were hit. What is done to a broker may touch every topic."""
 
 
@@ -59,10 +61,16 @@ def _of_injection(cause: Injection) -> Iterator[Disturbance]:
         where = _hit_by(cause, kind).items() if kind in ON_TOPICS and cause.hit else [("", list[int]())]
         for topic, partitions in where:
             yield Disturbance(
-                kind=kind, at_us=cause.bite_at_us, planned=cause.bit, brokers=cause.brokers, topic=topic,
-                partitions=partitions, setting=str(cause.options.get("setting", "")),
-                value=str(cause.options.get("value", "")).lower(), detail=_told(cause, topic),
-            )  # fmt: skip
+                kind=kind,
+                at_us=cause.bite_at_us,
+                planned=cause.bit,
+                brokers=cause.brokers,
+                topic=topic,
+                partitions=partitions,
+                setting=str(cause.options.get("setting", "")),
+                value=str(cause.options.get("value", "")).lower(),
+                detail=_told(cause, topic),
+            )
 
 
 def _hit_by(cause: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
@@ -98,11 +106,7 @@ def _of_processes(ordered: list[Observation], biting: list[Injection]) -> Iterat
         if changed and seen.state in ("exited", "frozen"):
             orderly = seen.exit_code in SIGTERM_EXITS
             yield Disturbance(
-                kind="broker_freeze"
-                if seen.state == "frozen"
-                else "broker_stop"
-                if orderly
-                else "broker_crash",
+                kind="broker_freeze" if seen.state == "frozen" else "broker_stop" if orderly else "broker_crash",
                 at_us=seen.at_us,
                 planned=_spent(causes.get(seen.broker, []), seen),
                 brokers=[seen.broker],
@@ -211,6 +215,11 @@ def _shrinks(cause: Injection, gone: set[int], leader: int) -> bool:
 def _disturbance(kind: DisturbanceKind, seen: Observation, planned: bool, detail: str) -> Disturbance:
     brokers = sorted(broker for broker in {seen.leader} if broker >= 0)
     return Disturbance(
-        kind=kind, at_us=seen.at_us, planned=planned, brokers=brokers, topic=seen.topic,
-        partitions=[seen.partition], detail=f"{seen.topic}/{seen.partition}: {detail}",
-    )  # fmt: skip
+        kind=kind,
+        at_us=seen.at_us,
+        planned=planned,
+        brokers=brokers,
+        topic=seen.topic,
+        partitions=[seen.partition],
+        detail=f"{seen.topic}/{seen.partition}: {detail}",
+    )

@@ -63,9 +63,11 @@ def _port() -> Check:
     with socket.socket() as probe:
         taken = probe.connect_ex(("127.0.0.1", port(None))) == 0
     return Check(
-        name="airflow", ok=not taken, found=f"not running; port {port(None)} is {'taken' if taken else 'free'}",
+        name="airflow",
+        ok=not taken,
+        found=f"not running; port {port(None)} is {'taken' if taken else 'free'}",
         remedy="name another port in KDV_PORT",
-    )  # fmt: skip
+    )
 
 
 def _lock() -> Check:
@@ -82,4 +84,3 @@ def _leftovers() -> Check:
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
     )
-

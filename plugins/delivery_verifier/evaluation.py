@@ -110,12 +110,16 @@ def planned_guarantees(evidence: Evidence) -> list[Planned]:
     """One expectation per loaded arm and anomaly; its tolerance comes from the contract or the claim."""
     return [
         Planned(
-            suite="guarantee", arm=arm.name, about=anomaly.value, tolerance=ruling.tolerance,
-            rows=producer_rows(evidence.scenario, arm), count=sum(evidence.books.cases(arm.name, anomaly)),
+            suite="guarantee",
+            arm=arm.name,
+            about=anomaly.value,
+            tolerance=ruling.tolerance,
+            rows=producer_rows(evidence.scenario, arm),
+            count=sum(evidence.books.cases(arm.name, anomaly)),
         )
         for arm in evidence.scenario.loaded
         for anomaly, ruling in evidence.rulings(arm).items()
-    ]  # fmt: skip
+    ]
 
 
 def planned_evidence(evidence: Evidence) -> list[Planned]:
@@ -124,9 +128,7 @@ def planned_evidence(evidence: Evidence) -> list[Planned]:
     for law in LAWS:
         pairs = [*canary_pairs(evidence)] if law == CANARY else _pairs(evidence, law)
         unequal = sum(left != right for _, left, right in pairs)
-        found.append(
-            Planned(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal)
-        )
+        found.append(Planned(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal))
     return found
 
 
@@ -138,9 +140,7 @@ def producer_rows(scenario: Scenario, arm: Arm) -> int:
 def canary_pairs(evidence: Evidence) -> list[tuple[str, int, int]]:
     """(books column, planted, found) for every column the canary determines; a column that is missing found -1."""
     totals = evidence.books.totals(evidence.scenario.canary.name)
-    return [
-        (name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())
-    ]
+    return [(name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())]
 
 
 def evidence_table(evidence: Evidence) -> pa.Table:

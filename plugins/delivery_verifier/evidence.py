@@ -37,7 +37,8 @@ EARLY = "ended_early/"
 
 
 class Transactions(NamedTuple):
-    """How many were begun, and how many of them the client said are committed, or aborted. Of the others nobody knows."""
+    """How many were begun, and how many of them the client said are committed, or aborted. Of the others nobody
+    knows."""
 
     begun: int
     committed: int
@@ -47,8 +48,8 @@ class Transactions(NamedTuple):
 @dataclass(frozen=True)
 class Evidence:
     """Pure data. `canary_expected` maps a books column to the total that was planted; `ended_early` maps
-    `<arm>/<producer>/<session>` to the fatal client error that ended that producer's load; `transactions` an arm that writes
-    them to what its producers counted."""
+    `<arm>/<producer>/<session>` to the fatal client error that ended that producer's load; `transactions` an arm that
+    writes them to what its producers counted."""
 
     scenario: Scenario
     injections: list[Injection]
@@ -94,7 +95,8 @@ class Evidence:
 
     @cached_property
     def afterwards(self) -> dict[str, set[str]]:
-        """Per arm the anomalies of records that were sent after all losses of power; none where no cases are at hand."""
+        """Per arm the anomalies of records that were sent after all losses of power; none where no cases are at
+        hand."""
         cuts = [it for it in self._biting if it.action in ACTS and "power_loss" in ACTS[it.action].itself]
         return {} if self.cases is None else afterwards(self.cases, cuts)
 
@@ -118,11 +120,13 @@ class Evidence:
         cycles = {injection.id: injection.cycle for injection in self.injections}
         return [
             Exposure(
-                injection=row["injection"], reported=row["reported"] or 0, outstanding=row["outstanding"] or 0,
+                injection=row["injection"],
+                reported=row["reported"] or 0,
+                outstanding=row["outstanding"] or 0,
                 cycle=cycles.get(row["injection"], 0),
             )
             for row in rows.sort_by("injection").to_pylist()
-        ]  # fmt: skip
+        ]
 
 
 def _transactions(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, Transactions]:

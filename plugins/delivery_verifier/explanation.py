@@ -1,4 +1,5 @@
-"""The explanation: what settings promise under a fault and under every class of faults, by which rule, with no run at all."""
+"""The explanation: what settings promise under a fault and under every class of faults, by which rule, with no run at
+all."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from delivery_verifier.settings import Settings
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
-    """Whether settings give a guarantee under the fault, and under every kind of disturbance that there are rules for."""
+    """Whether settings give a guarantee under the fault, and under every kind of disturbance that there are rules
+    for."""
 
     guarantee: Claim
     meaning: str
@@ -26,7 +28,8 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 
 class Explanation(Struct, frozen=True, kw_only=True):
     """What `kdv explain --json` prints of one arm. `expected`: the disturbances that the fault is expected to cause.
-    `matrix`: which guarantees the settings give under which class of faults. `alternatives`: what single settings change."""
+    `matrix`: which guarantees the settings give under which class of faults. `alternatives`: what single settings
+    change."""
 
     arm: str
     role: str
@@ -64,16 +67,25 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
     worst = [found for one in FAULT_CLASSES for found in one.disturbances]
     given, always = guarantees(contract(settings, expected)), guarantees(contract(settings, worst))
     return Explanation(
-        arm=arm.name, role=arm.role, profile=profile.name, summary=profile.summary, notes=profile.notes,
-        producer=profile.producer, topic=profile.topic, fault=scenario.fault.name, claim=arm.claim,
-        expects=expected_text(arm.expectation), expected=list(dict.fromkeys(one.kind for one in expected)),
+        arm=arm.name,
+        role=arm.role,
+        profile=profile.name,
+        summary=profile.summary,
+        notes=profile.notes,
+        producer=profile.producer,
+        topic=profile.topic,
+        fault=scenario.fault.name,
+        claim=arm.claim,
+        expects=expected_text(arm.expectation),
+        expected=list(dict.fromkeys(one.kind for one in expected)),
         guarantees=[
             Guarantee(guarantee=name, meaning=GUARANTEES[name], under_fault=holds, always=always[name])
             for name, holds in given.items()
         ],
-        rulings=list(effective(settings, arm.claim, expected).values()), matrix=matrix(settings),
+        rulings=list(effective(settings, arm.claim, expected).values()),
+        matrix=matrix(settings),
         alternatives=alternatives.alternatives(settings),
-    )  # fmt: skip
+    )
 
 
 def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturbance]:
@@ -85,9 +97,14 @@ def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturban
 def explain_scenario(entry: Entry, scenario: Scenario) -> OfScenario:
     """Every arm of a scenario of the catalogue."""
     return OfScenario(
-        scenario=entry.name, title=entry.title, promise=entry.promise, source=entry.source, fault=scenario.fault.summary,
-        rules=entry.rules, arms=[explain(scenario, arm) for arm in scenario.loaded],
-    )  # fmt: skip
+        scenario=entry.name,
+        title=entry.title,
+        promise=entry.promise,
+        source=entry.source,
+        fault=scenario.fault.summary,
+        rules=entry.rules,
+        arms=[explain(scenario, arm) for arm in scenario.loaded],
+    )
 
 
 def told(it: Explanation) -> str:
@@ -104,13 +121,16 @@ def told(it: Explanation) -> str:
 
 
 def told_scenario(it: OfScenario) -> str:
-    """A scenario as several lines for a person: what is promised, and what every arm claims, may do, and is to end with."""
+    """A scenario as several lines for a person: what is promised, and what every arm claims, may do, and is to end
+    with."""
     text = [f"scenario   {it.scenario}: {it.title}", f"promise    {it.promise}", f"source     {it.source}"]
     text += [f"fault      {it.fault}", f"rules      {', '.join(it.rules)}"]
     for arm in it.arms:
         text += ["", f"{arm.role} {arm.arm}: {arm.summary}"]
-        text.append(f"  claim {arm.claim}, expected: {arm.expects}; the fault is expected to cause: "
-                    f"{', '.join(arm.expected) or 'nothing'}")  # fmt: skip
+        text.append(
+            f"  claim {arm.claim}, expected: {arm.expects}; the fault is expected to cause: "
+            f"{', '.join(arm.expected) or 'nothing'}"
+        )
         text += _rulings(arm)
     return "\n".join(text) + "\n"
 
@@ -118,9 +138,13 @@ def told_scenario(it: OfScenario) -> str:
 def _rulings(it: Explanation) -> list[str]:
     found = []
     for ruling in it.rulings:
-        found += [f"  {ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}", f"{'':26}{ruling.rule}; {ruling.source}"]
+        found += [
+            f"  {ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}",
+            f"{'':26}{ruling.rule}; {ruling.source}",
+        ]
     return found
 
 
 def _word(one: Guarantee) -> str:
-    return f"{'yes' if one.under_fault else 'no':<3} {'always' if one.always else 'not always' if one.under_fault else '':<11}"
+    always = "always" if one.always else "not always" if one.under_fault else ""
+    return f"{'yes' if one.under_fault else 'no':<3} {always:<11}"

@@ -54,10 +54,9 @@ def require_writable() -> None:
 def run_directory_name(run_id: str) -> str:
     """The name of a run's directory: `run_id` itself where it is safe, else its safe form with a hash of the original.
 
-    Safe: 1 to 120 of `A-Za-z0-9_.-`, the first a letter or digit, and neither the folder of the Data Docs nor
-    that of the catalogue runs. Airflow's
-    `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 hex>`, so that two run ids never
-    share a directory by being made safe. Raises ValueError if there is no run id.
+    Safe: 1 to 120 of `A-Za-z0-9_.-`, the first a letter or digit, and neither the folder of the Data Docs nor that of
+    the catalogue runs. Airflow's `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8
+    hex>`, so that two run ids never share a directory by being made safe. Raises ValueError if there is no run id.
     """
     if not run_id:
         raise BadInput("run_id is empty: give the run a name")

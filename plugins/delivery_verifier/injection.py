@@ -30,20 +30,26 @@ DisturbanceKind = Literal[
 
 INJECTED: frozenset[DisturbanceKind] = frozenset(
     (
-        "unclean_request", "power_loss", "isr_power_loss", "isolation", "connection_loss", "topic_altered", "client_crash",
+        "unclean_request",
+        "power_loss",
+        "isr_power_loss",
+        "isolation",
+        "connection_loss",
+        "topic_altered",
+        "client_crash",
         "application_resend",
     )
-)  # fmt: skip
-"""Kinds that no observer sees: they are known from the injection that caused them, hence never unless it was planned."""
+)
+"""Kinds that no observer sees: they are known from the injection that caused them, hence never unless it was planned.
+"""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with its own proof that it bit. All times are µs since the epoch.
 
-    `hit` are the partitions the target led at the moment, per topic; of which it held a replica, where it led
-    none (`led` says which). The
-    exposure window is [bite_at_us - 1 s, recovered_at_us]. `options` are those of the plan's step: with them and
-    `brokers` any process can heal what was done.
+    `hit` are the partitions the target led at the moment, per topic; of which it held a replica, where it led none
+    (`led` says which). The exposure window is [bite_at_us - 1 s, recovered_at_us]. `options` are those of the plan's
+    step: with them and `brokers` any process can heal what was done.
     """
 
     id: int
@@ -104,8 +110,8 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """One partition at the end of the load. Data stands in [start, end); `end` is the first marker's offset.
 
     `live_end` is the offset behind the last marker; anything from there on, but markers, means the log moved.
-    `control_records`: those of transactions in [start, end), which no consumer shows; `aborted_records`: those of aborted
-    transactions, which none shows that reads committed. Both are counted off the leader's batches.
+    `control_records`: those of transactions in [start, end), which no consumer shows; `aborted_records`: those of
+    aborted transactions, which none shows that reads committed. Both are counted off the leader's batches.
     """
 
     arm: str

@@ -71,8 +71,7 @@ def _arm(evidence: Evidence, arm: Arm, checker: list[Doubt]) -> ArmVerdict:
         profile=arm.profile.name,
         claim=arm.claim,
         verdict=verdict,
-        as_expected=verdict in arm.expectation.verdicts
-        and all(_meets(books, it) for it in arm.expectation.bounds),
+        as_expected=verdict in arm.expectation.verdicts and all(_meets(books, it) for it in arm.expectation.bounds),
         expected=expected_text(arm.expectation),
         sentence=arm_sentence(evidence, arm, verdict, doubts, findings),
         doubts=doubts,
@@ -88,10 +87,7 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
     """Checker doubts forbid HELD and VIOLATED, coverage doubts only HELD."""
     if any(doubt.kind == "checker" for doubt in doubts):
         return "INCONCLUSIVE"
-    if any(
-        finding.tolerance is not None and finding.count + finding.also > finding.tolerance
-        for finding in findings
-    ):
+    if any(finding.tolerance is not None and finding.count + finding.also > finding.tolerance for finding in findings):
         return "VIOLATED"
     return "INCONCLUSIVE" if doubts else "HELD"
 
@@ -105,9 +101,16 @@ def _findings(evidence: Evidence, arm: Arm) -> list[Finding]:
 def _finding(evidence: Evidence, arm: Arm, ruling: Ruling) -> Finding:
     count, also = evidence.books.cases(arm.name, ruling.anomaly)
     return Finding(
-        anomaly=ruling.anomaly.value, ruling=ruling.ruling, ruled_by=ruling.ruled_by, rule=ruling.rule,
-        sentence=ruling.sentence, source=ruling.source, tolerance=ruling.tolerance, count=count, also=also,
-    )  # fmt: skip
+        anomaly=ruling.anomaly.value,
+        ruling=ruling.ruling,
+        ruled_by=ruling.ruled_by,
+        rule=ruling.rule,
+        sentence=ruling.sentence,
+        source=ruling.source,
+        tolerance=ruling.tolerance,
+        count=count,
+        also=also,
+    )
 
 
 def _canary_findings(evidence: Evidence, arm: Arm) -> list[Finding]:
@@ -120,11 +123,17 @@ def _canary_findings(evidence: Evidence, arm: Arm) -> list[Finding]:
             planted += evidence.canary_expected.get(also_column(anomaly), 0)
         found.append(
             Finding(
-                anomaly=anomaly.value, ruling="PERMITTED", ruled_by="contract", rule="canary.planted",
-                sentence=f"{planted} were planted, and exactly these must be found.", source="delivery_verifier.canary",
-                tolerance=planted, count=count, also=also,
+                anomaly=anomaly.value,
+                ruling="PERMITTED",
+                ruled_by="contract",
+                rule="canary.planted",
+                sentence=f"{planted} were planted, and exactly these must be found.",
+                source="delivery_verifier.canary",
+                tolerance=planted,
+                count=count,
+                also=also,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -132,15 +141,11 @@ def _meets(books: dict[str, int], bound: Bound) -> bool:
     name = bound.count.upper()
     if name in Anomaly.__members__:
         anomaly = Anomaly[name]
-        value = books.get(column(anomaly), 0) + (
-            books.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
-        )
+        value = books.get(column(anomaly), 0) + (books.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0)
     elif bound.count.lower() in books:
         value = books[bound.count.lower()]
     else:
-        raise ValueError(
-            f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(books)}"
-        )
+        raise ValueError(f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(books)}")
     return {"=": value == bound.value, ">=": value >= bound.value, "<=": value <= bound.value}[bound.op]
 
 

@@ -39,10 +39,20 @@ WRITE_OPTIONS: dict[str, object] = {
     "compression_level": 1,
     "use_dictionary": ["arm", "outcome", "error", "made_by", "transaction", "transaction_outcome"],
     "column_encoding": dict.fromkeys(
-        ("producer", "session", "sequence", "attempt", "partition", "partition_sequence", "offset", "sent_at", "settled_at"),
+        (
+            "producer",
+            "session",
+            "sequence",
+            "attempt",
+            "partition",
+            "partition_sequence",
+            "offset",
+            "sent_at",
+            "settled_at",
+        ),
         "DELTA_BINARY_PACKED",
     ),
-}  # fmt: skip
+}
 """Measured fastest and smallest for dense numbers: delta encoding, dictionaries only where values repeat."""
 
 
@@ -55,7 +65,8 @@ def check_schema(file: Path) -> None:
     """Raises BadInput naming the columns in which `file` differs from the ledger's schema."""
     found = read_schema(file)
     wrong = [
-        f"{field.name}: {found.field(field.name).type if field.name in found.names else 'missing'}, expected {field.type}"
+        f"{field.name}: {found.field(field.name).type if field.name in found.names else 'missing'}, expected "
+        f"{field.type}"
         for field in SCHEMA
         if field.name not in found.names or found.field(field.name).type != field.type
     ]

@@ -34,39 +34,47 @@ _POWER: tuple[DisturbanceKind, ...] = ("power_loss", "broker_crash", *_ENDED)
 FAULT_CLASSES: tuple[FaultClass, ...] = (
     FaultClass(name="none", summary="a quiet day"),
     FaultClass(
-        name="leadership change", summary="a rolling restart, a preferred leader election", kinds=("broker_stop", *_ENDED)
+        name="leadership change",
+        summary="a rolling restart, a preferred leader election",
+        kinds=("broker_stop", *_ENDED),
     ),
     FaultClass(name="crash", summary="a broker is killed; its page cache survives", kinds=("broker_crash", *_ENDED)),
     FaultClass(
         name="freeze", summary="a broker stands still for longer than its session", kinds=("broker_freeze", *_ENDED)
     ),
     FaultClass(
-        name="partition", summary="a broker is cut off from controller and replicas, not from clients",
+        name="partition",
+        summary="a broker is cut off from controller and replicas, not from clients",
         kinds=("isolation", *_ENDED),
     ),
     FaultClass(name="connections", summary="requests or responses are late or gone", kinds=("connection_loss",)),
     FaultClass(name="power of one", summary="one of several in-sync replicas loses power", kinds=_POWER),
     FaultClass(
-        name="power of last", summary="the only replica left in the ISR loses power; the others had left in order",
-        kinds=(*_POWER, "isr_power_loss"), replicas=1,
+        name="power of last",
+        summary="the only replica left in the ISR loses power; the others had left in order",
+        kinds=(*_POWER, "isr_power_loss"),
+        replicas=1,
     ),
     FaultClass(
         name="power of all", summary="all replicas lose power at once", kinds=(*_POWER, "isr_power_loss"), replicas=3
     ),
     FaultClass(
-        name="no clean leader", summary="only replicas that are not in sync are left",
+        name="no clean leader",
+        summary="only replicas that are not in sync are left",
         kinds=("broker_crash", *_ENDED, "unclean_election"),
     ),
     FaultClass(
-        name="forced election", summary="as before, and an operator asks for an unclean election",
+        name="forced election",
+        summary="as before, and an operator asks for an unclean election",
         kinds=("broker_crash", *_ENDED, "unclean_election", "unclean_request"),
     ),
     FaultClass(name="client crash", summary="the producer is killed and not restarted", kinds=("client_crash",)),
     FaultClass(
-        name="resend", summary="the application sends again what it has no answer for, in a new process or not",
+        name="resend",
+        summary="the application sends again what it has no answer for, in a new process or not",
         kinds=("client_crash", "application_resend"),
     ),
-)  # fmt: skip
+)
 """Every class of fault for which there are rules. Without a clean leader nothing is elected where unclean elections are
 off: the partition is offline, and keeps its records."""
 
@@ -104,10 +112,12 @@ def _row(settings: Settings, of: FaultClass) -> Row:
     broken -= set() if resends else {Anomaly.RESENT}
     asked = {claim: {*CLAIMS[claim], *([Anomaly.RESENT] if claim == "at_most_once" else [])} for claim in GUARANTEES}
     return Row(
-        fault_class=of.name, summary=of.summary, disturbances=list(of.kinds),
+        fault_class=of.name,
+        summary=of.summary,
+        disturbances=list(of.kinds),
         guarantees={claim: not broken & anomalies for claim, anomalies in asked.items()},
         broken_by=[rulings[it].rule for it in Anomaly if it in broken & set().union(*asked.values())],
-    )  # fmt: skip
+    )
 
 
 def lines(rows: list[Row]) -> list[str]:

@@ -32,7 +32,8 @@ def checked(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields as Airflow's form wants them: numbers as numbers, whatever text they were given as. Raises BadInput."""
+    """The same fields as Airflow's form wants them: numbers as numbers, whatever text they were given as. Raises
+    BadInput."""
     numbers = {name: value for name, value in checked(params).items() if isinstance(value, int | float)}
     return {**params, **numbers}
 
@@ -75,4 +76,5 @@ FIELDS: dict[str, Check] = {
     "deadline_s": _seconds(0, LONGEST_S, above=True),
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
-"""Every field, by the name that the form gives it, and how it is checked; the last four are checked where they are used."""
+"""Every field, by the name that the form gives it, and how it is checked; the last four are checked where they are
+used."""

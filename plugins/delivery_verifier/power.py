@@ -19,10 +19,11 @@ OBSERVER_LAG_US = 1_000_000
 
 
 def of_isr(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """One `isr_power_loss` per partition whose ISR consisted, at some moment, of nothing but brokers without their power.
+    """One `isr_power_loss` per partition whose ISR consisted, at some moment, of nothing but brokers without their
+    power.
 
-    `replicas` is the greatest m such that every member of the last ISR of m or more ended uncleanly (without power, or by
-    a crash). With eligible leader replicas (KIP-966), one that left the ISR in an orderly way still has all that m =
+    `replicas` is the greatest m such that every member of the last ISR of m or more ended uncleanly (without power, or
+    by a crash). With eligible leader replicas (KIP-966), one that left the ISR in an orderly way still has all that m =
     min.insync.replicas brokers acknowledged, and is elected; one that crashed is not.
     """
     cuts = [one for one in injections if (act := ACTS.get(one.action)) and "power_loss" in act.itself]
@@ -34,20 +35,28 @@ def of_isr(observations: Sequence[Observation], injections: Iterable[Injection])
         if found:
             worst = max(found, key=lambda moment: (moment.planned, moment.replicas))
             yield Disturbance(
-                kind="isr_power_loss", at_us=worst.at_us, topic=topic, partitions=[partition], planned=worst.planned,
-                brokers=sorted(worst.isrs[-1]), replicas=worst.replicas,
+                kind="isr_power_loss",
+                at_us=worst.at_us,
+                topic=topic,
+                partitions=[partition],
+                planned=worst.planned,
+                brokers=sorted(worst.isrs[-1]),
+                replicas=worst.replicas,
                 detail=f"{topic}/{partition}: all of the ISR {sorted(worst.isrs[-1])} lost power",
-            )  # fmt: skip
+            )
 
 
 def _late_news(of: _Moment, moments: Iterable[_Moment]) -> bool:
     """Whether the observer, which polls, saw right afterwards that one that still has its power had joined the ISR."""
-    return any(of.at_us < it.at_us <= of.at_us + OBSERVER_LAG_US and it.isrs and it.isrs[-1] - of.dark for it in moments)
+    return any(
+        of.at_us < it.at_us <= of.at_us + OBSERVER_LAG_US and it.isrs and it.isrs[-1] - of.dark for it in moments
+    )
 
 
 @dataclass
 class _Moment:
-    """What is known of a partition at one moment: the ISRs so far, and who lacks what it had not flushed, or crashed."""
+    """What is known of a partition at one moment: the ISRs so far, and who lacks what it had not flushed, or
+    crashed."""
 
     at_us: int
     cuts: list[Injection]
@@ -66,8 +75,10 @@ class _Moment:
 
     @property
     def replicas(self) -> int:
-        return max((size for size in range(1, 1 + max(map(len, self.isrs))) if self._last(size) <= self.dark | self.crashed),
-                   default=0)  # fmt: skip
+        return max(
+            (size for size in range(1, 1 + max(map(len, self.isrs))) if self._last(size) <= self.dark | self.crashed),
+            default=0,
+        )
 
     def _last(self, size: int) -> set[int]:
         return next(isr for isr in reversed(self.isrs) if len(isr) >= size)

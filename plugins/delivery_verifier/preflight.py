@@ -71,36 +71,51 @@ def look() -> Host:
     """The facts of this host. Asks the network only if jars are missing."""
     missing = jars.missing_bytes()
     return Host(
-        runs=_place(home.runs_dir()), workspace=_place(workspaces.folder()), cache=_place(jars.cache_dir()),
-        memory=float(psutil.virtual_memory().available), open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
-        unwritable=[folder for folder in ("/dev/shm", tempfile.gettempdir()) if not os.access(folder, os.W_OK | os.X_OK)],
-        missing_bytes=missing, mirror=_why_unreachable(jars.mirror()) if missing else "",
-    )  # fmt: skip
+        runs=_place(home.runs_dir()),
+        workspace=_place(workspaces.folder()),
+        cache=_place(jars.cache_dir()),
+        memory=float(psutil.virtual_memory().available),
+        open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        unwritable=[
+            folder for folder in ("/dev/shm", tempfile.gettempdir()) if not os.access(folder, os.W_OK | os.X_OK)
+        ],
+        missing_bytes=missing,
+        mirror=_why_unreachable(jars.mirror()) if missing else "",
+    )
 
 
 def general(host: Host) -> list[Check]:
     """What any run needs."""
     free = min(place.free for place in (host.runs, host.workspace, host.cache)) / GB
-    remedy = f"free some space, or name folders with space in KDV_RUNS, KDV_WORKSPACES and KDV_CACHE ({DISK_GB:g} GB are enough)"
+    folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
+    remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
     return [
         Check(name="disk", ok=free >= DISK_GB, found=f"{free:.1f} GB free", remedy=remedy),
-        _memory(host, MEMORY_GB), _files(host, FILES_FIXED), _temporary(host), _jars(host),
-    ]  # fmt: skip
+        _memory(host, MEMORY_GB),
+        _files(host, FILES_FIXED),
+        _temporary(host),
+        _jars(host),
+    ]
 
 
 def equipment() -> list[Check]:
     """What some faults need beyond that. Nothing is amiss where a host has none: it has fewer scenarios."""
     told = {name: availability(name) for name in EQUIPMENT}
-    return [Check(name=name, ok=True, found=f"not available: {why}" if why else "available") for name, why in told.items()]
+    return [
+        Check(name=name, ok=True, found=f"not available: {why}" if why else "available") for name, why in told.items()
+    ]
 
 
 def of_run(host: Host, scenario: Scenario) -> list[Check]:
     """What this scenario needs: space for its load, and so on."""
     replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
     return [
-        *_disks(host, needed_bytes(scenario)), _memory(host, RUN_MEMORY_GB),
-        _files(host, FILES_FIXED + FILES_PER_REPLICA * replicas), _temporary(host), _jars(host),
-    ]  # fmt: skip
+        *_disks(host, needed_bytes(scenario)),
+        _memory(host, RUN_MEMORY_GB),
+        _files(host, FILES_FIXED + FILES_PER_REPLICA * replicas),
+        _temporary(host),
+        _jars(host),
+    ]
 
 
 def require(scenario: Scenario, host: Host | None = None) -> None:
@@ -114,19 +129,24 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
 
 
 def needed_bytes(scenario: Scenario) -> dict[str, float]:
-    """Bytes that the run will write per place: records x payload x replicas in the workspace, their rows in the runs."""
+    """Bytes that the run will write per place: records x payload x replicas in the workspace, their rows in the
+    runs."""
     load = scenario.load
     records = sum(max(arm.records, (load.rate or 0) * load.duration_s) for arm in scenario.loaded)
     return {
-        "workspace": FIXED_BYTES["workspace"] + records * (load.payload_bytes + RECORD_OVERHEAD) * load.replication_factor,
+        "workspace": FIXED_BYTES["workspace"]
+        + records * (load.payload_bytes + RECORD_OVERHEAD) * load.replication_factor,
         "runs": FIXED_BYTES["runs"] + records * (LEDGER_ROW + LOG_ROW),
     }
 
 
 def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
     """One check per file system: folders that share one share its space."""
-    wants = [(host.workspace, needed["workspace"], "KDV_WORKSPACES"), (host.runs, needed["runs"], "KDV_RUNS"),
-             (host.cache, host.missing_bytes, "KDV_CACHE")]  # fmt: skip
+    wants = [
+        (host.workspace, needed["workspace"], "KDV_WORKSPACES"),
+        (host.runs, needed["runs"], "KDV_RUNS"),
+        (host.cache, host.missing_bytes, "KDV_CACHE"),
+    ]
     found = []
     for device in dict.fromkeys(place.device for place, _, _ in wants):
         here = [(place, size, name) for place, size, name in wants if place.device == device and size]
@@ -152,7 +172,11 @@ def _files(host: Host, least: int) -> Check:
 
 
 def _temporary(host: Host) -> Check:
-    told = f"cannot be written: {', '.join(host.unwritable)}" if host.unwritable else "/dev/shm and the like can be written"
+    told = (
+        f"cannot be written: {', '.join(host.unwritable)}"
+        if host.unwritable
+        else "/dev/shm and the like can be written"
+    )
     remedy = "mount them writable (mode 1777): semaphores and sockets live there"
     return Check(name="temporary", ok=not host.unwritable, found=told, remedy=remedy)
 
@@ -160,7 +184,9 @@ def _temporary(host: Host) -> Check:
 def _jars(host: Host) -> Check:
     told = f"{host.missing_bytes / 1e6:.0f} MB to be fetched once" if host.missing_bytes else "complete"
     told += f", and {host.mirror}" if host.mirror else ""
-    return Check(name="jars", ok=not host.mirror, found=told, remedy="check the network, or name a mirror in KDV_MAVEN_MIRROR")
+    return Check(
+        name="jars", ok=not host.mirror, found=told, remedy="check the network, or name a mirror in KDV_MAVEN_MIRROR"
+    )
 
 
 def _place(folder: Path) -> Place:

@@ -76,8 +76,15 @@ def encode(
     if not re.fullmatch("[!-~]{8}", run):
         raise ValueError(f"run token {run!r} must be {FIELDS['run'].width} visible ASCII characters")
     head = b"%s %s %04d %04d %04d %012d %04d %012d " % (
-        MAGIC, run.encode(), arm, producer, session, sequence, attempt, partition_sequence,
-    )  # fmt: skip
+        MAGIC,
+        run.encode(),
+        arm,
+        producer,
+        session,
+        sequence,
+        attempt,
+        partition_sequence,
+    )
     if len(head) != HEADER_BYTES:
         raise ValueError(f"a header field is out of range: {head!r}")
     pad = size - MIN_PAYLOAD_BYTES
@@ -136,9 +143,7 @@ class BlockEncoder:
         flat, size = rows.tobytes(), rows.shape[1]
         return [flat[at : at + size] for at in range(0, count * size, size)]
 
-    def _write_digits(
-        self, rows: npt.NDArray[np.uint8], crc: npt.NDArray[np.uint32], name: str, first: int
-    ) -> None:
+    def _write_digits(self, rows: npt.NDArray[np.uint8], crc: npt.NDArray[np.uint32], name: str, first: int) -> None:
         numbers = np.arange(first, first + len(rows), dtype=np.int64)
         last, (start, width) = first + len(rows) - 1, FIELDS[name]
         for position in range(start, start + width):

@@ -18,9 +18,11 @@ _WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|ferne
 _SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
 _NAMED = re.compile(
     rf"((?:{_WORDS}|(?<!run_)token|user\.info|keystore\.key)[\w.-]*\\?[\"']?\s*[=:]\s*|--(?:{_WORDS})\s+)"
-    r"""(\\"[^"\n]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?!null\b|true\b|false\b|\[redacted\])[^\s,;&})\]"']+)""", re.IGNORECASE
+    r"""(\\"[^"\n]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?!null\b|true\b|false\b|\[redacted\])[^\s,;&})\]"']+)""",
+    re.IGNORECASE,
 )
-"""A name that says secret, and its value, as in properties, JSON, JSON in a log, or a command line. (`run_token` is none.)"""
+"""A name that says secret, and its value, as in properties, JSON, JSON in a log, or a command line. (`run_token` is
+none.)"""
 
 
 def _quotes(value: str) -> str:
@@ -32,8 +34,11 @@ _LOOKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}"), lambda found: found[1] + REDACTED),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), lambda found: REDACTED),
     (re.compile(r"(://[^\s/:@]*:)[^\s/]+(?=@)"), lambda found: found[1] + REDACTED),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), lambda found: REDACTED),
-)  # fmt: skip
+    (
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S),
+        lambda found: REDACTED,
+    ),
+)
 
 
 def known_secrets() -> list[str]:
@@ -43,7 +48,8 @@ def known_secrets() -> list[str]:
 
 
 def redact(text: str, secrets: list[str], *, looks: bool = True) -> tuple[str, int]:
-    """`text` without any of the known `secrets` and, if `looks`, without what looks like one; and how many were taken."""
+    """`text` without any of the known `secrets` and, if `looks`, without what looks like one; and how many were
+    taken."""
     taken = 0
     for secret in secrets:
         taken += text.count(secret)

@@ -1,4 +1,5 @@
-"""The rehearsal: what a fault plan would be seen to do to a partition, if every step bites. For telling beforehand only."""
+"""The rehearsal: what a fault plan would be seen to do to a partition, if every step bites. For telling beforehand
+only."""
 
 from __future__ import annotations
 
@@ -10,13 +11,21 @@ from delivery_verifier.injection import Disturbance, Injection, Observation
 from delivery_verifier.scenario import Arm, FaultPlan, FaultStep
 
 ROLES: dict[str, frozenset[int]] = {
-    "leader": frozenset({1}), "new_leader": frozenset({2}), "followers": frozenset({2, 3}), "follower": frozenset({2}),
-    "other_follower": frozenset({3}), "leader_and_follower": frozenset({1, 2}), "all": frozenset({1, 2, 3}),
-    "next": frozenset({1}), "second": frozenset({2}), "third": frozenset({3}), "none": frozenset(),
+    "leader": frozenset({1}),
+    "new_leader": frozenset({2}),
+    "followers": frozenset({2, 3}),
+    "follower": frozenset({2}),
+    "other_follower": frozenset({3}),
+    "leader_and_follower": frozenset({1, 2}),
+    "all": frozenset({1, 2, 3}),
+    "next": frozenset({1}),
+    "second": frozenset({2}),
+    "third": frozenset({3}),
+    "none": frozenset(),
     "transaction_coordinator": frozenset({1}),
-}  # fmt: skip
-"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow. Who coordinates transactions leads it
-too: with three partitions, one of them."""
+}
+"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow. Who coordinates transactions
+leads it too: with three partitions, one of them."""
 STEP_US = 10_000_000
 
 
@@ -25,11 +34,16 @@ def expected(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     topic, steps = arm.topic_name, [step for step in fault.steps if arm.role == "subject" or not step.act.subjects]
     own = [
         Disturbance(
-            kind=kind, at_us=0, planned=True, topic=topic, setting=str(step.options.get("setting", "")),
+            kind=kind,
+            at_us=0,
+            planned=True,
+            topic=topic,
+            setting=str(step.options.get("setting", "")),
             value=str(step.options.get("value", "")).lower(),
         )
-        for step in steps for kind in (*step.act.itself, *step.act.causes)
-    ]  # fmt: skip
+        for step in steps
+        for kind in (*step.act.itself, *step.act.causes)
+    ]
     partition = _Partition(topic)
     together = [found for at, step in enumerate(steps, 1) for found in partition.take(at * STEP_US, step)]
     return [*own, *together, *power.of_isr(partition.seen, partition.cuts)]
@@ -37,7 +51,8 @@ def expected(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
 @dataclass
 class _Partition:
-    """A partition of three replicas while a plan runs: who is up, who is in sync, and what an observer would have seen."""
+    """A partition of three replicas while a plan runs: who is up, who is in sync, and what an observer would have
+    seen."""
 
     topic: str
     up: frozenset[int] = ROLES["all"]
@@ -66,17 +81,28 @@ class _Partition:
         if "power_loss" in act.itself:
             self.cuts.append(
                 Injection(
-                    id=at_us, cycle=0, action=act.name, brokers=sorted(self.target), hit={}, requested_at_us=at_us,
-                    bite_at_us=at_us, bit=True,
+                    id=at_us,
+                    cycle=0,
+                    action=act.name,
+                    brokers=sorted(self.target),
+                    hit={},
+                    requested_at_us=at_us,
+                    bite_at_us=at_us,
+                    bit=True,
                 )
-            )  # fmt: skip
+            )
         if "broker_crash" in act.causes:
-            self.seen += [Observation(at_us=at_us, kind="process", broker=it, state="exited", exit_code=-9) for it in self.target]
+            self.seen += [
+                Observation(at_us=at_us, kind="process", broker=it, state="exited", exit_code=-9) for it in self.target
+            ]
         if (act.does or "isolation" in act.itself) and "brief" not in (step.proofs or ()):
             self.up -= self.target
             self.isr = self.isr & self.up or self.isr
 
     def _look(self, at_us: int) -> None:
         leader = min(self.isr & self.up, default=-1)
-        self.seen.append(Observation(at_us=at_us, kind="partition", topic=self.topic, partition=0, leader=leader,
-                                     isr=sorted(self.isr)))  # fmt: skip
+        self.seen.append(
+            Observation(
+                at_us=at_us, kind="partition", topic=self.topic, partition=0, leader=leader, isr=sorted(self.isr)
+            )
+        )

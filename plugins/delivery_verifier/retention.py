@@ -23,7 +23,8 @@ _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """What stays or goes as one: a run directory, or a catalogue run with the run directories of its scenarios (`runs`).
+    """What stays or goes as one: a run directory, or a catalogue run with the run directories of its scenarios
+    (`runs`).
 
     `size` in bytes, of all together; `planned_at` in s since the epoch.
     """
@@ -58,7 +59,8 @@ def catalogues(folder: Path) -> list[Kept]:
 
 
 def kept(folder: Path) -> list[Kept]:
-    """Whatever stays or goes as one, newest first: a run of a catalogue run is kept or removed with it, never by itself."""
+    """Whatever stays or goes as one, newest first: a run of a catalogue run is kept or removed with it, never by
+    itself."""
     whole = catalogues(folder)
     theirs = {run for one in whole for run in one.runs}
     found = [*whole, *(run for run in runs(folder) if run.path not in theirs)]
@@ -66,7 +68,8 @@ def kept(folder: Path) -> list[Kept]:
 
 
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Kept]:
-    """The oldest runs and catalogue runs beyond `keep` of them or `max_bytes` in all. What is in progress counts, and stays."""
+    """The oldest runs and catalogue runs beyond `keep` of them or `max_bytes` in all. What is in progress counts, and
+    stays."""
     going, count, size = [], 0, 0
     for one in kept(folder):
         count, size = count + 1, size + one.size
@@ -77,7 +80,8 @@ def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Kep
 
 
 def remove(one: Kept) -> None:
-    """Removes a run directory, or a catalogue run and then its runs; each disappears at once under its name. Raises OSError."""
+    """Removes a run directory, or a catalogue run and then its runs; each disappears at once under its name. Raises
+    OSError."""
     for path in (one.path, *one.runs):
         doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
         path.rename(doomed)

@@ -15,16 +15,18 @@ from delivery_verifier.settings import Settings
 
 ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
 
+
 def _always(_it: Settings, _found: Disturbance) -> bool:
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`anomaly` is permitted where `applies` holds and a disturbance of `kinds` was seen that `reaches` as far as needed.
+    """`anomaly` is permitted where `applies` holds and a disturbance of `kinds` was seen that `reaches` as far as
+    needed.
 
-    Empty `kinds`: permitted on a quiet day, too. `along`: kinds that must have been seen as well, each of them. `condition`
-    says in words what `applies` computes, `extent` what `reaches` does.
+    Empty `kinds`: permitted on a quiet day, too. `along`: kinds that must have been seen as well, each of them.
+    `condition` says in words what `applies` computes, `extent` what `reaches` does.
     """
 
     id: str
@@ -66,8 +68,8 @@ _LOSSES: tuple[Rule, ...] = (
         applies=lambda it: it.acks == "1",
         kinds=ELECTIONS,
         sentence="With acks=1 the leader alone confirms: what its successor had not yet copied is cut off when the "
-        "leader changes, in a graceful rolling restart and in a preferred leader election, too. A leader that is cut off "
-        "from the others goes on confirming until it learns of its successor.",
+        "leader changes, in a graceful rolling restart and in a preferred leader election, too. A leader "
+        "that is cut off from the others goes on confirming until it learns of its successor.",
         source=f"{_PRODUCER_DOCS}: acks; {_MEASURED} (the documentation speaks of failures only)",
     ),
     Rule(
@@ -87,8 +89,8 @@ _LOSSES: tuple[Rule, ...] = (
         applies=lambda it: it.acks == "all",
         kinds=("unclean_election",),
         along=("unclean_request",),
-        sentence="An operator who asks for an unclean election gets it, whatever the topic says of unclean elections and "
-        "of min.insync.replicas: acknowledged records that only the absent replicas have are given up.",
+        sentence="An operator who asks for an unclean election gets it, whatever the topic says of unclean elections "
+        "and of min.insync.replicas: acknowledged records that only the absent replicas have are given up.",
         source=f"KIP-460 (ElectLeaders, UNCLEAN); {_MEASURED}",
     ),
     Rule(
@@ -97,8 +99,8 @@ _LOSSES: tuple[Rule, ...] = (
         condition="acks=1 or all, min.insync.replicas=1, flush.messages > 1",
         applies=lambda it: _unflushed(it) and it.min_insync_replicas < 2,
         kinds=("isr_power_loss",),
-        sentence="With min.insync.replicas=1 a single broker may confirm on behalf of all, and what it has not flushed goes "
-        "with its power.",
+        sentence="With min.insync.replicas=1 a single broker may confirm on behalf of all, and what it has not "
+        "flushed goes with its power.",
         source=f"{_TOPIC_DOCS}: min.insync.replicas, flush.messages; KIP-966",
     ),
     Rule(
@@ -109,8 +111,8 @@ _LOSSES: tuple[Rule, ...] = (
         kinds=("isr_power_loss",),
         reaches=lambda it, found: found.replicas >= it.min_insync_replicas,
         extent="of at least min.insync.replicas that were in sync together",
-        sentence="An acknowledged record is in the memory of all in-sync replicas and on no disk yet: when all of them lose "
-        "power, it is gone. While one of them keeps its power, nothing is lost.",
+        sentence="An acknowledged record is in the memory of all in-sync replicas and on no disk yet: when all of "
+        "them lose power, it is gone. While one of them keeps its power, nothing is lost.",
         source=f"Apache Kafka documentation, operations: application vs. OS flush management; {_MEASURED}",
     ),
     Rule(
@@ -119,8 +121,8 @@ _LOSSES: tuple[Rule, ...] = (
         condition="acks=1 or all, flush.messages > 1, no eligible leader replicas (before Kafka 4.1, or switched off)",
         applies=lambda it: _unflushed(it) and not it.elr,
         kinds=("isr_power_loss",),
-        sentence="The last replica standing is elected again though it lost power, and the others cut off what it no longer "
-        "has. Eligible leader replicas prevent that.",
+        sentence="The last replica standing is elected again though it lost power, and the others cut off what it no "
+        "longer has. Eligible leader replicas prevent that.",
         source=f"KIP-966; {_MEASURED}",
     ),
 )
@@ -155,8 +157,8 @@ def _in_transactions(loss: Rule, anomaly: Anomaly) -> Rule:
 
 _WITHOUT = {
     Anomaly.TORN: "Where a record may be lost, one of a committed transaction may be, or the marker that committed it.",
-    Anomaly.ABORTED_VISIBLE: "Where a record may be lost, the marker that aborted a transaction may be: what remains of it is "
-    "then committed with the producer's next transaction.",
+    Anomaly.ABORTED_VISIBLE: "Where a record may be lost, the marker that aborted a transaction may be: what remains "
+    "of it is then committed with the producer's next transaction.",
 }
 
 
@@ -171,8 +173,8 @@ _RETRIES: tuple[Rule, ...] = (
         condition="acks=1 or all, enable.idempotence=false, retries > 0",
         applies=_retries_unchecked,
         kinds=(),
-        sentence="A retry whose first try did arrive is written twice: without idempotence the broker cannot know. A lost "
-        "connection is enough for a retry, and no broker need be disturbed for that.",
+        sentence="A retry whose first try did arrive is written twice: without idempotence the broker cannot know. A "
+        "lost connection is enough for a retry, and no broker need be disturbed for that.",
         source=f"{_PRODUCER_DOCS}: retries, enable.idempotence; KIP-98",
     ),
     Rule(
@@ -181,7 +183,8 @@ _RETRIES: tuple[Rule, ...] = (
         condition="acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight > 1",
         applies=lambda it: _retries_unchecked(it) and it.max_in_flight > 1,
         kinds=(),
-        sentence="A retried batch can be overtaken by one that was in flight behind it; a lost connection is enough for a retry.",
+        sentence="A retried batch can be overtaken by one that was in flight behind it; a lost connection is enough "
+        "for a retry.",
         source=f"{_PRODUCER_DOCS}: max.in.flight.requests.per.connection",
     ),
     Rule(
@@ -197,11 +200,14 @@ _RETRIES: tuple[Rule, ...] = (
     ),
 )
 
+
 def _resent_uncounted(it: Settings) -> bool:
     return it.acks != "0" and not it.enable_idempotence and it.retries == 0
 
 
-_REQUEUED = "librdkafka: rd_kafka_handle_Produce_error (a refused request is sent again without being counted as a retry)"
+_REQUEUED = (
+    "librdkafka: rd_kafka_handle_Produce_error (a refused request is sent again without being counted as a retry)"
+)
 _WITHOUT_RETRIES: tuple[Rule, ...] = (
     Rule(
         id="duplicated.requeued",
@@ -209,8 +215,8 @@ _WITHOUT_RETRIES: tuple[Rule, ...] = (
         condition="acks=1 or all, enable.idempotence=false, retries=0",
         applies=_resent_uncounted,
         kinds=ELECTIONS,
-        sentence="retries=0 does not keep librdkafka from sending again what a broker refused because it no longer leads; "
-        "that broker may have written it before.",
+        sentence="retries=0 does not keep librdkafka from sending again what a broker refused because it no longer "
+        "leads; that broker may have written it before.",
         source=_REQUEUED,
     ),
     Rule(
@@ -234,11 +240,18 @@ _APPLICATION = Rule(
     source="KIP-98: the idempotent producer's guarantee covers one session and no resends by the application",
 )
 
-_TRANSACTIONS = tuple(_in_transactions(loss, it) for it in TRANSACTIONAL for loss in _LOSSES if loss.id not in _WEAK_ACKS)
+_TRANSACTIONS = tuple(
+    _in_transactions(loss, it) for it in TRANSACTIONAL for loss in _LOSSES if loss.id not in _WEAK_ACKS
+)
 
 RULES: tuple[Rule, ...] = (
-    *_LOSSES, *(_misplaced(loss) for loss in _LOSSES), *_RETRIES, *_WITHOUT_RETRIES, _APPLICATION, *_TRANSACTIONS,
-)  # fmt: skip
+    *_LOSSES,
+    *(_misplaced(loss) for loss in _LOSSES),
+    *_RETRIES,
+    *_WITHOUT_RETRIES,
+    _APPLICATION,
+    *_TRANSACTIONS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +306,8 @@ PROMISES: dict[Anomaly, Promise] = {
     ),
     Anomaly.TORN: Promise(
         "torn.never",
-        "A transaction is seen whole or not at all, in all of its partitions: of one that was committed, who reads committed "
-        "sees every record.",
+        "A transaction is seen whole or not at all, in all of its partitions: of one that was committed, who reads "
+        "committed sees every record.",
         "KIP-98, atomicity; KIP-890 (what it closes for clients with transaction version 2)",
     ),
 }

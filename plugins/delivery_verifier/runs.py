@@ -122,9 +122,13 @@ class StepOutput:
         """Moves everything staged into the run directory, and the manifest last."""
         files = {str(file.relative_to(self.staging)): _digest(file) for file in _data_files(self.staging)}
         manifest = Manifest(
-            step=self.step, started_at_us=self.started_at_us, finished_at_us=now_us(), files=files,
-            counts=self.counts, notes=self.notes,
-        )  # fmt: skip
+            step=self.step,
+            started_at_us=self.started_at_us,
+            finished_at_us=now_us(),
+            files=files,
+            counts=self.counts,
+            notes=self.notes,
+        )
         for step in (*READ_OFF.get(self.step, ()), self.step):  # the verdict first: it is read off all the others
             (self.run.path / f"{step}.json").unlink(missing_ok=True)
         for entry in sorted(self.staging.iterdir()):

@@ -20,9 +20,17 @@ VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 OwnPacing = Literal["spread", "flat_out"]
 Pacing = Literal["spread", "flat_out", "scripted"]
 Step = Literal[
-    "plan", "start_cluster", "create_topics", "produce", "inject_fault", "settle", "reconcile", "validate",
-    "conclude", "stop_cluster",
-]  # fmt: skip
+    "plan",
+    "start_cluster",
+    "create_topics",
+    "produce",
+    "inject_fault",
+    "settle",
+    "reconcile",
+    "validate",
+    "conclude",
+    "stop_cluster",
+]
 STEPS: tuple[Step, ...] = get_args(Step)
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
@@ -95,10 +103,11 @@ class Arm(_Data, frozen=True):
 class Load(_Data, frozen=True):
     """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces.
 
-    `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in flight
-    at every step is known to the record. `block`: records in a row to one partition; 0: as the rate wants it.
-    Of arms with a transactional.id: `transaction_records`, or what a second sends, go into one transaction, in whole blocks; the
-    second, and every `abort_every`th from it on, is aborted on purpose: its records must stay invisible (0: none).
+    `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in
+    flight at every step is known to the record. `block`: records in a row to one partition; 0: as the rate wants it. Of
+    arms with a transactional.id: `transaction_records`, or what a second sends, go into one transaction, in whole
+    blocks; the second, and every `abort_every`th from it on, is aborted on purpose: its records must stay invisible (0:
+    none).
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -119,16 +128,25 @@ class Trigger(_Data, frozen=True):
 
     kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
     an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
-    last injection hit are led by others), `coordinator_moved` (what its brokers coordinated, others do), `deposed` (they are
-    not led by its brokers any more, if by anyone), `led` (every partition of the subject arms has a leader that runs),
-    `bitten` (the last injection's own proof is there), `isr_shrunk` (every partition that has a leader is in sync on
-    running brokers only), `isr_full`, `at_once`.
+    last injection hit are led by others), `coordinator_moved` (what its brokers coordinated, others do), `deposed`
+    (they are not led by its brokers any more, if by anyone), `led` (every partition of the subject arms has a leader
+    that runs), `bitten` (the last injection's own proof is there), `isr_shrunk` (every partition that has a leader is
+    in sync on running brokers only), `isr_full`, `at_once`.
     """
 
     kind: Literal[
-        "reported", "settled", "elapsed", "leader_moved", "coordinator_moved", "deposed", "led", "bitten", "isr_shrunk",
-        "isr_full", "at_once",
-    ]  # fmt: skip
+        "reported",
+        "settled",
+        "elapsed",
+        "leader_moved",
+        "coordinator_moved",
+        "deposed",
+        "led",
+        "bitten",
+        "isr_shrunk",
+        "isr_full",
+        "at_once",
+    ]
     value: float = 0.0
 
 

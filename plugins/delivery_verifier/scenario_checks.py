@@ -15,7 +15,9 @@ def loads(text: bytes) -> Scenario:
     try:
         scenario = msgspec.json.decode(text, type=Scenario)
     except msgspec.MsgspecError as error:
-        raise BadInput(f"scenario.json is not as `plan` wrote it: {error}; take the original, or run it again") from None
+        raise BadInput(
+            f"scenario.json is not as `plan` wrote it: {error}; take the original, or run it again"
+        ) from None
     check(scenario)
     return scenario
 
@@ -52,7 +54,9 @@ def _check_plan(scenario: Scenario) -> None:
         for wrong in step_options.faults(step.action, step.options):
             raise BadInput(f"{where}.options.{wrong}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
-        raise BadInput(f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`")
+        raise BadInput(
+            f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`"
+        )
     if (scenario.load.pacing == "scripted") != any(step.action == "send" for step in scenario.fault.steps):
         raise BadInput("load.pacing is scripted exactly where the fault plan has send steps: change one of them")
     if scenario.load.pacing == "scripted" and not scenario.load.block:
@@ -81,8 +85,8 @@ def _check_coordinator(scenario: Scenario) -> None:
         aimed = aimed or at_it or proven
         if waits_in_vain or (at_it and step.act.bites and not proven):
             raise BadInput(
-                f"fault.steps[{number}] is about a transaction coordinator: give the injection that hits it, this one or the "
-                "last before, the proof coordinator_moved"
+                f"fault.steps[{number}] is about a transaction coordinator: give the injection that hits it, this one "
+                "or the last before, the proof coordinator_moved"
             )
     if aimed and (found := len(scenario.transactional_ids)) != 1:
         raise BadInput(
@@ -97,6 +101,6 @@ def _check_isr(arm: Arm, replicas: int) -> None:
     if not (given.isascii() and given.isdigit() and 1 <= int(given) <= replicas):
         lower = "--min-insync-replicas" if arm.role == "subject" else "nothing: the arm is a control, and has it fixed"
         raise BadInput(
-            f"min.insync.replicas of arm {arm.name} is {given}; allowed: a whole number from 1 to the replication factor, "
-            f"{replicas}; raise --replication-factor, or lower {lower}"
+            f"min.insync.replicas of arm {arm.name} is {given}; allowed: a whole number from 1 to the replication "
+            f"factor, {replicas}; raise --replication-factor, or lower {lower}"
         )

@@ -76,8 +76,9 @@ def _controls(arms: Sequence[ArmVerdict], faulted: bool) -> str:
     unhurt = [name for name, found in seen.items() if not found]
     return (
         f"Of the controls, {'the fault hurt' if faulted else 'hurt without a fault were'} {', '.join(hurt_) or 'none'}"
-        + (f", and not {', '.join(unhurt)}" if unhurt and hurt_ else "") + "."
-    )  # fmt: skip
+        + (f", and not {', '.join(unhurt)}" if unhurt and hurt_ else "")
+        + "."
+    )
 
 
 def _control(arm: ArmVerdict, faulted: bool) -> str:
@@ -123,7 +124,9 @@ def _hurt(evidence: Evidence, rounds: int, what: str) -> Iterator[str]:
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     told, unhurt = [], []
     for arm in evidence.scenario.loaded:
-        by_kind = {kind: len({cycles[one] for one in ids if one != OUTSIDE}) for kind, ids in known.get(arm.name, {}).items()}
+        by_kind = {
+            kind: len({cycles[one] for one in ids if one != OUTSIDE}) for kind, ids in known.get(arm.name, {}).items()
+        }
         if seen := len({cycles[one] for one in hurt(known.get(arm.name, {}))}):
             low, high = interval(seen, rounds)
             each = ", ".join(f"{kind} {count}" for kind, count in by_kind.items() if count)
@@ -145,10 +148,7 @@ def _tried(evidence: Evidence, bit: int) -> str:
     if not bit:
         return "No fault was injected: this run says nothing of what a fault would do."
     sums = {
-        name: [
-            f"{arm.name} {exposed(evidence.exposure(arm), name):,}"
-            for arm in evidence.scenario.loaded
-        ]
+        name: [f"{arm.name} {exposed(evidence.exposure(arm), name):,}" for arm in evidence.scenario.loaded]
         for name in COUNTED
     }
     return (
@@ -172,9 +172,7 @@ def _because(doubts: Sequence[Doubt]) -> str:
 def _held(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
     seen = [finding for finding in findings if finding.count + finding.also]
     if seen:
-        return (
-            f"of {_reported(evidence, arm)}, {_listed(seen)}, as the settings permit, and nothing they forbid"
-        )
+        return f"of {_reported(evidence, arm)}, {_listed(seen)}, as the settings permit, and nothing they forbid"
     whole = f"all {_reported(evidence, arm)} are in the log exactly once and in order"
     return whole + _views(evidence.transactions.get(arm.name))
 
@@ -191,9 +189,10 @@ def _views(counted: Transactions | None) -> str:
 
 def _violated(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
     broken = [
-        finding for finding in findings
+        finding
+        for finding in findings
         if finding.tolerance is not None and finding.count + finding.also > finding.tolerance
-    ]  # fmt: skip
+    ]
     by = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
     return f"of {_reported(evidence, arm)}, {_listed(broken)}, which {by} forbids"
 

@@ -46,12 +46,14 @@ class Settings:
     isolation_level: Isolation
 
     @classmethod
-    def of(cls, profile: Profile, replication_factor: int = 3, elr: bool = True, isolation_level: Isolation = RAW) -> Settings:
+    def of(
+        cls, profile: Profile, replication_factor: int = 3, elr: bool = True, isolation_level: Isolation = RAW
+    ) -> Settings:
         """The settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
 
-        Every one must be stated: none is left to a client's or a broker's default. What a profile does not know is given
-        beside it: the defaults are those of a run that says nothing else (three replicas, eligible leader replicas as
-        Kafka has them since 4.1, and all records read).
+        Every one must be stated: none is left to a client's or a broker's default. What a profile does not know is
+        given beside it: the defaults are those of a run that says nothing else (three replicas, eligible leader
+        replicas as Kafka has them since 4.1, and all records read).
         """
         _check_names(profile)
         settings = cls(
@@ -75,9 +77,12 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """The settings of an arm of `scenario`, which knows the cluster and the topics. Raises ContradictorySettings."""
+        """The settings of an arm of `scenario`, which knows the cluster and the topics. Raises
+        ContradictorySettings."""
         cluster = scenario.cluster
-        return cls.of(arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version))
+        return cls.of(
+            arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version)
+        )
 
 
 ELR_SINCE = (4, 1)

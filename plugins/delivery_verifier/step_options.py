@@ -8,10 +8,24 @@ from typing import Literal, get_args
 from delivery_verifier.vocabulary import ACTS
 
 APIS = {
-    "Produce": 0, "Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8, "OffsetFetch": 9, "FindCoordinator": 10,
-    "JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13, "SyncGroup": 14, "ApiVersions": 18, "InitProducerId": 22,
-    "AddPartitionsToTxn": 24, "AddOffsetsToTxn": 25, "EndTxn": 26, "TxnOffsetCommit": 28,
-}  # fmt: skip
+    "Produce": 0,
+    "Fetch": 1,
+    "ListOffsets": 2,
+    "Metadata": 3,
+    "OffsetCommit": 8,
+    "OffsetFetch": 9,
+    "FindCoordinator": 10,
+    "JoinGroup": 11,
+    "Heartbeat": 12,
+    "LeaveGroup": 13,
+    "SyncGroup": 14,
+    "ApiVersions": 18,
+    "InitProducerId": 22,
+    "AddPartitionsToTxn": 24,
+    "AddOffsetsToTxn": 25,
+    "EndTxn": 26,
+    "TxnOffsetCommit": 28,
+}
 """API keys of Kafka's protocol by name, those a client under test sends."""
 Link = Literal["controller", "replication", "client"]
 LINKS: tuple[Link, ...] = get_args(Link)
@@ -37,7 +51,10 @@ CHECKS: dict[str, Check] = {
     "clients": _whole(1),
     "delay_ms": _whole(1),
     "blocks": _whole(1),
-    "links": (f"any of {', '.join(LINKS)}, separated by commas", lambda it: {*map(str.strip, str(it).split(","))} <= {*LINKS}),
+    "links": (
+        f"any of {', '.join(LINKS)}, separated by commas",
+        lambda it: {*map(str.strip, str(it).split(","))} <= {*LINKS},
+    ),
     "setting": ("the name of a topic setting", lambda it: isinstance(it, str) and bool(it.strip())),
     "value": ("a value of that setting", lambda it: str(it).strip() != ""),
 }
@@ -46,11 +63,13 @@ REQUIRED = {"alter_topic": ("setting", "value"), "delay": ("delay_ms",)}
 
 
 def faults(action: str, options: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong with the options of a step: the option, its value, what is allowed and a remedy. `action` is known."""
+    """What is wrong with the options of a step: the option, its value, what is allowed and a remedy. `action` is
+    known."""
     known = ACTS[action].options
     for name, value in options.items():
         if name not in known:
-            yield f"{name} is given, which {action} does not know; allowed: {', '.join(sorted(known)) or 'none'}; leave it out"
+            allowed = ", ".join(sorted(known)) or "none"
+            yield f"{name} is given, which {action} does not know; allowed: {allowed}; leave it out"
         elif not CHECKS[name][1](value):
             yield f"{name} is {value!r}; allowed: {CHECKS[name][0]}; it is {known[name]}"
     for name in REQUIRED.get(action, ()):

@@ -62,13 +62,9 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
         found: list[Evaluated] = []
         for arm in evidence.scenario.loaded:
             rows = with_totals(evidence.books.rows("producers", arm=arm.name))
-            found += session.run(
-                "guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name]
-            )
+            found += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
         found += session.run("evidence", "", evidence_table(evidence), planned_evidence(evidence))
-    return Validation(
-        run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=found
-    )
+    return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=found)
 
 
 class _Session:
@@ -184,9 +180,7 @@ def _tolerances(plans: Iterable[Planned]) -> dict[str, int | None]:
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
 
 
-def _evaluated(
-    suite: Suite, arm: str, plans: Mapping[str, Planned], item: Mapping[str, Any], url: str
-) -> Evaluated:
+def _evaluated(suite: Suite, arm: str, plans: Mapping[str, Planned], item: Mapping[str, Any], url: str) -> Evaluated:
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)
@@ -215,12 +209,6 @@ def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
 
 def _exception(info: Mapping[str, Any]) -> str:
     """The messages of what raised: Great Expectations gives one mapping, or one per metric. Empty if nothing did."""
-    each = (
-        [info] if "raised_exception" in info else [one for one in info.values() if isinstance(one, Mapping)]
-    )
-    raised = [
-        str(one.get("exception_message") or "unnamed exception")
-        for one in each
-        if one.get("raised_exception")
-    ]
+    each = [info] if "raised_exception" in info else [one for one in info.values() if isinstance(one, Mapping)]
+    raised = [str(one.get("exception_message") or "unnamed exception") for one in each if one.get("raised_exception")]
     return "; ".join(dict.fromkeys(raised))

@@ -59,7 +59,9 @@ def url(name: str, default: str) -> str:
     except ValueError:
         sound = False
     if not sound or any(char.isspace() for char in text):
-        raise refusal(name, text, "a URL that begins with http:// or https:// and names a host", f"e.g. {name}={default}")
+        raise refusal(
+            name, text, "a URL that begins with http:// or https:// and names a host", f"e.g. {name}={default}"
+        )
     return text.rstrip("/")
 
 

@@ -40,7 +40,8 @@ class Finding(_Part, frozen=True):
 
 
 class Exposure(_Part, frozen=True):
-    """How much of an arm an injection could have hurt. Injections of one cycle overlap: their exposures do not add up."""
+    """How much of an arm an injection could have hurt. Injections of one cycle overlap: their exposures do not add
+    up."""
 
     injection: int
     reported: int
@@ -63,8 +64,8 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
 class ArmVerdict(_Part, frozen=True):
     """One arm's verdict. `books` are the totals of its books (attempted, acked, lost, extra_copies ...).
 
-    `bites`: per anomaly the injections in which it was seen, by the cases that were written down (-1: outside of all); None
-    where that is not known.
+    `bites`: per anomaly the injections in which it was seen, by the cases that were written down (-1: outside of all);
+    None where that is not known.
     """
 
     arm: str

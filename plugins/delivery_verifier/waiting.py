@@ -14,7 +14,11 @@ class DeadlinePassed(TimeoutError):
 
 
 def wait_until(
-    predicate: Callable[[], T | None], what: str, deadline_s: float, every_s: float = 0.05, detail: Callable[[], str] = str
+    predicate: Callable[[], T | None],
+    what: str,
+    deadline_s: float,
+    every_s: float = 0.05,
+    detail: Callable[[], str] = str,
 ) -> T:
     """Polls until `predicate` returns something true, and returns it. Raises DeadlinePassed naming `what`."""
     end = time.monotonic() + deadline_s

@@ -1,4 +1,5 @@
-"""The catalogue's DAG: one scenario at a time, none stops the rest, the matrix is written whatever happened, and red is red."""
+"""The catalogue's DAG: one scenario at a time, none stops the rest, the matrix is written whatever happened, and red is
+red."""
 
 from __future__ import annotations
 
@@ -69,10 +70,13 @@ def test_a_user_finds_out_what_it_is(dag: DAG) -> None:
 @pytest.mark.parametrize(
     ("chosen", "local", "schedule"),
     [
-        (None, False, settings.NIGHTLY), (None, True, None), ("1", True, settings.NIGHTLY), ("0", False, None),
+        (None, False, settings.NIGHTLY),
+        (None, True, None),
+        ("1", True, settings.NIGHTLY),
+        ("0", False, None),
         ("30 1 * * 1-5", True, "30 1 * * 1-5"),
     ],
-)  # fmt: skip
+)
 def test_it_runs_nightly_but_on_a_laptop_only_if_it_is_told_to(
     chosen: str | None, local: bool, schedule: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +135,9 @@ def _triggers(monkeypatch: pytest.MonkeyPatch, try_number: int, **conf: str) -> 
     return operator
 
 
-def test_a_cell_triggers_its_scenario_and_one_that_was_cleared_a_run_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_triggers_its_scenario_and_one_that_was_cleared_a_run_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     operator = _triggers(monkeypatch, 1)
     assert (operator.trigger_dag_id, operator.trigger_run_id) == ("verify_delivery", "c-a")
     assert operator.conf == {"scenario": "acks_1.frozen_followers"}
@@ -164,8 +170,12 @@ def test_what_the_cells_ended_with_is_collected_anew_each_time(runs: Path) -> No
         assert len(again.items[0].attempts) == 2 and not again.green
 
 
-@pytest.mark.parametrize(("matrix", "told"), [("failed", "matrix failed"), ("skipped", "was ended before"), (None, "matrix: not run")])
-def test_the_gate_stays_shut_where_the_page_was_not_written(runs: Path, monkeypatch: pytest.MonkeyPatch, matrix: str | None, told: str) -> None:
+@pytest.mark.parametrize(
+    ("matrix", "told"), [("failed", "matrix failed"), ("skipped", "was ended before"), (None, "matrix: not run")]
+)
+def test_the_gate_stays_shut_where_the_page_was_not_written(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, matrix: str | None, told: str
+) -> None:
     record.write(catalogue(item("acks_1.frozen_followers")))
     instance = Instance(tasks={"matrix": matrix})
     _in_task(monkeypatch, instance)
@@ -175,11 +185,17 @@ def test_the_gate_stays_shut_where_the_page_was_not_written(runs: Path, monkeypa
 
 
 def _in_task(monkeypatch: pytest.MonkeyPatch, instance: Instance) -> None:
-    context = {"run_id": "c", "ti": instance, "params": {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": ""}}
+    context = {
+        "run_id": "c",
+        "ti": instance,
+        "params": {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": ""},
+    }
     monkeypatch.setattr(cells, "get_current_context", lambda: context)
 
 
-def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_is_green(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_is_green(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     instance = Instance(states={"c-acks_1.frozen_followers": "failed", "c-acks_1.frozen_followers-2": "success"})
     _in_task(monkeypatch, instance)
     instance.xcoms["plan", "return_value", None] = planned = cells.begin_catalogue()
@@ -215,4 +231,8 @@ def test_the_mail_names_what_is_red(runs: Path) -> None:
 
 def test_a_run_is_of_the_longest_name_that_fits() -> None:
     found = catalogue(item("a"), item("a.b"))
-    assert [one and one.name for one in (item_of(found, "c-a.b-2"), item_of(found, "c-a-2"), item_of(found, "x"))] == ["a.b", "a", None]
+    assert [one and one.name for one in (item_of(found, "c-a.b-2"), item_of(found, "c-a-2"), item_of(found, "x"))] == [
+        "a.b",
+        "a",
+        None,
+    ]

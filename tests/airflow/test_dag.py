@@ -37,12 +37,14 @@ def test_every_dag_file_loads(bag: DagBag) -> None:
 def test_neither_a_dag_nor_the_plugin_imports_what_only_some_tasks_need() -> None:
     """Airflow reads both again for every task, and the DAGs every few seconds besides."""
     program = (
-        "import runpy, sys\n"
-        f"for path in {sorted(map(str, [*DAGS.glob('*.py'), DAGS.parent / 'plugins' / 'delivery_plugin.py']))}:\n"
-        "    runpy.run_path(path)\n"
-        "print([name for name in ('pandas', 'pyarrow', 'pyspark', 'great_expectations', 'confluent_kafka') if name in sys.modules])"
+        "import runpy, sys\nfor path in "
+        f"{sorted(map(str, [*DAGS.glob('*.py'), DAGS.parent / 'plugins' / 'delivery_plugin.py']))}:\n    "
+        "runpy.run_path(path)\nprint([name for name in ('pandas', 'pyarrow', 'pyspark', 'great_expectations', "
+        "'confluent_kafka') if name in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True).stdout
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    ).stdout
     assert told.splitlines()[-1] == "[]"
 
 

@@ -1,4 +1,5 @@
-"""The gates: shut unless all before them succeeded, and once they have let a run through nothing before them works again."""
+"""The gates: shut unless all before them succeeded, and once they have let a run through nothing before them works
+again."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ BEFORE = [step for step in STEPS if step not in ("conclude", "stop_cluster")]
 
 
 class Instance:
-    """A task instance that sees the states of the tasks beside it, and has nothing else: whoever goes on fails otherwise."""
+    """A task instance that sees the states of the tasks beside it, and has nothing else: whoever goes on fails
+    otherwise."""
 
     dag_id, try_number = "verify_delivery", 1
 
@@ -40,7 +42,10 @@ def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ("states", "told"),
     [
         ({"validate": "failed"}, "validate failed"),
-        ({"produce": "failed", "inject_fault": "failed", "settle": "upstream_failed"}, "inject_fault and produce failed"),
+        (
+            {"produce": "failed", "inject_fault": "failed", "settle": "upstream_failed"},
+            "inject_fault and produce failed",
+        ),
         (dict.fromkeys(BEFORE, "skipped"), "the run was ended before all of its steps were done"),
         ({"validate": None}, "validate: not run"),
     ],
@@ -62,10 +67,14 @@ def test_whatever_lies_in_the_run_directory_there_is_no_verdict_after_a_task_tha
     assert concluded == ["conclude"]
 
 
-@pytest.mark.parametrize("work", [plan_run, *(lambda step=step: run_step(step) for step in BEFORE)], ids=["plan_run", *BEFORE])
+@pytest.mark.parametrize(
+    "work", [plan_run, *(lambda step=step: run_step(step) for step in BEFORE)], ids=["plan_run", *BEFORE]
+)
 def test_no_step_works_in_a_run_that_was_let_through(context: dict[str, Any], work: Callable[[], object]) -> None:
     context["ti"] = Instance(conclude="success")
-    with pytest.raises(Passed, match="conclude has let this run through already: clear this task together with those downstream"):
+    with pytest.raises(
+        Passed, match="conclude has let this run through already: clear this task together with those downstream"
+    ):
         work()
 
 

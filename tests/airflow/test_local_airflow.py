@@ -15,9 +15,15 @@ from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.waiting import wait_until
 
 PAGES = [
-    "/delivery/", f"/delivery/dag/{DAG_ID}/never/", "/delivery/dag/other/run/", f"/delivery/dag/{DAG_ID}/never/docs/",
-    "/delivery/docs/index.html", "/delivery/icon/light.svg", "/delivery/matrix/",
-    "/delivery/icon/matrix-light.svg"]  # fmt: skip
+    "/delivery/",
+    f"/delivery/dag/{DAG_ID}/never/",
+    "/delivery/dag/other/run/",
+    f"/delivery/dag/{DAG_ID}/never/docs/",
+    "/delivery/docs/index.html",
+    "/delivery/icon/light.svg",
+    "/delivery/matrix/",
+    "/delivery/icon/matrix-light.svg",
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +47,9 @@ def test_a_viewer_may_read_the_reports(local_airflow: LocalAirflow, user: str, p
     assert answer.headers["content-security-policy"] == "frame-ancestors 'self'"
 
 
-@pytest.mark.parametrize("path", ["runs/..%2f.kdv/secrets/fernet_key", "runs/%2e%2e/.kdv/secrets/fernet_key", "nothing"])
+@pytest.mark.parametrize(
+    "path", ["runs/..%2f.kdv/secrets/fernet_key", "runs/%2e%2e/.kdv/secrets/fernet_key", "nothing"]
+)
 def test_what_is_no_report_is_404(local_airflow: LocalAirflow, path: str) -> None:
     assert (local_airflow.home / ".kdv" / "secrets" / "fernet_key").is_file()
     assert local_airflow.http("admin").get(f"/delivery/{path}").status_code == 404

@@ -14,7 +14,13 @@ from delivery_verifier.runs import RunDirectory
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    verdict = {"run_id": "r", "scenario": "s", "verdict": "VIOLATED", "green": False, "sentence": "VIOLATED: 3 records lost."}
+    verdict = {
+        "run_id": "r",
+        "scenario": "s",
+        "verdict": "VIOLATED",
+        "green": False,
+        "sentence": "VIOLATED: 3 records lost.",
+    }
     with RunDirectory(tmp_path).writing("conclude") as output:
         (output.staging / "verdict.json").write_text(json.dumps({**verdict, "limits": [], "arms": []}))
     monkeypatch.setenv("KDV_HOME", str(tmp_path))

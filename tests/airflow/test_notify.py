@@ -29,7 +29,9 @@ def test_a_run_that_fails_is_told_to_whom_the_variable_names(local_airflow: Loca
     client, run_id = local_airflow.client(), "red+at:once"
     client.trigger(DAG_ID, run_id, {"fail_step": "plan"})
     wait_until(lambda: client.state(DAG_ID, run_id) == "failed", "the run to fail", 90)
-    wait_until(lambda: bool(local_airflow.mail.about(run_id)), "the mail", 60, detail=lambda: str(local_airflow.mail.mails))
+    wait_until(
+        lambda: bool(local_airflow.mail.about(run_id)), "the mail", 60, detail=lambda: str(local_airflow.mail.mails)
+    )
     (text,) = local_airflow.mail.about(run_id)
     assert text.startswith("Delivery run is red: NO VERDICT (red+at:once)")
     assert f"http://127.0.0.1:{local_airflow.port}/dags/{DAG_ID}/runs/" in text
@@ -40,7 +42,13 @@ def test_the_mail_is_sent_over_the_connection_and_takes_nothing_a_run_says_for_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KDV_RUNS", str(tmp_path))
-    judged(tmp_path, home.run_directory_name(RUN_ID), "VIOLATED", lost=3, sentence="VIOLATED: {{ conn.smtp_default.password }} <b>3</b> lost.")
+    judged(
+        tmp_path,
+        home.run_directory_name(RUN_ID),
+        "VIOLATED",
+        lost=3,
+        sentence="VIOLATED: {{ conn.smtp_default.password }} <b>3</b> lost.",
+    )
     with sink() as server:
         monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", server.connection)
         monkeypatch.setenv(notify.VARIABLE, "one@example.org, two@example.org")

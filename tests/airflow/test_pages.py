@@ -1,4 +1,5 @@
-"""The matrix in Airflow and the price page, in a real browser: in every look, no wider than it, and with no word to another host."""
+"""The matrix in Airflow and the price page, in a real browser: in every look, no wider than it, and with no word to
+another host."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from delivery_verifier.report import price_page
 from delivery_verifier.report.price import price
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
-EVERY_LOOK = pytest.mark.parametrize(("theme", "size"), [(theme, size) for theme in ("light", "dark") for size in SIZES])
+EVERY_LOOK = pytest.mark.parametrize(
+    ("theme", "size"), [(theme, size) for theme in ("light", "dark") for size in SIZES]
+)
 _WIDER_BY = "page => page.scrollWidth - page.clientWidth"
 _BACKGROUND = "body => getComputedStyle(body).backgroundColor"
 
@@ -36,10 +39,19 @@ def is_light(colour: str) -> bool:
 
 @EVERY_LOOK
 def test_the_matrix_is_read_in_airflow(
-    browser: Browser, local_airflow: LocalAirflow, shots: Path, theme: str, size: str  # noqa: F811
-) -> None:  # fmt: skip
+    browser: Browser,
+    local_airflow: LocalAirflow,
+    shots: Path,  # noqa: F811
+    theme: str,
+    size: str,
+) -> None:
     with local_airflow.environment():
-        record.write(catalogue(item("acks_1.frozen_followers", "as expected"), item("order.stalled_leader", "inconclusive", "not as expected")))
+        record.write(
+            catalogue(
+                item("acks_1.frozen_followers", "as expected"),
+                item("order.stalled_leader", "inconclusive", "not as expected"),
+            )
+        )
     viewer = Visitor(browser, local_airflow, shots, theme, size).log_in(local_airflow, "viewer")
     frame = viewer.frame("/plugin/delivery-matrix", "Not green: 1 of 2")
     viewer.shoot("matrix")
@@ -52,8 +64,12 @@ def test_the_matrix_is_read_in_airflow(
 
 @EVERY_LOOK
 def test_the_price_page_is_one_file_that_is_read_in_every_look(
-    browser: Browser, tmp_path: Path, shots: Path, theme: str, size: str  # noqa: F811
-) -> None:  # fmt: skip
+    browser: Browser,
+    tmp_path: Path,
+    shots: Path,  # noqa: F811
+    theme: str,
+    size: str,
+) -> None:
     runs = [made(tmp_path, name, lost=7 * ("kill_leader.acks_1" in name)) for name in PRICES]
     price_page.write(price(runs, "2 CPUs"), tmp_path / "price.html")
     width, height = SIZES[size]

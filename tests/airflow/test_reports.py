@@ -50,7 +50,9 @@ def _finished(runs: Path, run_id: str = RUN_ID, sentence: str = "Nothing was los
 
 
 def _known(state: str, **steps: str | None) -> None:
-    KNOWN[RUN_ID] = State(state, [Step(name, at, [f"what {name} said"] * (at == "failed")) for name, at in steps.items()])
+    KNOWN[RUN_ID] = State(
+        state, [Step(name, at, [f"what {name} said"] * (at == "failed")) for name, at in steps.items()]
+    )
 
 
 def test_the_tab_of_a_run_leads_to_its_report(client: TestClient, runs: Path) -> None:
@@ -121,7 +123,10 @@ def test_the_data_docs_tab_leads_to_the_runs_place_in_the_list(client: TestClien
     run = planned(runs, home.run_directory_name(RUN_ID)).path
     (run / "validate.json").write_text("{}")
     answer = client.get(page, follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (307, f"../../../../runs/data_docs/index.html#{run.name}")
+    assert (answer.status_code, answer.headers["location"]) == (
+        307,
+        f"../../../../runs/data_docs/index.html#{run.name}",
+    )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -162,10 +167,15 @@ def test_the_list_shows_each_run_with_its_verdict_and_escapes_what_it_says(clien
 @pytest.mark.parametrize(
     "path",
     [
-        "/runs/..%2fsecret.txt", "/runs/%2e%2e/secret.txt", "/docs/..%2f..%2fsecret.txt", "/runs//etc/passwd",
-        "/runs/nothing.html", "/docs/%00", "/runs/.staging/x",
+        "/runs/..%2fsecret.txt",
+        "/runs/%2e%2e/secret.txt",
+        "/docs/..%2f..%2fsecret.txt",
+        "/runs//etc/passwd",
+        "/runs/nothing.html",
+        "/docs/%00",
+        "/runs/.staging/x",
     ],
-)  # fmt: skip
+)
 def test_whatever_is_outside_hidden_or_missing_is_404(client: TestClient, runs: Path, path: str) -> None:
     (runs / ".staging").mkdir()
     (runs / ".staging" / "x").write_text("half-written")
@@ -195,7 +205,11 @@ def test_the_matrix_is_that_of_the_newest_catalogue_run_and_lists_all(client: Te
     assert "No catalogue run yet" in client.get("/matrix/").text
     _catalogues(runs)
     text = client.get("/matrix/").text
-    assert "matrix of catalogue run newer" in text and 'href="?run=older"' in text and 'href="../runs/c-a-1/report.html"' in text
+    assert (
+        "matrix of catalogue run newer" in text
+        and 'href="?run=older"' in text
+        and 'href="../runs/c-a-1/report.html"' in text
+    )
     assert "matrix of catalogue run older" in client.get("/matrix/?run=older").text
     assert client.get("/matrix/?run=../../secret.txt").status_code == 404
     assert client.get("/matrix/").headers["content-security-policy"] == "frame-ancestors 'self'"

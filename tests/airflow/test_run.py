@@ -83,7 +83,11 @@ def test_the_task_that_failed_is_named_not_the_ones_behind_it(tmp_path: Path) ->
 def test_of_two_that_run_side_by_side_the_cause_is_named(tmp_path: Path) -> None:
     class Beside(FakeClient):
         def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
-            return ["OtherSideFailed: load failed: no brokers"] if task.task_id == "inject_fault" else ["ProducerDied: no brokers"]
+            return (
+                ["OtherSideFailed: load failed: no brokers"]
+                if task.task_id == "inject_fault"
+                else ["ProducerDied: no brokers"]
+            )
 
     with pytest.raises(RunFailed, match="ProducerDied") as failure:
         client = Beside([Task("inject_fault", "failed", end_date="1"), Task("produce", "failed", end_date="2")])
@@ -126,7 +130,10 @@ class BusyClient(Client):
         return {f"{dag_id} {one}": "1:1" for one in ("stuck", "at work")} | {f"{dag_id} alive": str(processes.myself())}
 
     def tasks(self, dag_id: str, run_id: str) -> list[Task]:
-        return [Task("conclude", "running" if run_id.endswith("at work") else "queued"), Task("cell", "queued", map_index=0)]
+        return [
+            Task("conclude", "running" if run_id.endswith("at work") else "queued"),
+            Task("cell", "queued", map_index=0),
+        ]
 
     def fail_task(self, dag_id: str, run_id: str, task_id: str) -> None:
         self.ended.append(task_id)
@@ -142,7 +149,12 @@ def test_a_busy_airflow_that_did_not_answer_is_asked_whether_it_heard_and_a_run_
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: None)
     client = BusyClient(silences=2, hears=hears)
     trigger(client, "d", "mine", {})
-    assert client.runs == ["mine"] and client.ended == ["verify_catalogue stuck", "conclude", "verify_delivery stuck", "conclude"]
+    assert client.runs == ["mine"] and client.ended == [
+        "verify_catalogue stuck",
+        "conclude",
+        "verify_delivery stuck",
+        "conclude",
+    ]
 
 
 def test_of_an_airflow_that_ended_is_told_what_ended_it_and_no_data_wait_for_a_judgement_that_never_comes(
@@ -154,7 +166,10 @@ def test_of_an_airflow_that_ended_is_told_what_ended_it_and_no_data_wait_for_a_j
     left.mkdir(parents=True)
     (left / workspaces.ORDERS).touch()
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: "its scheduler died")
-    with pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"), naming_what_ended_airflow():
+    with (
+        pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"),
+        naming_what_ended_airflow(),
+    ):
         trigger(BusyClient(silences=99), "d", "mine", {})
     assert not left.exists()
 
@@ -172,12 +187,19 @@ def test_a_task_that_its_dead_worker_will_never_begin_ends_the_run_and_one_that_
     now_s = 0.0
     monkeypatch.setattr(run_module.time, "monotonic", lambda: now_s)
     begun, queued, second = Begun(), Task("plan", "queued"), Task("cell", "queued", map_index=1)
-    for now_s, tasks in ((0.0, [queued]), (85.0, [queued]), (170.0, [queued]), (175.0, [Task("plan", "running"), second])):
+    for now_s, tasks in (
+        (0.0, [queued]),
+        (85.0, [queued]),
+        (170.0, [queued]),
+        (175.0, [Task("plan", "running"), second]),
+    ):
         begun.check(tasks)
     for now_s in (260.0, 345.0):
         begun.check([queued, second])
     now_s = 356.0
-    with pytest.raises(RunFailed, match="cell: Airflow queued the task 180 s ago and has not begun it: probably the worker"):
+    with pytest.raises(
+        RunFailed, match="cell: Airflow queued the task 180 s ago and has not begun it: probably the worker"
+    ):
         begun.check([queued, second])
     now_s = 600.0  # nobody looked meanwhile
     begun.check([queued, second])

@@ -32,10 +32,14 @@ def test_the_master_is_the_one_the_connection_names(
 @pytest.mark.parametrize(
     "malformed",
     [
-        "spark://local[2]", '{"conn_type":"spark"}', '{"conn_type":', '{"conn_type":"spark","host":"banana"}',
-        '{"conn_type":"spark","host":"local[0]"}', '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"cluster"}}',
+        "spark://local[2]",
+        '{"conn_type":"spark"}',
+        '{"conn_type":',
+        '{"conn_type":"spark","host":"banana"}',
+        '{"conn_type":"spark","host":"local[0]"}',
+        '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"cluster"}}',
     ],
-)  # fmt: skip
+)
 def test_a_malformed_connection_is_refused_with_field_and_remedy(
     monkeypatch: pytest.MonkeyPatch, malformed: str
 ) -> None:

@@ -28,18 +28,25 @@ print(sorted(name for name in ("great_expectations", "pandas", "pyarrow", "confl
 
 @pytest.mark.parametrize(
     ("kind", "command", "mark", "loaded"),
-    [("Job", "scheduler", "home", True), ("TaskRunnerMarker", "scheduler", "home", False), ("Job", "triggerer", "home", False),
-     ("Job", "scheduler", "", False)],
-)  # fmt: skip
+    [
+        ("Job", "scheduler", "home", True),
+        ("TaskRunnerMarker", "scheduler", "home", False),
+        ("Job", "triggerer", "home", False),
+        ("Job", "scheduler", "", False),
+    ],
+)
 def test_it_is_the_scheduler_of_a_local_airflow_that_imports_them(
     tmp_path: Path, kind: str, command: str, mark: str, loaded: bool
 ) -> None:
     script = tmp_path / "called.py"  # a file: PySpark takes `python -c` for its doctests, and exits
     script.write_text(CALLED.format(mark=MARK))
     said = subprocess.run(
-        [sys.executable, script, kind, command, mark], capture_output=True, text=True, check=True,
+        [sys.executable, script, kind, command, mark],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ).stdout.splitlines()[-1]  # fmt: skip
+    ).stdout.splitlines()[-1]
     assert said == (str(["confluent_kafka", "great_expectations", "pandas", "pyarrow"]) if loaded else "[]")
 
 

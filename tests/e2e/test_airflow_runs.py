@@ -1,4 +1,5 @@
-"""Runs through Airflow: the same result as without it, and nothing of a run outlives the scheduler or who asked for it."""
+"""Runs through Airflow: the same result as without it, and nothing of a run outlives the scheduler or who asked for
+it."""
 
 from __future__ import annotations
 
@@ -49,7 +50,11 @@ def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
 
 
 def is_loading(airflow: LocalAirflow) -> None:
-    wait_until(lambda: len([line for line in of_the_run(airflow).values() if "workload.producer" in line]) == 2, "the load", 120)
+    wait_until(
+        lambda: len([line for line in of_the_run(airflow).values() if "workload.producer" in line]) == 2,
+        "the load",
+        120,
+    )
 
 
 def nothing_is_left(airflow: LocalAirflow) -> None:
@@ -68,14 +73,19 @@ def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirecto
 
 
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:
-    planned = [(run.scenario.arms, run.scenario.load, run.scenario.fault, run.scenario.cluster, run.scenario.seed) for run in both]
+    planned = [
+        (run.scenario.arms, run.scenario.load, run.scenario.fault, run.scenario.cluster, run.scenario.seed)
+        for run in both
+    ]
     assert planned[0] == planned[1]
     through, directly = ({_kind(run, file) for file in run.path.rglob("*") if file.is_file()} for run in both)
     assert through == directly
     assert {f"{step}.json" for step in STEPS if step != "stop_cluster"} <= through
 
 
-def test_a_run_in_which_no_step_fails_is_green_and_mailed_to_nobody(plain_run: RunDirectory, local_airflow: LocalAirflow) -> None:
+def test_a_run_in_which_no_step_fails_is_green_and_mailed_to_nobody(
+    plain_run: RunDirectory, local_airflow: LocalAirflow
+) -> None:
     client = local_airflow.client()
     assert client.state(DAG_ID, RUN_ID) == "success"
     assert {task.task_id: task.state for task in client.tasks(DAG_ID, RUN_ID)} == dict.fromkeys(STEPS, "success")
@@ -92,18 +102,22 @@ def _kind(run: RunDirectory, file: Path) -> str:
 def test_airflow_and_direct_write_tables_of_the_same_columns_and_books_of_the_same_rows(
     both: tuple[RunDirectory, RunDirectory],
 ) -> None:
-    """How many records were sent beyond the floor depends on time, and what a control lost on the moment; what was planned
-    and found does not."""
+    """How many records were sent beyond the floor depends on time, and what a control lost on the moment; what was
+    planned and found does not."""
     books = [Books.read(run.path) for run in both]
     assert set(books[0].tables) == set(books[1].tables)
     for name in books[0].tables:
         assert books[0].tables[name].schema == books[1].tables[name].schema, name
     for table, keys in {
-        "producers": ("arm", "producer", "session", "partition"), "partitions": ("arm", "partition"),
-        "laws": ("law", "arm", "partition", "left_name"), "cases": ("arm", "kind", "cases", "written", "cut"),
-    }.items():  # fmt: skip
+        "producers": ("arm", "producer", "session", "partition"),
+        "partitions": ("arm", "partition"),
+        "laws": ("law", "arm", "partition", "left_name"),
+        "cases": ("arm", "kind", "cases", "written", "cut"),
+    }.items():
         through, directly = (
-            sorted(str(row) for row in one.rows(table).select(keys).to_pylist() if not row["arm"].startswith("control-"))
+            sorted(
+                str(row) for row in one.rows(table).select(keys).to_pylist() if not row["arm"].startswith("control-")
+            )
             for one in books
         )
         assert through == directly, table
@@ -116,14 +130,23 @@ def test_airflow_and_direct_give_the_same_verdict_and_findings(both: tuple[RunDi
     for plain in (through, directly):
         assert (plain.verdict, plain.green, plain.exit_code) == ("HELD", True, 0)
         assert {name for name, count in arm(plain, "idempotent").books.items() if count} == {
-            "attempted", "acked", "reported", "found", "log_records", "first_copies",
-        }  # fmt: skip
+            "attempted",
+            "acked",
+            "reported",
+            "found",
+            "log_records",
+            "first_copies",
+        }
         assert arm(plain, "idempotent").books["attempted"] >= PLAIN["records"]
     assert _told(through) == _told(directly)
 
 
 def _told(verdict: RunVerdict) -> list[Any]:
-    return [(one.arm, one.role, one.verdict, one.as_expected, one.doubts, one.findings) for one in verdict.arms if one.role != "control"]
+    return [
+        (one.arm, one.role, one.verdict, one.as_expected, one.doubts, one.findings)
+        for one in verdict.arms
+        if one.role != "control"
+    ]
 
 
 def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(own_airflow: LocalAirflow) -> None:
@@ -131,7 +154,9 @@ def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(own_
     options = [word for key, value in LONG.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     with own_airflow.environment():
         command = [sys.executable, "-m", "delivery_verifier.cli", "run", "--run-id", "orphan", *options]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+        )
     try:
         is_loading(own_airflow)
     finally:
@@ -139,9 +164,11 @@ def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(own_
         process.wait()
     nothing_is_left(own_airflow)
     wait_until(
-        lambda: own_airflow.client().state(DAG_ID, "orphan") == "failed", "the run to be red", 150,
+        lambda: own_airflow.client().state(DAG_ID, "orphan") == "failed",
+        "the run to be red",
+        150,
         detail=lambda: str(own_airflow.client().tasks(DAG_ID, "orphan")),
-    )  # fmt: skip
+    )
     assert not (own_airflow.runs / "orphan" / "verdict.json").exists()
 
 

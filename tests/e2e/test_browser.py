@@ -1,4 +1,5 @@
-"""The way of a user through a real browser: log in, fill in the form, watch, and read what came of it, with no network."""
+"""The way of a user through a real browser: log in, fill in the form, watch, and read what came of it, with no
+network."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def admin(browser: Browser, finished: str, local_airflow: LocalAirflow, shots: P
     return Visitor(browser, local_airflow, shots).log_in(local_airflow, "admin")
 
 
-def test_a_run_that_is_started_with_the_form_is_watched_until_its_report_stands_in_the_tab(admin: Visitor, finished: str) -> None:
+def test_a_run_that_is_started_with_the_form_is_watched_until_its_report_stands_in_the_tab(
+    admin: Visitor, finished: str
+) -> None:
     tab = admin.frame(f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin/delivery-report", "acknowledged records")
     expect(tab.locator("#verdict")).to_contain_text("HELD")
     expect(tab.locator("#timeline-plot canvas").first).to_be_visible()
@@ -104,7 +107,10 @@ def test_a_viewer_reads_every_page_in_every_look_and_none_is_wider_than_its_fram
 ) -> None:
     viewer = Visitor(browser, local_airflow, shots, theme, size).log_in(local_airflow, "viewer")
     of_run = f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin"
-    pages = {"all-runs": ("/plugin/delivery", "Delivery"), "tab-report": (f"{of_run}/delivery-report", "acknowledged records")}
+    pages = {
+        "all-runs": ("/plugin/delivery", "Delivery"),
+        "tab-report": (f"{of_run}/delivery-report", "acknowledged records"),
+    }
     pages |= {"tab-docs": (f"{of_run}/data-docs", "Data Docs")}
     for name, (path, heading) in pages.items():
         frame = viewer.frame(path, heading)
@@ -125,7 +131,9 @@ def test_no_page_asked_another_host_for_anything_or_complained(admin: Visitor, f
     assert (admin.strangers, admin.errors) == ([], [])
 
 
-def test_a_request_to_another_host_would_have_been_seen_and_failed(browser: Browser, local_airflow: LocalAirflow, shots: Path) -> None:
+def test_a_request_to_another_host_would_have_been_seen_and_failed(
+    browser: Browser, local_airflow: LocalAirflow, shots: Path
+) -> None:
     visitor = Visitor(browser, local_airflow, shots)
     failed: list[str] = []
     visitor.page.on("requestfailed", lambda request: failed.append(request.url))
@@ -133,12 +141,18 @@ def test_a_request_to_another_host_would_have_been_seen_and_failed(browser: Brow
     assert visitor.strangers == failed == ["https://example.org/pixel.png"]
 
 
-@pytest.mark.parametrize("path", ["/delivery/", "/delivery/runs/data_docs/index.html", "/delivery/runs/..%2f.kdv/secrets/fernet_key"])
+@pytest.mark.parametrize(
+    "path", ["/delivery/", "/delivery/runs/data_docs/index.html", "/delivery/runs/..%2f.kdv/secrets/fernet_key"]
+)
 def test_who_has_not_logged_in_is_refused(local_airflow: LocalAirflow, finished: str, path: str) -> None:
     anonymous: Callable[[str], int] = lambda at: local_airflow.http(None).get(at).status_code  # noqa: E731
     assert anonymous(path) == anonymous(f"/delivery/runs/{finished}/report.html") == 401
 
 
 def test_no_path_leads_out_of_the_runs(local_airflow: LocalAirflow, finished: str) -> None:
-    for path in ("..%2f.kdv/secrets/fernet_key", f"{finished}/..%2f..%2f.kdv/secrets/fernet_key", "%2e%2e/.kdv/secrets/fernet_key"):
+    for path in (
+        "..%2f.kdv/secrets/fernet_key",
+        f"{finished}/..%2f..%2f.kdv/secrets/fernet_key",
+        "%2e%2e/.kdv/secrets/fernet_key",
+    ):
         assert local_airflow.http("admin").get(f"/delivery/runs/{path}").status_code == 404

@@ -83,6 +83,8 @@ def test_nothing_is_left_and_its_runs_are_kept_with_it(smoke: tuple[int, Catalog
 
 def test_the_data_of_the_newest_violations_are_kept(smoke: tuple[int, CatalogueRun]) -> None:
     attempts = [attempt for item in smoke[1].items for attempt in item.attempts]
-    broken = [one.run for one in attempts if any((arm.role, arm.verdict) == ("subject", "VIOLATED") for arm in one.arms)]
+    broken = [
+        one.run for one in attempts if any((arm.role, arm.verdict) == ("subject", "VIOLATED") for arm in one.arms)
+    ]
     assert len(broken) >= 2, "the next one's sweep must have had the chance to take them"
     assert {token(run) for run in broken[-variables.kept_workspaces() :]} <= {one.name for one in workspaces.every()}

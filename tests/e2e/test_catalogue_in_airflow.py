@@ -1,4 +1,5 @@
-"""The catalogue through Airflow: a scenario of each kind of fault, each a run of verify_delivery, and the gate behind all."""
+"""The catalogue through Airflow: a scenario of each kind of fault, each a run of verify_delivery, and the gate behind
+all."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def item(catalogue: CatalogueRun, kind: str) -> Item:
 def test_a_scenario_of_each_kind_of_fault_ends_in_airflow_as_predicted(ended: tuple[int, CatalogueRun]) -> None:
     code, catalogue = ended
     states = {one.name: one.state for one in catalogue.items}
-    assert set(states) == set(THROUGH_AIRFLOW.values()) and set(states.values()) <= {"as expected", "unavailable"}, states
+    assert set(states) == set(THROUGH_AIRFLOW.values()) and set(states.values()) <= {"as expected", "unavailable"}, (
+        states
+    )
     assert (code, catalogue.green, bool(catalogue.ended_at)) == (0, True, True)
 
 

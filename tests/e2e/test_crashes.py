@@ -31,9 +31,23 @@ class Started:
         self.name, self.log = f"crash-{uuid.uuid4().hex[:6]}", log
         with log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cli", "run", "--direct", "--run-id", self.name, *LOAD, *options],
-                env={**os.environ, MARK: self.name}, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "-m",
+                    "delivery_verifier.cli",
+                    "run",
+                    "--direct",
+                    "--run-id",
+                    self.name,
+                    *LOAD,
+                    *options,
+                ],
+                env={**os.environ, MARK: self.name},
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     @property
     def run(self) -> RunDirectory:
@@ -59,7 +73,10 @@ class Started:
     def left_nothing(self) -> None:
         """Within 30 s: no process, no workspace, no lock, and no verdict."""
         wait_until(
-            lambda: not self.alive(), "everything of the run to be gone", GONE_WITHIN_S, detail=lambda: str(self.alive())
+            lambda: not self.alive(),
+            "everything of the run to be gone",
+            GONE_WITHIN_S,
+            detail=lambda: str(self.alive()),
         )
         self.process.wait(timeout=1)
         assert lease.holder() is None

@@ -1,4 +1,5 @@
-"""Real runs without Airflow: what the settings lose is found and proven, what they permit is counted, doubts are named."""
+"""Real runs without Airflow: what the settings lose is found and proven, what they permit is counted, doubts are
+named."""
 
 from __future__ import annotations
 
@@ -76,7 +77,9 @@ def assert_lost_with_evidence(run: RunDirectory, verdict: RunVerdict, name: str,
         assert row["sent_at"] is not None and row["settled_at"] is not None and row["detail"]
     first = sorted(found, key=lambda row: (row["partition"], row["sequence"]))[:3]
     for row in first:
-        assert re.search(rf"\b{row['sequence']:,}\b|\b{row['sequence']}\b", page), f"sequence {row['sequence']} is not on the page"
+        assert re.search(rf"\b{row['sequence']:,}\b|\b{row['sequence']}\b", page), (
+            f"sequence {row['sequence']} is not on the page"
+        )
     finding = next(item for item in subject.findings if item.anomaly == "LOST")
     assert (finding.ruling, finding.ruled_by, finding.tolerance) == ("FORBIDDEN", "claim", 0)
     assert sum(exposure.reported for exposure in subject.exposure) >= lost(verdict, name)
@@ -118,9 +121,11 @@ def test_acks_1_loses_what_was_acknowledged_while_safe_holds_beside_it(
 
 
 def test_a_stored_run_is_judged_again_alike_with_no_kafka_alive(
-    half_acknowledged: tuple[RunDirectory, RunVerdict], kafka_spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    half_acknowledged: tuple[RunDirectory, RunVerdict],
+    kafka_spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     run, verdict = half_acknowledged
     assert lease.holder() is None
     with pytest.raises(lease.ClusterGone):
@@ -157,8 +162,11 @@ def test_too_little_exposure_forbids_held_and_does_not_undo_violated(
     with_scenario(copy, lambda made: msgspec.structs.replace(made, min_exposed=10**9))
     verdict = judge_again(copy)
     assert {item.arm: item.verdict for item in verdict.arms} == {
-        "acks_1": "VIOLATED", "control-acks_0": "INCONCLUSIVE", "control-safe": "INCONCLUSIVE", "canary": "HELD",
-    }  # fmt: skip
+        "acks_1": "VIOLATED",
+        "control-acks_0": "INCONCLUSIVE",
+        "control-safe": "INCONCLUSIVE",
+        "canary": "HELD",
+    }
     assert (verdict.verdict, verdict.exit_code) == ("VIOLATED", 2)
 
 

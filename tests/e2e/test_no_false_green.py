@@ -1,7 +1,8 @@
 """No false green: whichever step fails, the run turns red and nothing is said to be HELD.
 
-Airflow judges a run by its leaves alone, and a teardown hides failures before it: only a real scheduler can show
-that the wiring is right. Each step is made to fail at its entry (`fail_step`); `test_airflow_runs` has the run in which none does.
+Airflow judges a run by its leaves alone, and a teardown hides failures before it: only a real scheduler can show that
+the wiring is right. Each step is made to fail at its entry (`fail_step`); `test_airflow_runs` has the run in which none
+does.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def _free_host() -> Iterator[None]:
 
 
 def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: LocalAirflow) -> None:
-    """As a user does in the UI, and Ctrl-C in a terminal. What has not begun is skipped then, and skipped leaves are green."""
+    """As a user does in the UI, and Ctrl-C in a terminal. What has not begun is skipped then, and skipped leaves are
+    green."""
     client = local_airflow.client()
 
     def ended(run_id: str) -> bool:
@@ -60,7 +62,8 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
 def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_was(
     plain_run: RunDirectory, local_airflow: LocalAirflow
 ) -> None:
-    """The gate would not be asked again: had the step worked, the run would be green on a verdict of books that are gone."""
+    """The gate would not be asked again: had the step worked, the run would be green on a verdict of books that are
+    gone."""
     client, sealed = local_airflow.client(), (plain_run.path / "conclude.json").read_bytes()
     what = {"dag_run_id": RUN_ID, "task_ids": ["validate"], "include_downstream": False, "only_failed": False}
     what |= {"reset_dag_runs": True, "dry_run": False}
@@ -85,5 +88,7 @@ def test_if_a_step_fails_the_run_is_red_and_says_nothing_is_held(local_airflow: 
     verdict = local_airflow.runs / home.run_directory_name(run_id) / "verdict.json"
     if verdict.exists() and step not in BEHIND_THE_VERDICT:
         assert json.loads(verdict.read_bytes())["verdict"] != "HELD"
-    if step == "stop_cluster":  # the keeper would end it, a lease later; that it does is shown by the tests of the keeper
+    if (
+        step == "stop_cluster"
+    ):  # the keeper would end it, a lease later; that it does is shown by the tests of the keeper
         Cluster.of(RunDirectory(verdict.parent)).finish(keep_workspace=False)

@@ -41,7 +41,9 @@ SECRETS = (b"hunter2", b"swordfish", b"prod-1.example")
 
 
 @pytest.fixture(scope="module")
-def own(kafka_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes]:
+def own(
+    kafka_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes]:
     """The run, its verdict, what each of its producers was told, and everything in its workspace while it ran."""
     file = tmp_path_factory.mktemp("own") / "producer.properties"
     file.write_text(PRODUCER)
@@ -55,9 +57,13 @@ def own(kafka_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     def watch(step: str, state: str, _seconds: float) -> None:
         if (step, state) == ("produce", "success"):
             workspace = Path(Cluster.of(run).workspace)
-            files = [path for path in workspace.rglob("*") if path.is_file() and path.stat().st_size < 1_000_000]  # no preallocated index
+            files = [
+                path for path in workspace.rglob("*") if path.is_file() and path.stat().st_size < 1_000_000
+            ]  # no preallocated index
             seen.extend(path.read_bytes() for path in files)
-            specs.extend(msgspec.json.decode(path.read_bytes(), type=ProducerSpec) for path in files if path.name == "spec.json")
+            specs.extend(
+                msgspec.json.decode(path.read_bytes(), type=ProducerSpec) for path in files if path.name == "spec.json"
+            )
 
     return run, direct.run(params, "own-settings", watch, kafka_spark), specs, b"".join(seen)
 
@@ -71,12 +77,24 @@ def test_a_run_from_a_users_own_file_is_held_with_the_settings_it_was_given(
     (told,) = [spec for spec in specs if spec.arm == subject.ordinal]
     # how logs and the proxy tell producers apart, and brokers their transactions
     assert told.settings == {**subject.profile.producer, "client.id": "own-0", "transactional.id": "orders-own-0"}
-    given = {"acks": "all", "enable.idempotence": True, "max.in.flight.requests.per.connection": 5, "queue.buffering.max.kbytes": 16384,
-             "transaction.timeout.ms": 50_000, "delivery.timeout.ms": 50_000}  # fmt: skip
+    given = {
+        "acks": "all",
+        "enable.idempotence": True,
+        "max.in.flight.requests.per.connection": 5,
+        "queue.buffering.max.kbytes": 16384,
+        "transaction.timeout.ms": 50_000,
+        "delivery.timeout.ms": 50_000,
+    }
     assert given.items() <= told.settings.items() and "bootstrap.servers" not in told.settings
     assert subject.profile.topic["min.insync.replicas"] == 2
-    assert any("sasl.jaas.config" in note and "the cluster under test is the verifier's own" in note for note in subject.profile.notes)
-    assert any(note.startswith("transactional.id: every producer has one of its own, orders-<arm>-<number>") for note in subject.profile.notes)
+    assert any(
+        "sasl.jaas.config" in note and "the cluster under test is the verifier's own" in note
+        for note in subject.profile.notes
+    )
+    assert any(
+        note.startswith("transactional.id: every producer has one of its own, orders-<arm>-<number>")
+        for note in subject.profile.notes
+    )
     assert "delivery.timeout.ms=50000: librdkafka allows no more than transaction.timeout.ms" in subject.profile.notes
     assert "max.block.ms" in (run.path / "report.html").read_text()
 
@@ -85,20 +103,36 @@ def test_what_was_aborted_is_in_the_log_and_not_in_the_committed_view(
     own: tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes],
 ) -> None:
     run, _, _, _ = own
-    told = {word: run.manifest("produce").counts[f"transactions_{word}/own/0/0"] for word in ("begun", "committed", "aborted")}
+    told = {
+        word: run.manifest("produce").counts[f"transactions_{word}/own/0/0"]
+        for word in ("begun", "committed", "aborted")
+    }
     assert told["aborted"] >= 1 and told["committed"] >= 1 and told["begun"] == told["aborted"] + told["committed"]
-    views = Counter((row["arm"], row["view"]) for row in pq.read_table(run.path / "log", columns=["arm", "view"]).to_pylist())
-    aborted = pq.read_table(run.path / "ledger", filters=[("arm", "=", "own"), ("transaction_outcome", "=", "ABORTED")]).num_rows
-    assert 0 < views["own", "committed"] < views["own", "raw"] and views["own", "raw"] - views["own", "committed"] == aborted
+    views = Counter(
+        (row["arm"], row["view"]) for row in pq.read_table(run.path / "log", columns=["arm", "view"]).to_pylist()
+    )
+    aborted = pq.read_table(
+        run.path / "ledger", filters=[("arm", "=", "own"), ("transaction_outcome", "=", "ABORTED")]
+    ).num_rows
+    assert (
+        0 < views["own", "committed"] < views["own", "raw"]
+        and views["own", "raw"] - views["own", "committed"] == aborted
+    )
     assert ("control-acks_0", "committed") not in views, "who writes no transactions is read once"
     offsets = read_offsets((run.path / "offsets.json").read_bytes())
     assert sum(part.aborted_records for part in offsets.partitions if part.arm == "own") == aborted
     assert all(part.control_records for part in offsets.partitions if part.arm == "own")
 
 
-def test_no_secret_of_the_file_is_in_any_file_of_the_run(own: tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes]) -> None:
+def test_no_secret_of_the_file_is_in_any_file_of_the_run(
+    own: tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes],
+) -> None:
     run, _, _, workspace = own
-    everything = [file.read_bytes() for file in (*run.path.rglob("*"), *(home.runs_dir() / home.DATA_DOCS).rglob("*")) if file.is_file()]
+    everything = [
+        file.read_bytes()
+        for file in (*run.path.rglob("*"), *(home.runs_dir() / home.DATA_DOCS).rglob("*"))
+        if file.is_file()
+    ]
     assert len(everything) > 20 and workspace
     for secret in SECRETS:
         assert secret not in workspace and not any(secret in file for file in everything)

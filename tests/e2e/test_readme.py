@@ -27,21 +27,30 @@ def commands() -> list[str]:
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of somebody who has just cloned this: a home of its own and a free port. Ends what was started."""
+    """The environment of somebody who has just cloned this: a home of its own and a free port. Ends what was
+    started."""
     folder = tmp_path_factory.mktemp("readme")
     environment = {**os.environ, "KDV_HOME": str(folder), "KDV_PORT": str(free_port()), MARK: str(folder)}
     environment.pop("KDV_RUNS", None)
     yield environment
     subprocess.run(["make", "down"], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
-    wait_until(lambda: not alive(MARK, str(folder)), "everything to be gone", 30, detail=lambda: str(alive(MARK, str(folder))))
+    wait_until(
+        lambda: not alive(MARK, str(folder)), "everything to be gone", 30, detail=lambda: str(alive(MARK, str(folder)))
+    )
 
 
 def typed(command: str, environment: dict[str, str]) -> tuple[int, str]:
     """What somebody sees who types `command` at the root of the checkout: its exit code, and all it prints."""
     done = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        timeout=WITHIN_S, check=False,
-    )  # fmt: skip
+        ["bash", "-c", command],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 

@@ -106,7 +106,9 @@ def _canary_altered(run: RunDirectory) -> None:
 
 def _log_doubled(run: RunDirectory) -> None:
     """The read brought everything of one file twice, as a retried task would that was not atomic."""
-    file = next(file for file in (run.path / "log").glob("*.parquet") if "safe" in set(pq.read_table(file)["arm"].to_pylist()))
+    file = next(
+        file for file in (run.path / "log").glob("*.parquet") if "safe" in set(pq.read_table(file)["arm"].to_pylist())
+    )
     file.with_name(f"again-{file.name}").write_bytes(file.read_bytes())
     manifest = run.manifest("read_topic")
     with run.writing("read_topic") as output:

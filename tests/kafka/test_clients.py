@@ -32,11 +32,18 @@ from delivery_verifier.workload.valve import Valve
 
 BLOCK, PARTITIONS = 20, 2
 SENT = BLOCK * PARTITIONS
-PATIENT = profile_of("patient", "All replicas must have it.", {"min.insync.replicas": 3}, enable_idempotence=True, linger_ms=20)
+PATIENT = profile_of(
+    "patient", "All replicas must have it.", {"min.insync.replicas": 3}, enable_idempotence=True, linger_ms=20
+)
 PATIENT_ARM = ArmPlan(name="patient", role="subject", profile=PATIENT)
 HASTY = profile_of(
-    "hasty", "Gives up soon.", {"min.insync.replicas": 3}, enable_idempotence=True, linger_ms=20, delivery_timeout_ms=2500,
-)  # fmt: skip
+    "hasty",
+    "Gives up soon.",
+    {"min.insync.replicas": 3},
+    enable_idempotence=True,
+    linger_ms=20,
+    delivery_timeout_ms=2500,
+)
 
 
 class Stage:
@@ -45,8 +52,15 @@ class Stage:
     def __init__(self, cluster: Cluster, workspace: Path, plan: FaultPlan, *arms: ArmPlan) -> None:
         load = Load(partitions=PARTITIONS, pacing="scripted", block=BLOCK, deadline_s=60)
         entry = Entry(
-            name="clients", title="", promise="", source="", tags=(), arms=arms, load=load, fault=plan,
-        )  # fmt: skip
+            name="clients",
+            title="",
+            promise="",
+            source="",
+            tags=(),
+            arms=arms,
+            load=load,
+            fault=plan,
+        )
         self.cluster, self.workspace, self.injections = cluster, workspace, list[Injection]()
         self.scenario: Scenario = build(entry, workspace.name)
         topics.create(self.scenario, cluster.bootstrap_servers)
@@ -99,7 +113,11 @@ def plan(*steps: FaultStep) -> FaultPlan:
 
 
 def attempt_of(row: dict[str, Any] | record.Header) -> tuple[int, int, int]:
-    told = row if isinstance(row, dict) else {name: getattr(row, name) for name in ("sequence", "attempt", "partition_sequence")}
+    told = (
+        row
+        if isinstance(row, dict)
+        else {name: getattr(row, name) for name in ("sequence", "attempt", "partition_sequence")}
+    )
     return told["sequence"], told["attempt"], told["partition_sequence"]
 
 
@@ -113,7 +131,9 @@ def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
     for at in range(PARTITIONS):
         numbered = sorted(row["partition_sequence"] for row in rows if row["partition"] == at)
         assert numbered == list(range(len(numbered)))
-        sent = [row["partition_sequence"] for row in sorted(rows, key=lambda it: it["sent_at"]) if row["partition"] == at]
+        sent = [
+            row["partition_sequence"] for row in sorted(rows, key=lambda it: it["sent_at"]) if row["partition"] == at
+        ]
         assert sent == sorted(sent) or len({row["sent_at"] for row in rows}) < len(rows)
     assert {attempt_of(header) for header in log.values()} <= {attempt_of(row) for row in rows}
     together = Counter(header.sequence for header in log.values())
@@ -123,23 +143,31 @@ def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
     return counted
 
 
-def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered(cluster: Cluster, workspace: Path) -> None:
+def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered(
+    cluster: Cluster, workspace: Path
+) -> None:
     """The append happened, the answer never came: every one of these is in the log twice, and the books balance."""
     stage = Stage(
-        cluster, workspace, plan(
+        cluster,
+        workspace,
+        plan(
             step(AT_ONCE, "pause", "other_follower", ()),
             step(AT_ONCE, "send"),
             step(after(1), "kill_producer", "none"),
             step(AT_ONCE, "resume", "other_follower"),
             step(FULL, "restart_producer", "none"),
             step(SETTLED, "send"),
-        ), PATIENT_ARM,
-    )  # fmt: skip
+        ),
+        PATIENT_ARM,
+    )
     rows = stage.play()
     assert books_of(stage, rows) == {
-        "ACKED 0 client": 3 * SENT, "INDETERMINATE 0 recovery": SENT, "ACKED 1 client": SENT,
-        "sequences in the log more than once": SENT, "records in the log": 5 * SENT,
-    }  # fmt: skip
+        "ACKED 0 client": 3 * SENT,
+        "INDETERMINATE 0 recovery": SENT,
+        "ACKED 1 client": SENT,
+        "sequences in the log more than once": SENT,
+        "records in the log": 5 * SENT,
+    }
     (member,) = stage.crew.members
     assert stage.announced == len(rows) == member.control[Word.ATTEMPTED] and member.spec.life == 1
     killed = stage.injections[1]
@@ -151,7 +179,9 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
 
 def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
-        cluster, workspace, plan(
+        cluster,
+        workspace,
+        plan(
             step(AT_ONCE, "pause", "other_follower", ()),
             step(AT_ONCE, "send"),
             step(SETTLED, "resume", "other_follower"),
@@ -160,12 +190,15 @@ def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, w
         ),
         ArmPlan(name="hasty", role="subject", profile=HASTY),
         ArmPlan(name="patient", role="control", profile=PATIENT),
-    )  # fmt: skip
+    )
     rows = stage.play()
     assert books_of(stage, rows) == {
-        "ACKED 0 client": 3 * SENT, "INDETERMINATE 0 client": SENT, "ACKED 1 client": SENT,
-        "sequences in the log more than once": SENT, "records in the log": 5 * SENT,
-    }  # fmt: skip
+        "ACKED 0 client": 3 * SENT,
+        "INDETERMINATE 0 client": SENT,
+        "ACKED 1 client": SENT,
+        "sequences in the log more than once": SENT,
+        "records in the log": 5 * SENT,
+    }
     assert {row["error"] for row in rows if row["outcome"] == "INDETERMINATE"} == {"_MSG_TIMED_OUT"}
     resent = stage.injections[1]
     assert resent.bit and resent.proof["process"] == {"resent by hasty": SENT, "resent by patient": 0}
@@ -173,8 +206,11 @@ def test_what_timed_out_is_sent_again_by_the_living_producer(cluster: Cluster, w
 
 def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
-        cluster, workspace, plan(step(AT_ONCE, "send"), step(SETTLED, "resend", "none")), PATIENT_ARM,
-    )  # fmt: skip
+        cluster,
+        workspace,
+        plan(step(AT_ONCE, "send"), step(SETTLED, "resend", "none")),
+        PATIENT_ARM,
+    )
     rows = stage.play()
     assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
     assert [injection.bit for injection in stage.injections] == [False]
@@ -185,8 +221,11 @@ def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
 ) -> None:
     monkeypatch.setattr(Valve, "kill", lambda valve: None)
     stage = Stage(
-        cluster, workspace, plan(step(AT_ONCE, "send"), step(SETTLED, "kill_producer", "none")), PATIENT_ARM,
-    )  # fmt: skip
+        cluster,
+        workspace,
+        plan(step(AT_ONCE, "send"), step(SETTLED, "kill_producer", "none")),
+        PATIENT_ARM,
+    )
     stage.play()
     (made,) = stage.injections
     assert not made.bit and made.proof["process"] == made.proof["process_before_heal"] == {}
@@ -194,10 +233,14 @@ def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
 
 def test_a_plan_that_ends_early_leaves_no_producer_dead(cluster: Cluster, workspace: Path) -> None:
     stage = Stage(
-        cluster, workspace, plan(
-            step(AT_ONCE, "send"), step(SETTLED, "kill_producer", "none"),
-        ), PATIENT_ARM,
-    )  # fmt: skip
+        cluster,
+        workspace,
+        plan(
+            step(AT_ONCE, "send"),
+            step(SETTLED, "kill_producer", "none"),
+        ),
+        PATIENT_ARM,
+    )
     rows = stage.play()
     assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
     assert stage.crew.members[0].spec.life == 1 and stage.injections[0].bit and stage.injections[0].healed_at_us
@@ -207,9 +250,11 @@ def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(
-        cluster, workspace, plan(step(AT_ONCE, "send")),
+        cluster,
+        workspace,
+        plan(step(AT_ONCE, "send")),
         PATIENT_ARM,
-    )  # fmt: skip
+    )
     now = Moment(cluster, [], {}, stage.scenario, stage.valve)
     monkeypatch.setattr(valve_module, "HANDOVER_DEADLINE_S", 0.2)
     with pytest.raises(DeadlinePassed, match="produce to kill all producers"):

@@ -38,15 +38,18 @@ def test_an_election_of_what_is_led_already_has_not_bitten(cluster: Cluster, mad
     assert asked.proof["process"] and not asked.proof["elected"] and not asked.bit
 
 
-def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm(cluster: Cluster, made: Scenario) -> None:
+def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm(
+    cluster: Cluster, made: Scenario
+) -> None:
     first, others, asked = inject(
-        cluster, made,
+        cluster,
+        made,
         FaultStep(trigger=AT_ONCE, action="kill", target="other_follower", proofs=("isr_shrunk",)),
         FaultStep(trigger=Trigger(kind="isr_shrunk"), action="kill", target="leader_and_follower", proofs=("deposed",)),
         FaultStep(trigger=AT_ONCE, action="start", target="other_follower"),
         FaultStep(trigger=Trigger(kind="deposed"), action="elect_unclean", target="other_follower"),
         FaultStep(trigger=Trigger(kind="led"), action="start", target="leader_and_follower"),
-    )  # fmt: skip
+    )
     assert first.bit and others.bit and asked.bit, (first.proof, others.proof, asked.proof)
     (subject,) = made.subjects
     assert list(asked.proof["elected"]) == [f"{subject.topic_name}-0"]  # type: ignore[call-overload]
@@ -59,7 +62,9 @@ def test_a_stale_replica_leads_the_subject_once_it_is_asked_for_and_no_other_arm
 def test_a_topic_gets_the_setting_and_what_it_has_already_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
     def alter(value: int) -> Injection:
         options = {"setting": "min.insync.replicas", "value": value}
-        return inject(cluster, made, FaultStep(trigger=AT_ONCE, action="alter_topic", target="leader", options=options))[0]
+        return inject(
+            cluster, made, FaultStep(trigger=AT_ONCE, action="alter_topic", target="leader", options=options)
+        )[0]
 
     def told() -> dict[str, str]:
         return cluster.topic_setting([arm.topic_name for arm in made.arms], "min.insync.replicas")

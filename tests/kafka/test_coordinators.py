@@ -1,4 +1,5 @@
-"""Transaction coordinators on real brokers: the right one is found and killed, and another goes on with its transactions."""
+"""Transaction coordinators on real brokers: the right one is found and killed, and another goes on with its
+transactions."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ AT_ONCE = Trigger(kind="at_once")
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Scenario:
-    made = scenario("coordinated", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
+    made = scenario(
+        "coordinated", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0
+    )
     topics.create(made, cluster.bootstrap_servers)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
@@ -37,7 +40,9 @@ def made(cluster: Cluster) -> Scenario:
 def producer(cluster: Cluster, made: Scenario) -> Iterator[Producer]:
     """Under the transactional.id of the scenario's first producer, with its first transaction committed."""
     (subject,) = made.subjects
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": subject.transactional_ids[0]})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": subject.transactional_ids[0]}
+    )
     producer.init_transactions(60)
     _commit_one(producer, subject.topic_name)
     yield producer

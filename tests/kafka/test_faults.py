@@ -1,4 +1,5 @@
-"""Faults on real brokers: each action does what it says, with proof, and only a fault that moves leadership has bitten."""
+"""Faults on real brokers: each action does what it says, with proof, and only a fault that moves leadership has
+bitten."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ class Stage:
         return int(lease.call(self.cluster.socket, "status")["nodes"][str(broker)]["pid"])
 
     def inject(self, *steps: FaultStep) -> list[Injection]:
-        at_once = [msgspec.structs.replace(step, trigger=AT_ONCE) if step.trigger.kind == "reported" else step for step in steps]
+        at_once = [
+            msgspec.structs.replace(step, trigger=AT_ONCE) if step.trigger.kind == "reported" else step
+            for step in steps
+        ]
         plan = FaultPlan(name="planned", summary="planned", steps=tuple(at_once))
         made = msgspec.structs.replace(self.scenario, fault=plan)
         return FaultRunner(self.cluster, made, QuietLoad()).run()
@@ -68,7 +72,9 @@ def stage(cluster: Cluster) -> Stage:
 def _whole(stage: Stage) -> Iterator[None]:
     yield
     heal(stage.cluster)
-    wait_until(lambda: stage.cluster.isr_full([arm.topic_name for arm in stage.scenario.arms]), "the cluster to be whole", 60)
+    wait_until(
+        lambda: stage.cluster.isr_full([arm.topic_name for arm in stage.scenario.arms]), "the cluster to be whole", 60
+    )
 
 
 def test_a_booted_cluster_answers_at_every_broker_and_spreads_its_leaders(stage: Stage) -> None:
@@ -133,13 +139,16 @@ def test_a_pause_shorter_than_the_session_moves_no_leader_and_has_not_bitten(sta
 
 
 @pytest.mark.parametrize("action", ["kill", "stop", "pause"])
-def test_a_signal_that_does_not_arrive_has_not_bitten(stage: Stage, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+def test_a_signal_that_does_not_arrive_has_not_bitten(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
     real = ACTIONS[action]
     assert isinstance(real, Signal)
     monkeypatch.setitem(ACTIONS, action, Signal(real.name, real.state, deadline_s=0.3))
     monkeypatch.setattr(Cluster, "send", lambda cluster, broker, name: now_us())
     (made,) = stage.inject(
-        FaultStep(trigger=AT_ONCE, action=action, target="leader"), FaultStep(trigger=Trigger(kind="leader_moved"), action="wait")
+        FaultStep(trigger=AT_ONCE, action=action, target="leader"),
+        FaultStep(trigger=Trigger(kind="leader_moved"), action="wait"),
     )
     assert not made.bit and not made.proof["process"] and "to be" in str(made.proof["failed"])
 
@@ -158,7 +167,9 @@ def test_a_broker_that_leads_nothing_has_ended_without_a_bite(stage: Stage, acti
     assert made["proof"]["process"] and not made["proof"]["leader_moved"] and not made["bit"]
 
 
-def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_and_harms_no_broker(stage: Stage) -> None:
+def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_and_harms_no_broker(
+    stage: Stage,
+) -> None:
     names = [arm.topic_name for arm in stage.scenario.arms]
     before = stage.cluster.partitions(names)
     (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
@@ -167,7 +178,9 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
     for key, was in before.items():
         assert after[key].leader == after[key].replicas[0] == elections.rotated(was)[0] != was.leader
         assert after[key].leader_epoch > was.leader_epoch and sorted(after[key].replicas) == sorted(was.replicas)
-    assert {item.kind for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us} == {"leader_change"}
+    assert {item.kind for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us} == {
+        "leader_change"
+    }
     assert all(item.planned for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us)
 
 

@@ -46,7 +46,9 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Scenario:
-    made = scenario("outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1, deadline_s=60), records=0)
+    made = scenario(
+        "outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1, deadline_s=60), records=0
+    )
     topics.create(made, cluster.bootstrap_servers)
     wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", 60)
     cluster.watch(names(made))
@@ -87,9 +89,11 @@ def write(cluster: Cluster, made: Scenario, count: int, acks: str, **more: str |
     producer = Producer({**settings, "message.timeout.ms": 20_000, **more})
     for number in range(count):
         producer.produce(
-            topic(made), str(number).encode(), partition=0,
+            topic(made),
+            str(number).encode(),
+            partition=0,
             on_delivery=lambda error, message: acked.append(message.offset()) if error is None else None,
-        )  # fmt: skip
+        )
     producer.flush(25)
     return len(acked)
 
@@ -103,10 +107,14 @@ def end(cluster: Cluster, made: Scenario) -> int:
         consumer.close()
 
 
-def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it(cluster: Cluster, made: Scenario) -> None:
+def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it(
+    cluster: Cluster, made: Scenario
+) -> None:
     victim, before, run = leader(cluster, made), end(cluster, made), runner(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
-    assert write(cluster, made, 20, "1", **{"bootstrap.servers": f"127.0.0.1:{cluster.layout.client_ports[victim]}"}) == 20
+    assert (
+        write(cluster, made, 20, "1", **{"bootstrap.servers": f"127.0.0.1:{cluster.layout.client_ports[victim]}"}) == 20
+    )
     wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
     stale = cluster.partitions([topic(made)], via=victim)[topic(made), 0]
     assert stale.leader == victim and len(stale.isr) == 3
@@ -142,7 +150,9 @@ def chains() -> list[str]:
     return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(f"-N {packet_filter.PREFIX}-")]
 
 
-def test_a_broker_that_is_cut_off_from_its_clients_only_leads_on_and_has_not_bitten(cluster: Cluster, made: Scenario) -> None:
+def test_a_broker_that_is_cut_off_from_its_clients_only_leads_on_and_has_not_bitten(
+    cluster: Cluster, made: Scenario
+) -> None:
     victim, run = leader(cluster, made), runner(cluster, made)
     step = FaultStep(trigger=AT_ONCE, action="isolate", target="leader", options={"links": "client"})
     run._perform(step, [victim], 0)
@@ -226,7 +236,9 @@ def test_a_keeper_leaves_no_rule_no_mount_and_no_loop_device_behind(alone: Calla
     assert not of(kept) and not disks.mounts(kept.workspace) and not loops(kept) and not kept.workspace.exists()
 
 
-def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(alone: Callable[[], Kept], cluster: Cluster) -> None:
+def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(
+    alone: Callable[[], Kept], cluster: Cluster
+) -> None:
     ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "replication"}))
     kept = alone()
     kept.process.kill()

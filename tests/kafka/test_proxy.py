@@ -1,4 +1,5 @@
-"""The proxy before real brokers: every action bites on who goes through it, and on nobody else, until it is released."""
+"""The proxy before real brokers: every action bites on who goes through it, and on nobody else, until it is
+released."""
 
 from __future__ import annotations
 
@@ -69,14 +70,18 @@ class Client:
         self.told.append(None if error is None else error.code())
 
     def acked(self, count: int, within_s: float = 20) -> None:
-        wait_until(lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", within_s)
+        wait_until(
+            lambda: self.producer.poll(0.02) * 0 or len(self.told) >= count, f"{count} acknowledgements", within_s
+        )
         assert self.told == [None] * count
 
 
 def client(cluster: Cluster, topic: str, direct: bool = False, **settings: Setting) -> Client:
     servers = cluster.bootstrap_servers if direct else cluster.load_bootstrap_servers
     own = {name.replace("_", "."): value for name, value in settings.items()}
-    made = Client(Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 0, "client.id": "mine", **own}), topic)
+    made = Client(
+        Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 0, "client.id": "mine", **own}), topic
+    )
     MADE.append(made)
     made.send(b"warm")
     made.acked(1)
@@ -100,7 +105,9 @@ def moment(cluster: Cluster, **options: Setting) -> Moment:
     return Moment(cluster, [1], options)
 
 
-def test_closing_instead_of_the_first_response_writes_a_request_twice_but_not_an_idempotent_one(cluster: Cluster, topic: str) -> None:
+def test_closing_instead_of_the_first_response_writes_a_request_twice_but_not_an_idempotent_one(
+    cluster: Cluster, topic: str
+) -> None:
     weak, safe = (client(cluster, topic, enable_idempotence=kind, client_id=f"is-{kind}") for kind in (False, True))
     now = moment(cluster, count=1, clients=2)
     ACTIONS["close"].do(now)
@@ -114,7 +121,9 @@ def test_closing_instead_of_the_first_response_writes_a_request_twice_but_not_an
     assert log(cluster, topic) == [b"a", b"b", b"a", b"b", b"c", b"d"]
 
 
-def test_held_responses_arrive_in_order_once_they_are_released_and_nothing_is_written_twice(cluster: Cluster, topic: str) -> None:
+def test_held_responses_arrive_in_order_once_they_are_released_and_nothing_is_written_twice(
+    cluster: Cluster, topic: str
+) -> None:
     mine, now = client(cluster, topic, linger_ms=0), moment(cluster)
     ACTIONS["hold"].do(now)
     mine.send(b"a")
@@ -203,7 +212,9 @@ def inject(cluster: Cluster, plan: Scenario, by: Client, until: Trigger, action:
     return found
 
 
-def test_the_runner_proves_just_before_the_release_that_the_proxy_acted(cluster: Cluster, topic: str, plan: Scenario) -> None:
+def test_the_runner_proves_just_before_the_release_that_the_proxy_acted(
+    cluster: Cluster, topic: str, plan: Scenario
+) -> None:
     made = inject(cluster, plan, client(cluster, topic), BITTEN)
     assert made.bit and made.proof["process_before_heal"] == {"broker 1": {"mine": 1}}
     assert made.hit == {arm.topic_name: [0] for arm in plan.arms} and made.healed_at_us and made.recovered_at_us
@@ -232,7 +243,8 @@ def test_a_rule_without_meaning_is_refused_before_anything_happens(cluster: Clus
 
 
 def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: str) -> None:
-    """Whoever is no client of Kafka is hung up on; so is everybody while the broker is gone; then it goes on as before."""
+    """Whoever is no client of Kafka is hung up on; so is everybody while the broker is gone; then it goes on as
+    before."""
     address = ("127.0.0.1", cluster.layout.proxy_ports[1])
     with socket.create_connection(address, timeout=20) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")

@@ -57,7 +57,9 @@ def _wait_for(servers: str) -> None:
                 raise
 
 
-def _produce(servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0, arm: str = "one") -> None:
+def _produce(
+    servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0, arm: str = "one"
+) -> None:
     """Records of an arm, acknowledged; the sequence is the partition sequence."""
     client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20})
     for n in sequences:
@@ -69,8 +71,8 @@ def _produce(servers: str, made: Scenario, sequences: range, partition: int, pro
 
 @pytest.fixture
 def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDirectory:
-    """RECORDS acknowledged records in partition 0, none in partition 1, two markers behind each snapshot. A parameter names
-    the arms that are read in both views."""
+    """RECORDS acknowledged records in partition 0, none in partition 1, two markers behind each snapshot. A parameter
+    names the arms that are read in both views."""
     plain = scenario(["one"], transactional=getattr(request, "param", ()))
     arms = tuple(
         msgspec.structs.replace(arm, topic_name=f"{request.node.originalname[:150]}-{arm.name}") for arm in plain.arms
@@ -118,8 +120,7 @@ def test_every_record_of_the_snapshot_is_read_and_markers_behind_it_are_not_the_
 ) -> None:
     reconcile(run.path, False, kafka_spark)
     assert _unbalanced(run) == set()
-    assert _totals(run, "found", "log_records", "lost", "phantoms", "unattributed") == [RECORDS, RECORDS, 0,
-    0, 0]
+    assert _totals(run, "found", "log_records", "lost", "phantoms", "unattributed") == [RECORDS, RECORDS, 0, 0, 0]
     assert run.manifest("read_topic").counts["read/one"] == RECORDS
     before = sorted(row.items() for row in table(run, "books/producers.parquet"))
     reconcile(run.path, True, kafka_spark)
@@ -155,7 +156,9 @@ def test_a_snapshot_whose_start_the_brokers_no_longer_hold_fails_the_job(
     assert not (run.path / "read_topic.json").exists() and not (run.path / "reconcile.json").exists()
 
 
-def test_a_read_behind_the_snapshot_that_misses_a_marker_fails_the_job(run: RunDirectory, brokers: str, kafka_spark: SparkSession) -> None:
+def test_a_read_behind_the_snapshot_that_misses_a_marker_fails_the_job(
+    run: RunDirectory, brokers: str, kafka_spark: SparkSession
+) -> None:
     offsets = msgspec.json.decode((run.path / "offsets.json").read_bytes(), type=Offsets)
     parts = [msgspec.structs.replace(part, live_end=part.end + 3) for part in offsets.partitions]
     with run.writing("settle") as output:
@@ -167,8 +170,11 @@ def test_a_read_behind_the_snapshot_that_misses_a_marker_fails_the_job(run: RunD
 
 
 @pytest.mark.parametrize("run", [("one",)], indirect=True)
-def test_a_committed_view_that_ends_before_the_markers_fails_the_job(run: RunDirectory, brokers: str, kafka_spark: SparkSession) -> None:
-    """An open transaction holds the last stable offset back, as a new leader may for a moment: the raw view alone is whole."""
+def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
+    run: RunDirectory, brokers: str, kafka_spark: SparkSession
+) -> None:
+    """An open transaction holds the last stable offset back, as a new leader may for a moment: the raw view alone is
+    whole."""
     client = Producer({"bootstrap.servers": brokers, "transactional.id": "late"})
     client.init_transactions(BOOT_S)
     client.begin_transaction()
@@ -176,7 +182,9 @@ def test_a_committed_view_that_ends_before_the_markers_fails_the_job(run: RunDir
     assert client.flush(30) == 0
     _produce(brokers, run.scenario, range(2), 0, producer=record.MARKER_PRODUCER)
     _end_at(run, brokers, RECORDS + 3)  # behind the fixture's markers and the record
-    with pytest.raises(RuntimeError, match="0 of 2 markers were read behind the snapshot by a consumer that reads committed"):
+    with pytest.raises(
+        RuntimeError, match="0 of 2 markers were read behind the snapshot by a consumer that reads committed"
+    ):
         read(run.path, kafka_spark)
     assert not (run.path / "read_topic.json").exists()
     client.commit_transaction(BOOT_S)

@@ -37,7 +37,9 @@ Plan = Callable[..., ProducerSpec]
 def plan(cluster: Cluster, tmp_path: Path) -> Plan:
     """What one producer is told, with a new topic of two partitions behind it."""
 
-    def make(profile: str, topic: dict[str, str] | None = None, settings: dict[str, Setting] | None = None, **more: Any) -> ProducerSpec:
+    def make(
+        profile: str, topic: dict[str, str] | None = None, settings: dict[str, Setting] | None = None, **more: Any
+    ) -> ProducerSpec:
         name = f"load-{uuid.uuid4().hex[:8]}"
         wanted = NewTopic(name, PARTITIONS, 3, config={"retention.ms": "-1", **(topic or {})})
         admin = topics.admin(cluster.bootstrap_servers)
@@ -45,11 +47,21 @@ def plan(cluster: Cluster, tmp_path: Path) -> Plan:
             done.result(30)
         wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 30)
         plain: dict[str, Any] = {
-            "folder": str(tmp_path / "live"), "bootstrap_servers": cluster.bootstrap_servers, "topic": name,
-            "settings": PROFILES[profile].producer | (settings or {}), "run_token": TOKEN, "arm": 1, "producer": 0,
-            "session": 0, "records": 2000, "rate": None, "block": 10, "partitions": PARTITIONS, "payload_bytes": 100,
+            "folder": str(tmp_path / "live"),
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "topic": name,
+            "settings": PROFILES[profile].producer | (settings or {}),
+            "run_token": TOKEN,
+            "arm": 1,
+            "producer": 0,
+            "session": 0,
+            "records": 2000,
+            "rate": None,
+            "block": 10,
+            "partitions": PARTITIONS,
+            "payload_bytes": 100,
             "deadline_s": 60.0,
-        }  # fmt: skip
+        }
         return ProducerSpec(**(plain | more))
 
     return make
@@ -77,7 +89,9 @@ def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], re
         {"bootstrap.servers": spec.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False, "log_level": 0}
     )
     consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
-    ends = {p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=20)[1] for p in range(spec.partitions)}
+    ends = {
+        p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=20)[1] for p in range(spec.partitions)
+    }
 
     def all_read() -> bool:
         for message in consumer.consume(1000, timeout=0.2):
@@ -95,10 +109,16 @@ def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], re
 def read_committed(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
     """Every record that a consumer sees which reads committed, up to the end of each partition."""
     found: dict[tuple[int, int], record.Header] = {}
-    consumer = Consumer({
-        "bootstrap.servers": spec.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False,
-        "isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0,
-    })  # fmt: skip
+    consumer = Consumer(
+        {
+            "bootstrap.servers": spec.bootstrap_servers,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
     consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
     ended: set[int | None] = set()
 
@@ -151,9 +171,7 @@ def test_an_ack_that_the_callback_saw_survives_the_killing_of_its_producer(plan:
     assert {header.sequence for header in log.values()} <= {row["sequence"] for row in rows}
 
 
-def test_back_pressure_neither_loses_nor_reorders(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_back_pressure_neither_loses_nor_reorders(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_module, "QUEUE_RECORDS", 1)
     spec = plan("idempotent", records=4000, settings={"linger.ms": 20})
     made = run_here(spec)
@@ -175,18 +193,25 @@ def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
     rows = sealed(spec, tmp_path)
     ended = {row["transaction"]: row["transaction_outcome"] for row in rows}
     assert outcomes(rows) == {"ACKED": 1000} and [ended[str(n)] for n in range(1, 25, 5)] == ["ABORTED"] * 5
-    visible = {(row["partition"], row["offset"]): row["sequence"] for row in rows if ended[row["transaction"]] == "COMMITTED"}
+    visible = {
+        (row["partition"], row["offset"]): row["sequence"] for row in rows if ended[row["transaction"]] == "COMMITTED"
+    }
     assert {place: header.sequence for place, header in read_committed(spec).items()} == visible and len(visible) == 800
     everything = [(spec.topic, partition) for partition in range(PARTITIONS)]
     ends = topics.high_watermarks(topics.admin(cluster.bootstrap_servers), everything)
     unseen = {
         partition: batches.unseen(
             cluster.layout.client_ports[cluster.partitions([spec.topic])[spec.topic, partition].leader],
-            spec.topic, partition, 0, ends[spec.topic, partition],
+            spec.topic,
+            partition,
+            0,
+            ends[spec.topic, partition],
         )
         for partition in range(PARTITIONS)
-    }  # fmt: skip
-    assert unseen == {0: (25, 100), 1: (25, 100)}, "one marker to end each transaction in each partition, and what was aborted"
+    }
+    assert unseen == {0: (25, 100), 1: (25, 100)}, (
+        "one marker to end each transaction in each partition, and what was aborted"
+    )
     assert {p: ends[spec.topic, p] - unseen[p].control for p in unseen} == {0: 500, 1: 500}
 
 
@@ -202,7 +227,8 @@ def test_a_transaction_that_cannot_be_committed_is_aborted_and_the_load_goes_on(
 
 
 def test_what_a_full_queue_refuses_is_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
-    """Back-pressure keeps the queue from being full; where the settings make it smaller than that, nothing is hidden."""
+    """Back-pressure keeps the queue from being full; where the settings make it smaller than that, nothing is
+    hidden."""
     spec = plan("acks_all", records=2000, block=100, settings={"linger.ms": 200, "queue.buffering.max.messages": 30})
     made = run_here(spec)
     rows, log = sealed(spec, tmp_path), read_log(spec)

@@ -44,9 +44,7 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
     """The totals of the arm's books and its cases."""
     books, cases = Counter[str](), Counter[Case]()
     claims = {key_of(row): row for row in ledger}
-    copies: dict[Key, list[tuple[int, int]]] = defaultdict(
-        list
-    )  # (offset, partition), so that it sorts by offset
+    copies: dict[Key, list[tuple[int, int]]] = defaultdict(list)  # (offset, partition), so that it sorts by offset
     damaged: set[Key] = set()
 
     def line_case(kind: str, key: Case, where: tuple[int, int]) -> None:
@@ -58,9 +56,10 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
         where = row["offset"], row["partition"]
         if not row["crc_ok"]:
             owners = [
-                claim for claim in ledger
+                claim
+                for claim in ledger
                 if claim["outcome"] == "ACKED" and (claim["offset"], claim["partition"]) == where
-            ]  # fmt: skip
+            ]
             if owners:
                 owner = key_of(max(owners, key=lambda claim: (claim["settled_at"], key_of(claim))))
                 copies[owner].append(where)
@@ -92,18 +91,22 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
         if placed and (claim["offset"], claim["partition"]) not in found:
             kinds.append("MISPLACED")
         behind = bool(found) and any(
-            told[other] and other[:2] == key[:2] and first[other][1] == first[key][1]
-            and first[other] < first[key] and claims[other]["partition_sequence"] >
-            claim["partition_sequence"]
+            told[other]
+            and other[:2] == key[:2]
+            and first[other][1] == first[key][1]
+            and first[other] < first[key]
+            and claims[other]["partition_sequence"] > claim["partition_sequence"]
             for other in copies
-        )  # fmt: skip
+        )
         if told[key] and behind:
             kinds.append("REORDERED")
         if key in strange:
             kinds.append(strange[key])
         _count(books, claim["outcome"], told[key], len(found), behind)
         if kinds:
-            also = tuple(kind for kind in kinds[1:] if kind in ("RESENT", "MISPLACED", "REORDERED", "ABORTED_VISIBLE", "TORN"))
+            also = tuple(
+                kind for kind in kinds[1:] if kind in ("RESENT", "MISPLACED", "REORDERED", "ABORTED_VISIBLE", "TORN")
+            )
             if kinds[0] != "LOST":  # `lost` is counted as what was reported and not found
                 books[kinds[0].lower()] += 1
             books.update(f"also_{kind.lower()}" for kind in also)

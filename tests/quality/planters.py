@@ -33,8 +33,8 @@ class History:
     seen: list[Row] = field(default_factory=list)
 
     def begin(self, outcome: str, visible: bool = True) -> None:
-        """Whatever is claimed from here on is of a new transaction that ended so; what is written is in the committed view
-        if `visible`. Once begun, every claim of the arm must be in one."""
+        """Whatever is claimed from here on is of a new transaction that ended so; what is written is in the committed
+        view if `visible`. Once begun, every claim of the arm must be in one."""
         self.transaction, self.visible = (str(self.next(("transaction", self.producer))), outcome), visible
 
     def next(self, of: object) -> int:
@@ -110,8 +110,13 @@ def indeterminate_late(h: History) -> None:
 
 
 HEALTHY: tuple[Planter, ...] = (
-    healthy, sent, failed_and_absent, indeterminate_absent, indeterminate_present, indeterminate_late,
-)  # fmt: skip
+    healthy,
+    sent,
+    failed_and_absent,
+    indeterminate_absent,
+    indeterminate_present,
+    indeterminate_late,
+)
 """What no detector may call an anomaly."""
 
 
@@ -353,18 +358,28 @@ def torn_and_nowhere(h: History) -> None:
 
 PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
     Anomaly.CORRUPTED: (
-        corrupted_and_attributed, corrupted_and_illegible, corrupted_and_duplicated,
-        corrupted_at_an_offset_of_an_indeterminate, corrupted_where_two_were_acked,
-        reordered_by_a_corrupted_one, corrupted_and_committed,
+        corrupted_and_attributed,
+        corrupted_and_illegible,
+        corrupted_and_duplicated,
+        corrupted_at_an_offset_of_an_indeterminate,
+        corrupted_where_two_were_acked,
+        reordered_by_a_corrupted_one,
+        corrupted_and_committed,
     ),
     Anomaly.PHANTOM: (
-        phantom_never_attempted, phantom_of_no_planned_producer, phantom_of_another_run,
+        phantom_never_attempted,
+        phantom_of_no_planned_producer,
+        phantom_of_another_run,
         phantom_of_another_arm,
-        phantom_though_failed, phantom_twice_though_failed, failed_then_resent,
+        phantom_though_failed,
+        phantom_twice_though_failed,
+        failed_then_resent,
     ),
     Anomaly.LOST: (lost, lost_without_an_offset),
     Anomaly.DUPLICATED: (
-        duplicated, duplicated_and_indeterminate, duplicated_with_the_ack_in_the_middle,
+        duplicated,
+        duplicated_and_indeterminate,
+        duplicated_with_the_ack_in_the_middle,
         duplicated_misplaced_and_reordered,
     ),
     Anomaly.RESENT: (resent, resent_and_reordered, resent_and_duplicated),
@@ -372,23 +387,30 @@ PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
     Anomaly.REORDERED: (reordered,),
     Anomaly.ABORTED_VISIBLE: (aborted_and_visible, aborted_visible_and_duplicated),
     Anomaly.TORN: (torn, torn_though_nobody_knows, torn_and_lost, torn_and_nowhere),
-}  # fmt: skip
+}
 """Ways to make each kind appear. After each, the arm has at least one case of the kind."""
 
 BORDERLINE: tuple[Planter, ...] = (
-    resent_after_an_absent_attempt, not_reordered_behind_what_was_not_reported,
-)  # fmt: skip
+    resent_after_an_absent_attempt,
+    not_reordered_behind_what_was_not_reported,
+)
 """Close to an anomaly, and none."""
 
 IN_TRANSACTIONS: tuple[Planter, ...] = (aborted_and_invisible, committed, unknown_and_whole, unknown_and_invisible)
 """What transactions do by rights."""
 
 EVERY: tuple[Planter, ...] = (
-    *HEALTHY, *BORDERLINE, *IN_TRANSACTIONS, *(one for ways in PLANTERS.values() for one in ways),
-)  # fmt: skip
+    *HEALTHY,
+    *BORDERLINE,
+    *IN_TRANSACTIONS,
+    *(one for ways in PLANTERS.values() for one in ways),
+)
 OF_TRANSACTIONS = {
-    *IN_TRANSACTIONS, *PLANTERS[Anomaly.ABORTED_VISIBLE], *PLANTERS[Anomaly.TORN], corrupted_and_committed,
-}  # fmt: skip
+    *IN_TRANSACTIONS,
+    *PLANTERS[Anomaly.ABORTED_VISIBLE],
+    *PLANTERS[Anomaly.TORN],
+    corrupted_and_committed,
+}
 """Planters that begin transactions themselves."""
 
 

@@ -87,16 +87,12 @@ def cases(run: RunDirectory) -> dict[str, Counter[Case]]:
     return found
 
 
-def test_the_books_of_every_history_are_the_oracles(
-    histories: list[History], books: dict[str, Counter[str]]
-) -> None:
+def test_the_books_of_every_history_are_the_oracles(histories: list[History], books: dict[str, Counter[str]]) -> None:
     for history in histories:
         assert books[history.arm] == judge(history.attempts, history.lines, history.seen)[0], history.arm
 
 
-def test_the_cases_of_every_history_are_the_oracles(
-    histories: list[History], cases: dict[str, Counter[Case]]
-) -> None:
+def test_the_cases_of_every_history_are_the_oracles(histories: list[History], cases: dict[str, Counter[Case]]) -> None:
     for history in histories:
         expected = Counter[Case]()
         for case, count in judge(history.attempts, history.lines, history.seen)[1].items():
@@ -111,9 +107,7 @@ def test_a_planter_makes_its_kind_appear(histories: list[History], books: dict[s
             assert books[by_name[plant.__name__]][kind.value.lower()] >= 1, plant.__name__
 
 
-def test_what_is_healthy_is_never_called_an_anomaly(
-    histories: list[History], cases: dict[str, Counter[Case]]
-) -> None:
+def test_what_is_healthy_is_never_called_an_anomaly(histories: list[History], cases: dict[str, Counter[Case]]) -> None:
     innocent = {plant.__name__ for plant in (*HEALTHY, *BORDERLINE, *IN_TRANSACTIONS)}
     arms = [h.arm for h in histories if h.arm.startswith("clean") or h.arm.split("-", 2)[-1] in innocent]
     assert len(arms) == 100 + len(innocent)

@@ -79,7 +79,9 @@ def the_site_is_whole(folder: Path, found: Validation) -> None:
 def test_a_run_id_that_looks_like_a_time_with_an_impossible_zone_is_only_a_name(run_id: str, tmp_path: Path) -> None:
     """Nor is one hidden that has `profiling` in it, which Data Docs leave out unless told otherwise."""
     plain = evidence_of(RUN)
-    verdict, found = validated(replace(plain, scenario=msgspec.structs.replace(plain.scenario, run_id=run_id)), tmp_path)
+    verdict, found = validated(
+        replace(plain, scenario=msgspec.structs.replace(plain.scenario, run_id=run_id)), tmp_path
+    )
     assert verdict.verdict == "HELD"
     the_site_is_whole(tmp_path, found)
 
@@ -90,11 +92,7 @@ def test_a_loss_fails_where_it_is_forbidden_and_passes_where_it_is_permitted(tmp
         lost(30, WEAK)(rows)
 
     verdict, found = validated(evidence_of(RUN, change), tmp_path)
-    failed = [
-        (item.arm, item.about, item.unexpected_count, item.count)
-        for item in found.evaluated
-        if not item.success
-    ]
+    failed = [(item.arm, item.about, item.unexpected_count, item.count) for item in found.evaluated if not item.success]
     assert failed == [(SUBJECT, "LOST", 1, 3)]
     the_site_is_whole(tmp_path, found)
     assert verdict.verdict == "VIOLATED"
@@ -150,9 +148,7 @@ def test_a_law_without_rows_passes_great_expectations_and_is_inconclusive(tmp_pa
 
 def test_a_canary_that_was_not_found_fails_and_is_inconclusive(tmp_path: Path) -> None:
     def change(rows: Any) -> None:
-        next(row for row in rows["books/producers.parquet"] if row["arm"] == "canary" and row["lost"])[
-            "lost"
-        ] = 0
+        next(row for row in rows["books/producers.parquet"] if row["arm"] == "canary" and row["lost"])["lost"] = 0
 
     verdict, found = validated(evidence_of(RUN, change), tmp_path)
     assert [item.about for item in found.evaluated if not item.success] == ["canary"]
@@ -175,9 +171,7 @@ def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "load", load)
 
 
-def test_a_suite_without_an_expectation_passes_over_a_loss_and_is_inconclusive(
-    tmp_path: Path, fewer: None
-) -> None:
+def test_a_suite_without_an_expectation_passes_over_a_loss_and_is_inconclusive(tmp_path: Path, fewer: None) -> None:
     verdict, found = validated(evidence_of(RUN, lost(3)), tmp_path)
     assert all(item.success for item in found.evaluated)
     assert arm(verdict).verdict == "INCONCLUSIVE"
@@ -195,9 +189,7 @@ def test_the_committed_suites_are_what_the_vocabulary_generates() -> None:
 def test_there_is_an_expectation_for_every_anomaly_and_every_law() -> None:
     from expectations import suites
 
-    assert [each.meta["about"] for each in suites.load("guarantee").expectations] == [
-        kind.value for kind in Anomaly
-    ]
+    assert [each.meta["about"] for each in suites.load("guarantee").expectations] == [kind.value for kind in Anomaly]
     assert [each.meta["about"] for each in suites.load("evidence").expectations] == list(LAWS)
 
 
@@ -247,7 +239,8 @@ def test_the_step_fails_at_its_entry_when_it_is_told_to(tmp_path: Path) -> None:
 def test_the_library_does_not_import_great_expectations_by_itself() -> None:
     import subprocess
 
-    code = "import sys, delivery_verifier.judge, delivery_verifier.validation; sys.exit('great_expectations' in sys.modules)"
+    modules = "delivery_verifier.judge, delivery_verifier.validation"
+    code = f"import sys, {modules}; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert module.SITE == "data_docs"
 
@@ -255,7 +248,9 @@ def test_the_library_does_not_import_great_expectations_by_itself() -> None:
 def test_an_evaluation_with_another_tolerance_than_the_contracts_is_seen_even_where_nothing_was_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_tolerances", lambda plans: {f"{kind.value.lower()}_tolerance": None for kind in Anomaly})
+    monkeypatch.setattr(
+        module, "_tolerances", lambda plans: {f"{kind.value.lower()}_tolerance": None for kind in Anomaly}
+    )
     verdict, _ = validated(evidence_of(RUN), tmp_path)
     assert ("checker", "expectation_not_evaluated") in doubts(verdict)
     assert verdict.verdict == "INCONCLUSIVE"

@@ -24,7 +24,9 @@ S = 1_000_000
 AS_SEEN = ("torn", "aborted_visible", "also_torn", "also_aborted_visible")
 
 
-def _at(sent_s: float, settled_s: float | None, partition: int = 0, outcome: str = "ACKED", ended: str | None = None) -> Row:
+def _at(
+    sent_s: float, settled_s: float | None, partition: int = 0, outcome: str = "ACKED", ended: str | None = None
+) -> Row:
     """An attempt of arm `one` at seconds since START_US; `ended`: the outcome of its transaction."""
     settled = None if settled_s is None else START_US + int(settled_s * S)
     moments = {"sent_at": START_US + int(sent_s * S), "settled_at": settled, "partition": partition}
@@ -38,10 +40,15 @@ _at.sequence = -1  # type: ignore[attr-defined]
 
 def _injection(number: int, bite_s: float, recovered_s: float | None, hit: list[int]) -> Injection:
     return Injection(
-        id=number, cycle=0, action="kill", brokers=[1], hit={"t-one": hit}, requested_at_us=START_US,
+        id=number,
+        cycle=0,
+        action="kill",
+        brokers=[1],
+        hit={"t-one": hit},
+        requested_at_us=START_US,
         bite_at_us=START_US + int(bite_s * S),
         recovered_at_us=None if recovered_s is None else START_US + int(recovered_s * S),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +62,8 @@ def handmade(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
         _at(10.0, 11.0),  # sent at the bite itself: exposed, not outstanding
         _at(15.0, 15.1),  # at recovery: exposed
         _at(11.0, 11.5, ended="COMMITTED"),  # in a transaction that may be torn: exposed
-        _at(11.0, 11.5, ended="ABORTED"), _at(11.0, 11.5, ended="INDETERMINATE"),  # in one that cannot
+        _at(11.0, 11.5, ended="ABORTED"),
+        _at(11.0, 11.5, ended="INDETERMINATE"),  # in one that cannot
         _at(15.1, 15.3),  # after it
         _at(20.0, 20.2, partition=1),
     ]
@@ -66,29 +74,43 @@ def handmade(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
 
 
 def test_exposure_counts_what_an_injection_could_have_hurt(handmade: RunDirectory) -> None:
-    found = {(row["arm"], row["injection"]): (row["reported"], row["outstanding"])
-             for row in table(handmade, "books/exposure.parquet")}  # fmt: skip
+    found = {
+        (row["arm"], row["injection"]): (row["reported"], row["outstanding"])
+        for row in table(handmade, "books/exposure.parquet")
+    }
     assert found == {
-        ("one", 0): (5, 3), ("one", 1): (1, 1), ("one", 2): (0, 1),
-        ("idle", 0): (0, 0), ("idle", 1): (0, 0), ("idle", 2): (0, 0),
-    }  # fmt: skip
+        ("one", 0): (5, 3),
+        ("one", 1): (1, 1),
+        ("one", 2): (0, 1),
+        ("idle", 0): (0, 0),
+        ("idle", 1): (0, 0),
+        ("idle", 2): (0, 0),
+    }
 
 
 def test_the_longest_gap_of_each_partition_is_found_and_null_where_nothing_was_reported(
     handmade: RunDirectory,
 ) -> None:
-    found = {(row["arm"], row["partition"]): (row["longest_gap_s"], row["gap_start_us"])
-             for row in table(handmade, "books/gaps.parquet")}  # fmt: skip
+    found = {
+        (row["arm"], row["partition"]): (row["longest_gap_s"], row["gap_start_us"])
+        for row in table(handmade, "books/gaps.parquet")
+    }
     assert found == {
-        ("one", 0): (pytest.approx(8.9), START_US + 100_000), ("one", 1): (pytest.approx(8.2), START_US + 12 * S),
-        ("idle", 0): (None, None), ("idle", 1): (None, None),
-    }  # fmt: skip
+        ("one", 0): (pytest.approx(8.9), START_US + 100_000),
+        ("one", 1): (pytest.approx(8.2), START_US + 12 * S),
+        ("idle", 0): (None, None),
+        ("idle", 1): (None, None),
+    }
 
 
-def test_of_the_silence_before_the_load_only_what_is_left_of_it_counts(spark: SparkSession, handmade: RunDirectory) -> None:
+def test_of_the_silence_before_the_load_only_what_is_left_of_it_counts(
+    spark: SparkSession, handmade: RunDirectory
+) -> None:
     ledger = spark.read.parquet(str(handmade.path / "ledger"))
     assert _gap(ledger, START_US + 5 * S) == (4.0, START_US + 5 * S)
-    assert _gap(ledger, START_US + 10 * S) == (pytest.approx(3.6), START_US + int(11.5 * S)), "what ended before is not the load's"
+    assert _gap(ledger, START_US + 10 * S) == (pytest.approx(3.6), START_US + int(11.5 * S)), (
+        "what ended before is not the load's"
+    )
     assert _gap(ledger, START_US + 50 * S) == (None, None)
 
 
@@ -101,9 +123,7 @@ def test_the_timeline_has_every_interval_and_counts_each_attempt_once(handmade: 
     rows = [row for row in table(handmade, "timeline/load.parquet") if row["arm"] == "one"]
     moments = [row["at_us"] for row in rows]
     assert moments == list(range(START_US, START_US + int(20.4 * S), 200_000))
-    totals = {
-        name: sum(row[name] for row in rows) for name in ("sent", "reported", "indeterminate", "failed")
-    }
+    totals = {name: sum(row[name] for row in rows) for name in ("sent", "reported", "indeterminate", "failed")}
     assert totals == {"sent": 12, "reported": 11, "indeterminate": 1, "failed": 0}
     first = rows[0]
     assert (first["sent"], first["reported"], first["latency_ms_p50"], first["latency_ms_p99"]) == (
@@ -120,15 +140,24 @@ def test_latencies_are_counted_apart_for_what_was_under_way_during_a_fault(handm
     assert list(pq.read_schema(handmade.path / "timeline/latency.parquet").names) == LATENCY.names
     found = {(row["arm"], row["inside"], round(row["latency_ms_from"], 3)): row["records"] for row in rows}
     assert found == {  # injection 1 never recovered: inside is everything from 14 s on
-        ("one", False, 100.0): 1, ("one", False, 1000.0): 1,
-        ("one", True, 100.0): 1, ("one", True, 199.526): 2, ("one", True, 446.684): 3, ("one", True, 1000.0): 2,
+        ("one", False, 100.0): 1,
+        ("one", False, 1000.0): 1,
+        ("one", True, 100.0): 1,
+        ("one", True, 199.526): 2,
+        ("one", True, 446.684): 3,
+        ("one", True, 1000.0): 2,
         ("one", True, 2238.721): 1,
-    }  # fmt: skip
+    }
     assert all(row["latency_ms_until"] / row["latency_ms_from"] == pytest.approx(10 ** (1 / 20)) for row in rows)
 
 
 def test_windows_that_meet_are_one_and_a_fault_without_recovery_never_ends() -> None:
-    made = [_injection(0, 10, 15, []), _injection(1, 15, 20, []), _injection(2, 30, 31, []), _injection(3, 40, None, [])]
+    made = [
+        _injection(0, 10, 15, []),
+        _injection(1, 15, 20, []),
+        _injection(2, 30, 31, []),
+        _injection(3, 40, None, []),
+    ]
     found = [((since - START_US) / S, until) for since, until in windows(made)]
     assert found == [(10, START_US + 20 * S), (30, START_US + 31 * S), (40, 2**62)]
 
@@ -163,9 +192,7 @@ def cut(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDir
 def test_cases_beyond_the_bound_are_cut_lowest_first_and_the_cut_is_recorded(cut: RunDirectory) -> None:
     kept = [(row["partition"], row["sequence"]) for row in table(cut, "anomalies")]
     assert sorted(kept) == [(0, 0), (0, 2)]
-    lost = next(
-        row for row in table(cut, "books/cases.parquet") if (row["arm"], row["kind"]) == ("one", "LOST")
-    )
+    lost = next(row for row in table(cut, "books/cases.parquet") if (row["arm"], row["kind"]) == ("one", "LOST"))
     assert (lost["cases"], lost["written"], lost["cut"]) == (5, 2, True)
     assert [row for row in table(cut, "books/laws.parquet") if row["left"] != row["right"]] == []
 
@@ -174,11 +201,16 @@ def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> No
     books = pq.read_table(cut.path / "books/producers.parquet")
     for written, bound in ((1, 2), (4, 10), (6, 10)):
         evidence = laws.Evidence(
-            scenario=cut.scenario, offsets=laws.Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
-            producers=books, ledger_census=books.slice(0, 0), log_census=books.slice(0, 0), announced={},
+            scenario=cut.scenario,
+            offsets=laws.Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
+            producers=books,
+            ledger_census=books.slice(0, 0),
+            log_census=books.slice(0, 0),
+            announced={},
             read={},
-            written={("one", "LOST"): written}, bound=bound,
-        )  # fmt: skip
+            written={("one", "LOST"): written},
+            bound=bound,
+        )
         rows = [row for row in laws.laws(evidence).to_pylist() if row["law"] == "anomaly_rows"]
         assert [row["left_name"] for row in rows if row["left"] != row["right"]] == ["rows of LOST"]
 
@@ -193,10 +225,17 @@ def test_the_canary_comes_out_as_it_was_planned(
     lines = []
     for offset, (partition, value) in enumerate(plan.values):
         header = parse(value)
-        said = ILLEGIBLE if header is None else {
-            "producer": header.producer, "sequence": header.sequence, "attempt": header.attempt,
-            "partition_sequence": header.partition_sequence, "crc_ok": header.crc_ok,
-        }  # fmt: skip
+        said = (
+            ILLEGIBLE
+            if header is None
+            else {
+                "producer": header.producer,
+                "sequence": header.sequence,
+                "attempt": header.attempt,
+                "partition_sequence": header.partition_sequence,
+                "crc_ok": header.crc_ok,
+            }
+        )
         lines.append(line("canary", 0, offset, 0, partition=partition) | said)
     hidden = sum(count for count, committed in plan.transactions if not committed)
     visible = lines[: len(lines) - hidden] if transactional else []
@@ -204,7 +243,9 @@ def test_the_canary_comes_out_as_it_was_planned(
     reconcile(run.path, True, spark)
     assert Books.read(run.path).totals("canary") == canary.expected(made)
     assert (canary.expected(made) == canary.EXPECTED) is not bool(transactional)
-    details = [row["detail"] for row in table(run, "anomalies") if {row["kind"], *row["also"]} & {"TORN", "ABORTED_VISIBLE"}]
+    details = [
+        row["detail"] for row in table(run, "anomalies") if {row["kind"], *row["also"]} & {"TORN", "ABORTED_VISIBLE"}
+    ]
     assert len(details) == sum(canary.expected(made)[name] for name in AS_SEEN)
     assert all("in the committed view" in detail for detail in details)
 

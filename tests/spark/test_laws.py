@@ -129,9 +129,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
         "transactions_aborted/transactions-in-two-minds/0/0": 0,
     }
     read = {
-        "read/log-row-dropped": RECORDS, "read/log-row-invented": RECORDS, "read/read-less": RECORDS - 1,
-        "tail/log-moved/0": 1, "read_committed/transactions-committed-row-dropped": RECORDS,
-    }  # fmt: skip
+        "read/log-row-dropped": RECORDS,
+        "read/log-row-invented": RECORDS,
+        "read/read-less": RECORDS - 1,
+        "tail/log-moved/0": 1,
+        "read_committed/transactions-committed-row-dropped": RECORDS,
+    }
     path = tmp_path_factory.mktemp("laws")
     return write(path, made, claims, lines, announced=whole | broken, counts=read, snapshot=_snapshot)
 
@@ -152,16 +155,14 @@ def test_each_breakage_unbalances_its_own_laws_and_no_other(laws: list[Row]) -> 
 
 
 def test_every_law_is_shown_to_fail_somewhere(laws: list[Row]) -> None:
-    assert {row["law"] for row in laws} == {
-        law for broken in BROKEN.values() for law in broken
-    } | NEVER_BY_DATA
+    assert {row["law"] for row in laws} == {law for broken in BROKEN.values() for law in broken} | NEVER_BY_DATA
 
 
-def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(
-    directory: RunDirectory, laws: list[Row]
-) -> None:
-    found = {(row["arm"], row["producer"], row["session"], row["partition"]): row
-             for row in table(directory, "books/producers.parquet")}  # fmt: skip
+def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDirectory, laws: list[Row]) -> None:
+    found = {
+        (row["arm"], row["producer"], row["session"], row["partition"]): row
+        for row in table(directory, "books/producers.parquet")
+    }
     assert set(planned(directory.scenario)) <= set(found)
     assert all(value is not None for row in found.values() for value in row.values())
     assert {row["attempted"] for place, row in found.items() if place[0] == "canary"} == {0}
@@ -176,9 +177,7 @@ def test_a_marker_among_the_data_is_no_phantom(directory: RunDirectory, laws: li
     assert not [row for row in table(directory, "anomalies") if row["arm"] == "marker-inside"]
 
 
-def test_a_log_that_was_altered_after_the_read_is_refused(
-    directory: RunDirectory, spark: SparkSession
-) -> None:
+def test_a_log_that_was_altered_after_the_read_is_refused(directory: RunDirectory, spark: SparkSession) -> None:
     file = next((directory.path / "log").glob("*.parquet"))
     before = file.read_bytes()
     file.write_bytes(before + b"x")

@@ -32,12 +32,23 @@ def _damaged(draw: Any) -> bytes:
 
 SAMPLES = st.lists(st.one_of(st.binary(max_size=140), st.composite(_damaged)()), min_size=400, max_size=400)
 AWKWARD = [
-    None, b"", b"KDV1", b"\xff" * 100, b"0" * 70, _valid(7), _valid(7)[:-1], _valid(7) + b" ",
-    _valid(7).replace(b"000000000007", b"         +07", 1), _valid(7).replace(b"000000000007",
-    b"0000000000_7", 1),
-    _valid(7).replace(b"000000000007", "00000000000\u0667".encode()[:12], 1), _valid(7)[:-10] + b"9999999999",
-    _valid(7)[:-10] + b"-000000001", _valid(7, run="otherrun"), b"KDV1 " + b"\x00" * 65, _valid(7, size=70),
-]  # fmt: skip
+    None,
+    b"",
+    b"KDV1",
+    b"\xff" * 100,
+    b"0" * 70,
+    _valid(7),
+    _valid(7)[:-1],
+    _valid(7) + b" ",
+    _valid(7).replace(b"000000000007", b"         +07", 1),
+    _valid(7).replace(b"000000000007", b"0000000000_7", 1),
+    _valid(7).replace(b"000000000007", "00000000000\u0667".encode()[:12], 1),
+    _valid(7)[:-10] + b"9999999999",
+    _valid(7)[:-10] + b"-000000001",
+    _valid(7, run="otherrun"),
+    b"KDV1 " + b"\x00" * 65,
+    _valid(7, size=70),
+]
 
 
 def _samples() -> list[bytes | None]:
@@ -45,9 +56,13 @@ def _samples() -> list[bytes | None]:
     drawn: list[bytes] = []
 
     @settings(
-        max_examples=3, database=None, derandomize=True, deadline=None, phases=[Phase.generate],
+        max_examples=3,
+        database=None,
+        derandomize=True,
+        deadline=None,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(SAMPLES)
     def draw(values: list[bytes]) -> None:
         drawn.extend(values)
@@ -59,9 +74,7 @@ def _samples() -> list[bytes | None]:
 @pytest.fixture(scope="module")
 def parsed(spark: SparkSession) -> list[tuple[bytes | None, Any]]:
     values = _samples()
-    rows = [
-        ("one", 0, at, NOW, None if value is None else bytearray(value)) for at, value in enumerate(values)
-    ]
+    rows = [("one", 0, at, NOW, None if value is None else bytearray(value)) for at, value in enumerate(values)]
     frame = parse(spark.createDataFrame(rows, RAW), MADE)
     assert [field.name for field in frame.schema] == LOG.names
     marked = frame.withColumn("marker", is_marker()).orderBy("offset").collect()

@@ -164,9 +164,7 @@ def test_most_of_what_surrounds_a_breakage_is_not_examined(screened: RunDirector
     assert counts["screen/dirty"] < counts["screen/buckets"] / 2
 
 
-def test_the_exhaustive_matching_publishes_the_same(
-    screened: RunDirectory, spark: SparkSession
-) -> None:
+def test_the_exhaustive_matching_publishes_the_same(screened: RunDirectory, spark: SparkSession) -> None:
     before = _published(screened)
     reconcile(screened.path, True, spark, exhaustive=True)
     assert not [name for name in screened.manifest("reconcile").counts if name.startswith("screen/")]
@@ -192,7 +190,9 @@ def test_a_line_with_another_numbering_than_its_claim_refutes_the_screen(spark: 
     assert len(table(run, "anomalies")) > 1
 
 
-def test_more_buckets_than_the_bound_are_not_screened(monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path) -> None:
+def test_more_buckets_than_the_bound_are_not_screened(
+    monkeypatch: pytest.MonkeyPatch, spark: SparkSession, tmp_path: Path
+) -> None:
     monkeypatch.setattr(screen, "BOUND", 15)
     frames = _run(tmp_path / "run", {"clean": nothing}, spark, bits=BITS)
     assert "screen/buckets" in frames.manifest("reconcile").counts, "wider stretches fit the bound"

@@ -35,7 +35,7 @@ def test_a_killed_jvm_is_named_as_what_ended_and_the_next_session_has_another() 
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == [
-        "Spark's Java process has ended with exit code -9 (killed by SIGKILL): was the memory short? "
-        "`kdv doctor` says what a run needs",
-        "\"not Spark's fault\"",
+        "Spark's Java process has ended with exit code -9 (killed by SIGKILL): was the memory short? `kdv doctor` "
+        "says what a run needs",
+        '"not Spark\'s fault"',
     ]

@@ -42,9 +42,7 @@ Change = Callable[[Rows], object]
 
 def a_scenario(profile: str = "idempotent", fault: str = "kill_leader", **more: Any) -> Scenario:
     """One subject with its controls and the canary; three partitions each."""
-    return scenario(
-        "run-1", profile=PROFILES[profile], fault=FAULTS[fault], load=Load(), records=RECORDS, **more
-    )
+    return scenario("run-1", profile=PROFILES[profile], fault=FAULTS[fault], load=Load(), records=RECORDS, **more)
 
 
 def the_rows(of: Scenario) -> Rows:
@@ -63,27 +61,50 @@ def the_rows(of: Scenario) -> Rows:
             ]
         for at in range(3):
             rows["books/partitions.parquet"].append(
-                {"arm": arm.name, "topic": arm.topic_name, "partition": at, "start": 0, "end": 400,
-                 "data_records": 400, "control_records": 0, "tail_records": 0}
-            )  # fmt: skip
+                {
+                    "arm": arm.name,
+                    "topic": arm.topic_name,
+                    "partition": at,
+                    "start": 0,
+                    "end": 400,
+                    "data_records": 400,
+                    "control_records": 0,
+                    "tail_records": 0,
+                }
+            )
         rows["books/laws.parquet"] += [
-            {"law": law, "arm": arm.name, "partition": at, "left_name": "one", "left": 7, "right_name": "other", "right": 7}
-            for law in LAWS if law != CANARY for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
-        ]  # fmt: skip
+            {
+                "law": law,
+                "arm": arm.name,
+                "partition": at,
+                "left_name": "one",
+                "left": 7,
+                "right_name": "other",
+                "right": 7,
+            }
+            for law in LAWS
+            if law != CANARY
+            for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
+        ]
         rows["books/cases.parquet"] += [
             {"arm": arm.name, "kind": kind.value, "cases": 0, "written": 0, "cut": False} for kind in Anomaly
         ]
-        rows["books/gaps.parquet"].append(
-            {"arm": arm.name, "partition": 0, "longest_gap_s": 3.5, "gap_start_us": BITE}
-        )
+        rows["books/gaps.parquet"].append({"arm": arm.name, "partition": 0, "longest_gap_s": 3.5, "gap_start_us": BITE})
         rows["timeline/load.parquet"] += [
-            {"arm": arm.name, "at_us": at, "sent": 9, "reported": 9, "indeterminate": 0, "failed": 0,
-             "latency_ms_p50": 1.0, "latency_ms_p99": 2.0} for at in (BITE - SECOND, LAST)
-        ]  # fmt: skip
+            {
+                "arm": arm.name,
+                "at_us": at,
+                "sent": 9,
+                "reported": 9,
+                "indeterminate": 0,
+                "failed": 0,
+                "latency_ms_p50": 1.0,
+                "latency_ms_p99": 2.0,
+            }
+            for at in (BITE - SECOND, LAST)
+        ]
     rows["books/exposure.parquet"] = [
-        {"arm": arm.name, "injection": 1, "reported": 150, "outstanding": 20}
-        for arm in of.loaded
-        if of.fault.steps
+        {"arm": arm.name, "injection": 1, "reported": 150, "outstanding": 20} for arm in of.loaded if of.fault.steps
     ]
     return rows
 
@@ -104,20 +125,31 @@ def the_injections(of: Scenario) -> list[Injection]:
     """The leader of partition 0 was killed once, and all is well again; none without a fault."""
     hit = {arm.topic_name: [0] for arm in of.arms}
     kill = Injection(
-        id=1, cycle=1, action="kill", brokers=[1], hit=hit, requested_at_us=BITE - 1, bite_at_us=BITE,
-        healed_at_us=HEALED, recovered_at_us=RECOVERED, bit=True,
-    )  # fmt: skip
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[1],
+        hit=hit,
+        requested_at_us=BITE - 1,
+        bite_at_us=BITE,
+        healed_at_us=HEALED,
+        recovered_at_us=RECOVERED,
+        bit=True,
+    )
     return [kill] if of.fault.steps else []
 
 
-def partition(
-    of: Scenario, at_us: int, arm: str, at: int, leader: int, epoch: int, isr: list[int]
-) -> Observation:
+def partition(of: Scenario, at_us: int, arm: str, at: int, leader: int, epoch: int, isr: list[int]) -> Observation:
     """One thing the observer saw of an arm's partition."""
     return Observation(
-        at_us=at_us, kind="partition", topic=of.arm(arm).topic_name, partition=at, leader=leader, leader_epoch=epoch,
+        at_us=at_us,
+        kind="partition",
+        topic=of.arm(arm).topic_name,
+        partition=at,
+        leader=leader,
+        leader_epoch=epoch,
         isr=isr,
-    )  # fmt: skip
+    )
 
 
 def the_observations(of: Scenario) -> list[Observation]:
@@ -140,10 +172,20 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
     observations = more.get("observations") or the_observations(of)
     last = {(seen.topic, seen.partition): seen for seen in observations if seen.kind == "partition"}
     snapshot = [
-        PartitionSnapshot(arm=arm.name, topic=arm.topic_name, partition=at, start=0, end=400, live_end=402,
-                          leader=seen.leader if seen else 1, leader_epoch=seen.leader_epoch if seen else -1)
-        for arm in of.arms for at in range(3) for seen in [last.get((arm.topic_name, at))]
-    ]  # fmt: skip
+        PartitionSnapshot(
+            arm=arm.name,
+            topic=arm.topic_name,
+            partition=at,
+            start=0,
+            end=400,
+            live_end=402,
+            leader=seen.leader if seen else 1,
+            leader_epoch=seen.leader_epoch if seen else -1,
+        )
+        for arm in of.arms
+        for at in range(3)
+        for seen in [last.get((arm.topic_name, at))]
+    ]
     plain = Evidence(
         scenario=of,
         injections=the_injections(of),
@@ -159,10 +201,20 @@ def says(plan: Planned) -> Evaluated:
     """What Great Expectations says of a plan when all is well with it."""
     failed = plan.tolerance is not None and plan.count > plan.tolerance
     return Evaluated(
-        suite=plan.suite, arm=plan.arm, about=plan.about, expectation="expect", tolerance=plan.tolerance,
-        expected_rows=plan.rows, element_count=plan.rows, missing_count=0, unexpected_count=int(failed),
-        success=not failed, exception="", count=plan.count, url="data_docs/page.html",
-    )  # fmt: skip
+        suite=plan.suite,
+        arm=plan.arm,
+        about=plan.about,
+        expectation="expect",
+        tolerance=plan.tolerance,
+        expected_rows=plan.rows,
+        element_count=plan.rows,
+        missing_count=0,
+        unexpected_count=int(failed),
+        success=not failed,
+        exception="",
+        count=plan.count,
+        url="data_docs/page.html",
+    )
 
 
 def validation_of(evidence: Evidence) -> Validation:
@@ -211,7 +263,9 @@ def setting(table: str, column: str, value: Any, **where: Any) -> Change:
     return change
 
 
-def case(sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK) -> dict[str, object]:
+def case(
+    sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK
+) -> dict[str, object]:
     """A row of anomalies/: a record that was under way from `sent_us` to `settled_us`."""
     return dict(zip(COLUMNS, (arm, kind, list(also), _moment(sent_us), _moment(settled_us)), strict=True))
 
@@ -231,9 +285,7 @@ def lost(count: int, name: str = SUBJECT) -> Change:
     """A change that loses records of the arm's first partition."""
 
     def change(rows: Rows) -> None:
-        row = next(
-            row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0
-        )
+        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
         row["lost"], row["found"] = count, 400 - count
 
     return change

@@ -42,8 +42,14 @@ OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
     (["--replication-factor", "4"], ("replication_factor is '4'", "from 1 to 3")),
     (["--replication-factor", "0"], ("replication_factor is '0'", "from 1 to 3")),
     (["--min-insync-replicas", "4"], ("min_insync_replicas is '4'", "from 1 to 3")),
-    (["--min-insync-replicas", "3", "--replication-factor", "2"], ("min.insync.replicas", "is 3", "from 1 to the replication factor, 2", "--min-insync-replicas")),
-    (["--replication-factor", "1", "--min-insync-replicas", "1"], ("min.insync.replicas of arm", "is 2", "replication factor, 1", "raise --replication-factor")),
+    (
+        ["--min-insync-replicas", "3", "--replication-factor", "2"],
+        ("min.insync.replicas", "is 3", "from 1 to the replication factor, 2", "--min-insync-replicas"),
+    ),
+    (
+        ["--replication-factor", "1", "--min-insync-replicas", "1"],
+        ("min.insync.replicas of arm", "is 2", "replication factor, 1", "raise --replication-factor"),
+    ),
     (["--payload-bytes", "69"], ("payload_bytes is '69'", "from 70 to 1000000")),
     (["--payload-bytes", "2000000"], ("payload_bytes is '2000000'", "from 70 to 1000000")),
     (["--transaction-records", "0"], ("transaction_records is '0'", "from 1 to 100000")),
@@ -69,7 +75,7 @@ OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
     (["--kafka-version", "4.3.9"], ("kafka_version is '4.3.9'", "did you mean 4.3.1?")),
     (["--kafka-version", "../../x"], ("kafka_version is '../../x'", "4.3.1")),
     (["--fail-step", "setle"], ("fail_step is 'setle'", "did you mean settle?")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("options", "parts"), OPTIONS, ids=lambda value: " ".join(value)[:40])
@@ -80,7 +86,9 @@ def test_an_option_is_refused_with_field_value_allowed_and_remedy(
     refused(capsys, ["run", "--direct", *options], *parts)
 
 
-@pytest.mark.parametrize("line", [["run", "--recrods", "5"], ["rnu"], [], ["report"], ["list", "rnus"], ["plan", "--records"]])
+@pytest.mark.parametrize(
+    "line", [["run", "--recrods", "5"], ["rnu"], [], ["report"], ["list", "rnus"], ["plan", "--records"]]
+)
 def test_a_mistyped_command_line_is_told_in_one_line(capsys: pytest.CaptureFixture[str], line: list[str]) -> None:
     refused(capsys, line)
 
@@ -102,7 +110,10 @@ def test_a_mistyped_command_line_is_told_in_one_line(capsys: pytest.CaptureFixtu
         ({"claim": ""}, ("claim is ''", "contract")),
         ({"recovery_s": -1}, ("recovery_s is -1", "from 0 to 3600")),
         ({"deadline_s": 0}, ("deadline_s is 0", "above 0")),
-        ({"scenario": "everyday.none", "topic_overrides": "min.insync.replicas=1"}, ("topic_overrides is given", "everyday.none")),
+        (
+            {"scenario": "everyday.none", "topic_overrides": "min.insync.replicas=1"},
+            ("topic_overrides is given", "everyday.none"),
+        ),
         ({"seed": None, "rate": "1;rm"}, ("rate is '1;rm'", "a whole number")),
     ],
     ids=str,
@@ -125,7 +136,9 @@ def test_a_long_run_has_a_deadline_within_what_is_allowed(hours: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "run_id", ["../x", "a b", "x" * 300, "naïve", "a\nb", "", ".hidden", "-x", "a/b", "a\x00b", "data docs", "\u202eabc"], ids=repr
+    "run_id",
+    ["../x", "a b", "x" * 300, "naïve", "a\nb", "", ".hidden", "-x", "a/b", "a\x00b", "data docs", "\u202eabc"],
+    ids=repr,
 )
 def test_a_run_id_that_is_no_name_is_refused_with_one_that_is(capsys: pytest.CaptureFixture[str], run_id: str) -> None:
     parts = ("run_id is ", "1 to 120 of A-Z a-z 0-9", "e.g. --run-id ")
@@ -189,8 +202,15 @@ def test_every_variable_that_is_read_is_known() -> None:
     from delivery_verifier import variables
 
     root = Path(cli.__file__).resolve().parents[2]
-    sources = [*root.glob("plugins/**/*.py"), *root.glob("spark_jobs/*.py"), *root.glob("dags/*.py"), *root.glob("docs/*.md")]
-    read = {name for file in sources for name in re.findall(r"\bKDV_[A-Z_]+\b", file.read_text()) if not name.endswith("_")}
+    sources = [
+        *root.glob("plugins/**/*.py"),
+        *root.glob("spark_jobs/*.py"),
+        *root.glob("dags/*.py"),
+        *root.glob("docs/*.md"),
+    ]
+    read = {
+        name for file in sources for name in re.findall(r"\bKDV_[A-Z_]+\b", file.read_text()) if not name.endswith("_")
+    }
     assert read == set(variables.KNOWN)
 
 

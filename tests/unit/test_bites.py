@@ -27,12 +27,16 @@ AGAIN = replace(FIRST, id=2, bite_at_us=SECOND_BITE, recovered_at_us=SECOND_BITE
         (None, None, OUTSIDE),  # nobody made it
     ],
 )
-def test_a_case_belongs_to_the_injection_that_its_record_met(sent_us: int | None, settled_us: int | None, owner: int) -> None:
+def test_a_case_belongs_to_the_injection_that_its_record_met(
+    sent_us: int | None, settled_us: int | None, owner: int
+) -> None:
     assert bites(cases(case(sent_us, settled_us)), [FIRST, AGAIN]) == {WEAK: {"LOST": [owner]}}
 
 
 def test_an_injection_hurts_an_arm_once_however_many_cases_it_made_and_of_whatever_kind() -> None:
-    rows = [case(BITE + at, BITE + at + 1) for at in range(50)] + [case(SECOND_BITE, SECOND_BITE, "DUPLICATED", "REORDERED")]
+    rows = [case(BITE + at, BITE + at + 1) for at in range(50)] + [
+        case(SECOND_BITE, SECOND_BITE, "DUPLICATED", "REORDERED")
+    ]
     found = bites(cases(*rows), [FIRST, AGAIN])[WEAK]
     assert found == {"LOST": [1], "DUPLICATED": [2], "REORDERED": [2]} and hurt(found) == [1, 2]
 
@@ -64,7 +68,11 @@ def test_no_injections_bound_nothing(seen: int, of: int) -> None:
 def test_the_verdict_says_which_injections_hurt_an_arm_and_the_limits_how_often() -> None:
     verdict = judged(evidence_of(RUN, cases=cases(case(BITE, BITE + 1))))
     assert arm(verdict, WEAK).bites == {"LOST": [1]} and arm(verdict, SUBJECT).bites == {}
-    assert any(line.startswith(f"Of 1 injections, so many hurt an arm: {WEAK} in 1 (LOST 1;") and line.endswith(f"none hurt {SUBJECT}.") for line in verdict.limits)
+    assert any(
+        line.startswith(f"Of 1 injections, so many hurt an arm: {WEAK} in 1 (LOST 1;")
+        and line.endswith(f"none hurt {SUBJECT}.")
+        for line in verdict.limits
+    )
 
 
 def test_without_the_cases_nothing_is_said_of_bites() -> None:

@@ -46,7 +46,12 @@ def with_logs(run: RunDirectory, text: str) -> None:
     of_run = settings.airflow_home() / "logs" / "dag_id=verify_delivery" / f"run_id={run.path.name}"
     other = of_run.with_name("run_id=another")
     workspace = workspaces.folder() / run.scenario.run_token
-    for file in (of_run / "task_id=settle" / "attempt=1.log", other / "task_id=plan" / "attempt=1.log", workspace / "logs" / "1.log", workspace / "keeper.log"):
+    for file in (
+        of_run / "task_id=settle" / "attempt=1.log",
+        other / "task_id=plan" / "attempt=1.log",
+        workspace / "logs" / "1.log",
+        workspace / "keeper.log",
+    ):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
@@ -59,9 +64,25 @@ def test_it_holds_the_evidence_of_a_judged_run_but_neither_ledger_nor_log(host: 
     with_logs(run, "all is well")
     assert cli.main(["report", "judged", "--bundle", str(host / "b.zip")]) == 0
     found = contents(host / "b.zip")
-    wanted = {"verdict.json", "report.html", "scenario.json", "injections.json", "observations.json", "offsets.json", "plan.json",
-              "validation.json", "conclude.json", "books/laws.parquet", "anomalies/part-0.parquet", "timeline/load.parquet",
-              "doctor.json", "about.json", "logs/airflow/task_id=settle/attempt=1.log", "logs/cluster/logs/1.log", "logs/cluster/keeper.log"}  # fmt: skip
+    wanted = {
+        "verdict.json",
+        "report.html",
+        "scenario.json",
+        "injections.json",
+        "observations.json",
+        "offsets.json",
+        "plan.json",
+        "validation.json",
+        "conclude.json",
+        "books/laws.parquet",
+        "anomalies/part-0.parquet",
+        "timeline/load.parquet",
+        "doctor.json",
+        "about.json",
+        "logs/airflow/task_id=settle/attempt=1.log",
+        "logs/cluster/logs/1.log",
+        "logs/cluster/keeper.log",
+    }
     assert wanted <= set(found)
     assert not any("another" in name or name.startswith(("ledger", "log/")) for name in found)
     assert "4.3.1" in found["scenario.json"].decode()
@@ -92,7 +113,9 @@ def test_it_is_made_of_a_run_whose_scenario_is_damaged(host: Path) -> None:
 SECRETS: dict[str, Callable[[pytest.MonkeyPatch, Path], str]] = {}
 
 
-def _secret(name: str) -> Callable[[Callable[[pytest.MonkeyPatch, Path], str]], Callable[[pytest.MonkeyPatch, Path], str]]:
+def _secret(
+    name: str,
+) -> Callable[[Callable[[pytest.MonkeyPatch, Path], str]], Callable[[pytest.MonkeyPatch, Path], str]]:
     def register(plant: Callable[[pytest.MonkeyPatch, Path], str]) -> Callable[[pytest.MonkeyPatch, Path], str]:
         SECRETS[name] = plant
         return plant
@@ -154,14 +177,26 @@ def test_a_secret_that_this_host_knows_is_nowhere_in_it(host: Path, monkeypatch:
 @pytest.mark.parametrize(
     "line",
     [
-        "sasl.password={}", '"sasl.password": "{}"', "ssl.key.password : {}", '{{"extra": "{{\\"password\\": \\"{}\\"}}"}}',
-        "Authorization: Bearer {}abcdefgh", "kafka://user:{}@host:9092/x", "--api-key={}", "API_TOKEN='{}'",
+        "sasl.password={}",
+        '"sasl.password": "{}"',
+        "ssl.key.password : {}",
+        '{{"extra": "{{\\"password\\": \\"{}\\"}}"}}',
+        "Authorization: Bearer {}abcdefgh",
+        "kafka://user:{}@host:9092/x",
+        "--api-key={}",
+        "API_TOKEN='{}'",
         'sasl.jaas.config=org.apache.kafka.PlainLoginModule required username="u" password="{}";',
-        "AWS_SECRET_ACCESS_KEY={}", "spark.hadoop.fs.s3a.secret.key={}", "client_secret_value={}", "basic.auth.user.info=u:{}",
-        "ssl.keystore.key={}", "kdv --password {}", "http://u:p@{}@host",
-        "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n{}",
+        "AWS_SECRET_ACCESS_KEY={}",
+        "spark.hadoop.fs.s3a.secret.key={}",
+        "client_secret_value={}",
+        "basic.auth.user.info=u:{}",
+        "ssl.keystore.key={}",
+        "kdv --password {}",
+        "http://u:p@{}@host",
+        "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\n{}",
     ],
-)  # fmt: skip
+)
 def test_what_looks_like_a_secret_is_taken_out_though_nobody_knows_it(line: str) -> None:
     told, taken = redact(line.format(PLANTED), [])
     assert PLANTED not in told and taken >= 1, told
@@ -169,7 +204,12 @@ def test_what_looks_like_a_secret_is_taken_out_though_nobody_knows_it(line: str)
 
 def test_what_is_no_secret_stays(host: Path) -> None:
     run, _ = judged(host / "home" / "runs")
-    for text in ((run.path / "scenario.json").read_text(), "run_token: abcdefgh", '"token": null', "password file: mode 600"[:8]):
+    for text in (
+        (run.path / "scenario.json").read_text(),
+        "run_token: abcdefgh",
+        '"token": null',
+        "password file: mode 600"[:8],
+    ):
         assert redact(text, []) == (text, 0)
 
 
@@ -204,10 +244,15 @@ def test_of_a_long_log_the_end_is_taken(host: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [(["--bundle", "/nowhere/b.zip"], "--bundle is '/nowhere/b.zip'"), (["--bundle", "{run}/b.zip"], "outside the run directory"),
-     (["--bundle-full"], "add --bundle FILE.zip")],
-)  # fmt: skip
-def test_a_bundle_that_cannot_be_is_refused(host: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str) -> None:
+    [
+        (["--bundle", "/nowhere/b.zip"], "--bundle is '/nowhere/b.zip'"),
+        (["--bundle", "{run}/b.zip"], "outside the run directory"),
+        (["--bundle-full"], "add --bundle FILE.zip"),
+    ],
+)
+def test_a_bundle_that_cannot_be_is_refused(
+    host: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+) -> None:
     run, _ = judged(host / "home" / "runs")
     assert cli.main(["report", "judged", *(option.format(run=run.path) for option in options)]) == BAD_INPUT
     assert told in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""A catalogue run: every entry is taken, an INCONCLUSIVE one once more, nothing is lost by an interruption, and green means green."""
+"""A catalogue run: every entry is taken, an INCONCLUSIVE one once more, nothing is lost by an interruption, and green
+means green."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def looped(script: dict[str, list[State]], *items: Item) -> tuple[CatalogueRun, list[str]]:
     """The catalogue run that follows the script, and the runs that were begun."""
     runner = Scripted(script)
-    ended = Loop(catalogue(*(items or [item(name) for name in script]), ended=False), runner, lambda catalogue, item: None).run()
+    ended = Loop(
+        catalogue(*(items or [item(name) for name in script]), ended=False), runner, lambda catalogue, item: None
+    ).run()
     return ended, runner.begun
 
 
@@ -46,7 +49,10 @@ def test_every_entry_is_taken_and_one_that_fails_does_not_stop_the_rest() -> Non
 def test_an_inconclusive_entry_is_run_once_more_and_both_are_kept() -> None:
     ended, begun = looped({"a": ["inconclusive", "as expected"], "b": ["inconclusive", "inconclusive"]})
     assert states(ended) == {"a": "as expected", "b": "inconclusive"}
-    assert [[one.state for one in each.attempts] for each in ended.items] == [["inconclusive", "as expected"], ["inconclusive"] * 2]
+    assert [[one.state for one in each.attempts] for each in ended.items] == [
+        ["inconclusive", "as expected"],
+        ["inconclusive"] * 2,
+    ]
     assert len(begun) == 4
     assert ended.exit_code == 2
 
@@ -60,7 +66,11 @@ def test_every_attempt_is_on_disk_before_the_next_entry_sends_its_load() -> None
             seen.append([one.state for one in record.read("c").items])
             return before
 
-    Loop(catalogue(item("a"), item("b"), ended=False), Looking({"a": ["as expected"], "b": ["as expected"]}), lambda *_: None).run()
+    Loop(
+        catalogue(item("a"), item("b"), ended=False),
+        Looking({"a": ["as expected"], "b": ["as expected"]}),
+        lambda *_: None,
+    ).run()
     assert seen == [["pending", "pending"], ["as expected", "pending"]]
     assert states(record.read("c")) == {"a": "as expected", "b": "as expected"}
 
@@ -112,7 +122,7 @@ def test_what_failed_is_done_again_when_it_is_resumed_and_a_verdict_never(monkey
         ([item("a", "not as expected"), item("b", "failed")], 1),
         ([], 70),
     ],
-)  # fmt: skip
+)
 def test_green_means_that_everything_is_as_expected(items: list[Item], code: int) -> None:
     ended = catalogue(*items)
     assert (ended.exit_code, ended.green) == (code, code == 0)
@@ -131,7 +141,9 @@ def expected(words: str, name: str = "power.all_brokers") -> bool:
     return begin.plan("c", names=[name], expect_unavailable=words, direct=True).items[0].expected_unavailable
 
 
-def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert selection.expectable("power, network") == ("power", "network")
     lacking(monkeypatch, power=equipment.Lack("only root may do that"))
     assert expected("power") and expected("proxy, power") and expected("power.all_brokers")
@@ -199,13 +211,18 @@ def test_catalogue_runs_are_no_runs(runs: Path) -> None:
 
 
 def test_p99_and_throughput_are_read_off_the_timeline() -> None:
-    buckets = [{"latency_ms_from": 1.0, "latency_ms_until": 2.0, "records": 99}, {"latency_ms_from": 90.0, "latency_ms_until": 100.0, "records": 1}]
+    buckets = [
+        {"latency_ms_from": 1.0, "latency_ms_until": 2.0, "records": 99},
+        {"latency_ms_from": 90.0, "latency_ms_until": 100.0, "records": 1},
+    ]
     assert results.p99(buckets) == 2.0 and results.p99(buckets[1:]) == 100.0 and results.p99([]) is None
     load = [{"at_us": 0, "reported": 50}, {"at_us": 200_000, "reported": 50}, {"at_us": 2_000_000, "reported": 100}]
     assert results.throughput(load) == 100.0 and results.throughput(load[:1]) is None
 
 
-def test_settings_beside_a_scenario_of_the_catalogue_are_refused_and_not_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_beside_a_scenario_of_the_catalogue_are_refused_and_not_passed_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert cli.main(["plan", "--scenario", NAME, "--claim", "exactly_once", "--cycles", "20"]) == 64
     assert "which settles claim, cycles itself" in capsys.readouterr().err
     assert cli.main(["plan", "--scenario", NAME, "--seed", "1"]) == 0

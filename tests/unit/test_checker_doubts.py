@@ -36,17 +36,37 @@ CHECKER: list[tuple[str, Change, set[str]]] = [
     ("partition_missing", lambda rows: rows["books/partitions.parquet"].pop(0), {SUBJECT}),
     ("partition_missing", lambda rows: rows["books/producers.parquet"].pop(0), {SUBJECT}),
     ("partition_missing", setting(LAW, "left", 6, law="partitions_complete", arm=SUBJECT), {SUBJECT}),
-    ("rows_unplanned", lambda rows: rows["books/producers.parquet"].append(rows["books/producers.parquet"][0]), {SUBJECT}),
+    (
+        "rows_unplanned",
+        lambda rows: rows["books/producers.parquet"].append(rows["books/producers.parquet"][0]),
+        {SUBJECT},
+    ),
     ("log_moved", setting(LAW, "right", 0, law="log_moved", arm=SUBJECT), {SUBJECT}),
     ("log_moved", setting("books/partitions.parquet", "tail_records", 1, arm=SUBJECT), {SUBJECT}),
     ("ledger_incomplete", setting(LAW, "left", 6, law="ledger_complete", arm=SUBJECT), {SUBJECT}),
     ("books_unbalanced:reported_sum", setting(LAW, "left", 6, law="reported_sum", arm=SUBJECT), {SUBJECT}),
     ("books_unbalanced:log_sum", setting(LAW, "left", 6, law="log_sum", arm=CANARY_ARM), {SUBJECT, WEAK, CANARY_ARM}),
     ("law_missing", lambda rows: rows[LAW].pop(0), {SUBJECT}),
-    ("expectation_not_evaluated", lambda rows: rows[LAW].append(rows[LAW][0] | {"law": "gravity"}), {SUBJECT, WEAK, CANARY_ARM}),
-    ("canary_wrong", setting("books/producers.parquet", "lost", 2, arm=CANARY_ARM, producer=0), {SUBJECT, WEAK, CANARY_ARM}),
-    ("canary_wrong", setting("books/producers.parquet", "reordered", 9, arm=CANARY_ARM, producer=0), {SUBJECT, WEAK, CANARY_ARM}),
-    ("canary_wrong", setting("books/producers.parquet", "also_resent", 1, arm=CANARY_ARM, producer=0), {SUBJECT, WEAK, CANARY_ARM}),
+    (
+        "expectation_not_evaluated",
+        lambda rows: rows[LAW].append(rows[LAW][0] | {"law": "gravity"}),
+        {SUBJECT, WEAK, CANARY_ARM},
+    ),
+    (
+        "canary_wrong",
+        setting("books/producers.parquet", "lost", 2, arm=CANARY_ARM, producer=0),
+        {SUBJECT, WEAK, CANARY_ARM},
+    ),
+    (
+        "canary_wrong",
+        setting("books/producers.parquet", "reordered", 9, arm=CANARY_ARM, producer=0),
+        {SUBJECT, WEAK, CANARY_ARM},
+    ),
+    (
+        "canary_wrong",
+        setting("books/producers.parquet", "also_resent", 1, arm=CANARY_ARM, producer=0),
+        {SUBJECT, WEAK, CANARY_ARM},
+    ),
     ("exposure_missing", lambda rows: rows["books/exposure.parquet"].pop(0), {SUBJECT}),
     ("nulls", setting("books/producers.parquet", "lost", None, arm=SUBJECT), {SUBJECT, WEAK, CANARY_ARM}),
     ("table_missing", lambda rows: rows.pop("books/gaps.parquet"), {SUBJECT, WEAK, CANARY_ARM}),
@@ -56,7 +76,7 @@ CHECKER: list[tuple[str, Change, set[str]]] = [
         lambda rows: [row.pop("duplicated") for row in rows["books/producers.parquet"]],
         {SUBJECT, WEAK, CANARY_ARM},
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("violated", [False, True], ids=["clean", "with_a_loss"])
@@ -133,9 +153,7 @@ GUARDS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "about", "changes"), GUARDS)
-def test_an_evaluation_that_is_not_as_planned_is_a_doubt(
-    name: str, about: str, changes: dict[str, Any]
-) -> None:
+def test_an_evaluation_that_is_not_as_planned_is_a_doubt(name: str, about: str, changes: dict[str, Any]) -> None:
     evidence = evidence_of(RUN)
     verdict = judged(evidence, altered(validation_of(evidence), about, **changes))
     assert ("checker", name) in doubts(verdict)
@@ -168,9 +186,7 @@ def test_an_expectation_that_is_missing_is_a_doubt_of_its_arm_only() -> None:
 def test_an_expectation_that_was_evaluated_twice_is_a_doubt() -> None:
     evidence = evidence_of(RUN)
     plain = validation_of(evidence)
-    verdict = judged(
-        evidence, msgspec.structs.replace(plain, evaluated=[*plain.evaluated, plain.evaluated[0]])
-    )
+    verdict = judged(evidence, msgspec.structs.replace(plain, evaluated=[*plain.evaluated, plain.evaluated[0]]))
     assert doubts(verdict) == {("checker", "expectation_not_evaluated")}
 
 

@@ -22,17 +22,25 @@ from delivery_verifier.steps.stop_cluster import stop_cluster
 def workspace(tmp_path: Path) -> Path:
     """What a keeper that was killed leaves: its specification, a socket that nobody listens at, logs."""
     layout = Layout(
-        workspace=str(tmp_path / "a1b2c3d4"), spec=ClusterSpec(brokers=1), controller_port=1, client_ports={1: 2}, replication_ports={1: 3}
+        workspace=str(tmp_path / "a1b2c3d4"),
+        spec=ClusterSpec(brokers=1),
+        controller_port=1,
+        client_ports={1: 2},
+        replication_ports={1: 3},
     )
     (tmp_path / "a1b2c3d4/logs").mkdir(parents=True)
-    (tmp_path / "a1b2c3d4/keeper.json").write_bytes(msgspec.json.encode({"layout": msgspec.to_builtins(layout, str_keys=True)}))
+    (tmp_path / "a1b2c3d4/keeper.json").write_bytes(
+        msgspec.json.encode({"layout": msgspec.to_builtins(layout, str_keys=True)})
+    )
     (tmp_path / "a1b2c3d4/keeper.sock").touch()
     (tmp_path / f"a1b2c3d4/logs/{CONTROLLER}.log").write_text("ERROR no space left\n")
     return tmp_path / "a1b2c3d4"
 
 
 @pytest.mark.parametrize("reconciled", [True, False])
-def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(workspace: Path, reconciled: bool) -> None:
+def test_a_workspace_whose_keeper_was_killed_stays_only_until_its_run_is_judged(
+    workspace: Path, reconciled: bool
+) -> None:
     run = RunDirectory(workspace.parent / "run")
     run.path.mkdir()
     with run.writing("plan") as output:
@@ -70,6 +78,9 @@ def test_what_fails_once_the_keeper_is_gone_failed_because_of_that(monkeypatch: 
         return {}
 
     monkeypatch.setattr(lease, "call", call)
-    with pytest.raises(lease.ClusterGone, match="is gone, and its brokers with it"), lease.renewed(Path("s"), told.set) as gone:
+    with (
+        pytest.raises(lease.ClusterGone, match="is gone, and its brokers with it"),
+        lease.renewed(Path("s"), told.set) as gone,
+    ):
         assert told.wait(10) and gone.is_set()
         raise TimeoutError("Spark asked in vain")

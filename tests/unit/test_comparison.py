@@ -33,7 +33,9 @@ def stored(runs: Path, make: Make, run_id: str, change: Callable[[Scenario], Sce
 
 
 def on_kafka(version: str) -> Callable[[Scenario], Scenario]:
-    return lambda it: replace(it, cluster=replace(it.cluster, kafka_version=version), versions={**it.versions, "kafka": version})
+    return lambda it: replace(
+        it, cluster=replace(it.cluster, kafka_version=version), versions={**it.versions, "kafka": version}
+    )
 
 
 def visible(text: str) -> str:
@@ -47,14 +49,21 @@ def test_two_versions_of_one_scenario_are_comparable_and_their_figures_stand_sid
     found = comparison.compare(left, right)
     assert found.obstacles == []
     assert [(row.name, row.left, row.right) for row in found.versions if row.differs] == [
-        ("Kafka under test", "4.2.1", "4.3.1"), ("kafka", "4.2.1", "4.3.1"),
-    ]  # fmt: skip
-    assert [(pair.name, pair.role) for pair in found.pairs] == [("safe", "subject"), ("control-acks_0", "control"), ("canary", "canary")]
+        ("Kafka under test", "4.2.1", "4.3.1"),
+        ("kafka", "4.2.1", "4.3.1"),
+    ]
+    assert [(pair.name, pair.role) for pair in found.pairs] == [
+        ("safe", "subject"),
+        ("control-acks_0", "control"),
+        ("canary", "canary"),
+    ]
     subject = found.pairs[0]
     figures = {row.name: (row.left, row.right) for row in subject.figures}
     assert figures["acked"] == ("41,210", "41,210") and figures["exposed records"] == ("6,120", "6,120")
     assert figures["longest silence"] == ("3.4 s", "3.4 s")
-    assert {"reported per second", "latency outside faults, half within", "latency during faults, 99 % within"} <= set(figures)
+    assert {"reported per second", "latency outside faults, half within", "latency during faults, 99 % within"} <= set(
+        figures
+    )
     assert {row.name: row.left for row in subject.anomalies}["LOST"] == "0 (forbidden)"
     told = visible(compare_page.render(found))
     assert compare_page.SAME in told and "a beside b" in told and "is no proof of a difference" in told
@@ -69,12 +78,23 @@ def test_two_versions_of_one_scenario_are_comparable_and_their_figures_stand_sid
         (lambda it: replace(it, cluster=replace(it.cluster, session_timeout_ms=9000)), "cluster: session_timeout_ms"),
         (lambda it: replace(it, arms=(replace(it.arms[0], claim="ordered"), *it.arms[1:])), "subject: claim"),
         (
-            lambda it: replace(it, arms=(replace(it.arms[0], profile=replace(it.arms[0].profile, producer={**it.arms[0].profile.producer, "linger.ms": 9})), *it.arms[1:])),
+            lambda it: replace(
+                it,
+                arms=(
+                    replace(
+                        it.arms[0],
+                        profile=replace(it.arms[0].profile, producer={**it.arms[0].profile.producer, "linger.ms": 9}),
+                    ),
+                    *it.arms[1:],
+                ),
+            ),
             "subject: linger.ms",
         ),
     ],
 )
-def test_runs_of_two_scenarios_are_said_not_to_be_comparable(tmp_path: Path, change: Callable[[Scenario], Scenario], named: str) -> None:
+def test_runs_of_two_scenarios_are_said_not_to_be_comparable(
+    tmp_path: Path, change: Callable[[Scenario], Scenario], named: str
+) -> None:
     runs = stored(tmp_path, report_fixture.held, "a"), stored(tmp_path, report_fixture.held, "b", change)
     found = comparison.compare(*runs)
     assert [row.name for row in found.obstacles] == [named]
@@ -83,12 +103,16 @@ def test_runs_of_two_scenarios_are_said_not_to_be_comparable(tmp_path: Path, cha
 
 
 def test_two_profiles_are_paired_by_role_and_what_one_lacks_is_a_dash(tmp_path: Path) -> None:
-    found = comparison.compare(stored(tmp_path, report_fixture.held, "a"), stored(tmp_path, report_fixture.violated, "b"))
+    found = comparison.compare(
+        stored(tmp_path, report_fixture.held, "a"), stored(tmp_path, report_fixture.violated, "b")
+    )
     subject = found.pairs[0]
     assert subject.name == "safe / acks_all"
     assert {row.name: (row.left, row.right) for row in subject.anomalies}["LOST"] == ("0 (forbidden)", "23 (forbidden)")
     assert "subject: enable.idempotence" in [row.name for row in found.obstacles]
-    alone = msgspec.structs.replace(found.left.scenario, arms=tuple(arm for arm in found.left.scenario.arms if arm.role != "control"))
+    alone = msgspec.structs.replace(
+        found.left.scenario, arms=tuple(arm for arm in found.left.scenario.arms if arm.role != "control")
+    )
     (tmp_path / "c").mkdir()
     path = stored(tmp_path / "c", report_fixture.held, "c", lambda it: replace(it, arms=alone.arms))
     lacking = comparison.compare(path, tmp_path / "b").pairs
@@ -98,7 +122,9 @@ def test_two_profiles_are_paired_by_role_and_what_one_lacks_is_a_dash(tmp_path: 
 
 
 def test_the_command_writes_the_page_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [str(stored(tmp_path, report_fixture.held, name, on_kafka(v))) for name, v in (("a", "4.2.1"), ("b", "4.4.0"))]
+    runs = [
+        str(stored(tmp_path, report_fixture.held, name, on_kafka(v))) for name, v in (("a", "4.2.1"), ("b", "4.4.0"))
+    ]
     assert cli.main(["compare", *runs, "--out", str(tmp_path / "page.html")]) == 0
     told = capsys.readouterr().out
     assert "Kafka under test" in told and "4.4.0" in told and str(tmp_path / "page.html") in told
@@ -106,8 +132,20 @@ def test_the_command_writes_the_page_and_a_table(tmp_path: Path, capsys: pytest.
     assert page.startswith("<!DOCTYPE html>") and not re.search(r'(?:src|href)="(?!data:|#)', page)
 
 
-@pytest.mark.parametrize("line", [["a"], [], ["a", "b", "c"], ["nowhere", "nowhere"], ["a", "b", "--kafka-versions", "4.2.1", "4.3.1"], ["--kafka-versions", "4.2.1", "3.9.0", "--direct"]])
-def test_what_cannot_be_compared_is_bad_input_and_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: list[str]) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["a"],
+        [],
+        ["a", "b", "c"],
+        ["nowhere", "nowhere"],
+        ["a", "b", "--kafka-versions", "4.2.1", "4.3.1"],
+        ["--kafka-versions", "4.2.1", "3.9.0", "--direct"],
+    ],
+)
+def test_what_cannot_be_compared_is_bad_input_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: list[str]
+) -> None:
     monkeypatch.setenv("KDV_RUNS", str(tmp_path))
     stored(tmp_path, report_fixture.held, "a"), stored(tmp_path, report_fixture.held, "b")
     assert cli.main(["compare", *line]) == cli.BAD_INPUT
@@ -127,5 +165,8 @@ def test_a_run_without_a_verdict_or_with_altered_books_is_not_compared(tmp_path:
 
 def test_text_of_a_run_cannot_become_part_of_the_page(tmp_path: Path) -> None:
     poison = '"><img src=x onerror=alert(1)></script>'
-    found = comparison.compare(stored(tmp_path, report_fixture.held, "a", lambda it: replace(it, commit=poison)), stored(tmp_path, report_fixture.held, "b"))
+    found = comparison.compare(
+        stored(tmp_path, report_fixture.held, "a", lambda it: replace(it, commit=poison)),
+        stored(tmp_path, report_fixture.held, "b"),
+    )
     assert "<img" not in compare_page.render(found)

@@ -23,8 +23,12 @@ KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
 QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request"))
 """All but what takes from every setting."""
 LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
-    Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.REORDERED, Anomaly.MISPLACED, Anomaly.RESENT,
-)  # fmt: skip
+    Anomaly.LOST,
+    Anomaly.DUPLICATED,
+    Anomaly.REORDERED,
+    Anomaly.MISPLACED,
+    Anomaly.RESENT,
+)
 LOSSES = {LOST, MISPLACED, Anomaly.ABORTED_VISIBLE, Anomaly.TORN}
 """What a transactional producer may see where records may be lost."""
 Changes = dict[str, Any]
@@ -78,7 +82,12 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("safe", {}, ("unclean_request",), set()),  # asked for, but a clean leader was there
     ("safe", {}, ("unclean_election",), set()),
     ("safe", {}, ("unclean_election", "unclean_request"), {LOST, MISPLACED}),
-    ("safe", {}, ("power_loss", "leader_change", "isr_shrink", "broker_crash"), set()),  # one of the ISR keeps its power
+    (
+        "safe",
+        {},
+        ("power_loss", "leader_change", "isr_shrink", "broker_crash"),
+        set(),
+    ),  # one of the ISR keeps its power
     ("safe", {}, ("isr_power_loss",), set()),  # of fewer than min.insync.replicas: the eligible one leads
     ("safe", NO_ELR, ("isr_power_loss",), {LOST, MISPLACED}),
     ("safe", NO_ELR | FLUSHED, ("isr_power_loss",), set()),
@@ -128,17 +137,13 @@ def test_every_rule_is_the_one_that_permits_in_some_line_of_the_table() -> None:
 
 def test_what_only_an_unplanned_disturbance_permits_says_so() -> None:
     unplanned = contract(settings("acks_1"), [disturbance("leader_change", planned=False)])[LOST]
-    both = contract(settings("acks_1"), [disturbance("leader_change", False), disturbance("leader_change")])[
-        LOST
-    ]
+    both = contract(settings("acks_1"), [disturbance("leader_change", False), disturbance("leader_change")])[LOST]
     assert (unplanned.only_unplanned, both.only_unplanned) == (True, False)
     assert unplanned.because == ("leader_change",)
 
 
 def test_a_quiet_day_permission_owes_nothing_to_an_unplanned_disturbance() -> None:
-    assert not contract(settings("acks_0"), [disturbance("leader_change", planned=False)])[
-        LOST
-    ].only_unplanned
+    assert not contract(settings("acks_0"), [disturbance("leader_change", planned=False)])[LOST].only_unplanned
 
 
 def test_a_planned_reason_wins_over_an_unplanned_one_of_another_rule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,13 +176,18 @@ def random_settings(dice: random.Random) -> Settings:
 
 
 ALTERATIONS = [
-    altered("min.insync.replicas", "1"), altered("min.insync.replicas", "3"), altered("flush.messages", "1000"),
-    altered("unclean.leader.election.enable", "true"), altered("max.message.bytes", "1000"),
-]  # fmt: skip
+    altered("min.insync.replicas", "1"),
+    altered("min.insync.replicas", "3"),
+    altered("flush.messages", "1000"),
+    altered("unclean.leader.election.enable", "true"),
+    altered("max.message.bytes", "1000"),
+]
 
 
 def random_disturbances(dice: random.Random) -> list[Disturbance]:
-    kinds = [disturbance(kind, dice.random() < 0.8) for kind in KINDS if kind != "topic_altered" and dice.random() < 0.5]
+    kinds = [
+        disturbance(kind, dice.random() < 0.8) for kind in KINDS if kind != "topic_altered" and dice.random() < 0.5
+    ]
     power = [disturbance("isr_power_loss", replicas=dice.randint(1, 3))] if dice.random() < 0.5 else []
     return [*kinds, *power, *(it for it in ALTERATIONS if dice.random() < 0.2)]
 
@@ -320,7 +330,9 @@ def test_an_altered_topic_is_judged_by_the_weakest_that_held() -> None:
     assert (found.ruling, found.only_unplanned) == ("PERMITTED", False)
     assert found.sentence.endswith(module.ALTERED)
     assert contract(safe, [down])[LOST].ruling == "FORBIDDEN", "a weaker setting alone takes nothing"
-    assert contract(settings("safe", **MIN1), [altered("min.insync.replicas", "3"), POWER_1])[LOST].ruling == "PERMITTED"
+    assert (
+        contract(settings("safe", **MIN1), [altered("min.insync.replicas", "3"), POWER_1])[LOST].ruling == "PERMITTED"
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,9 @@ def test_every_rule_stands_on_the_page(tmp_path: Path) -> None:
 def test_every_anomaly_has_its_section_in_both_pages() -> None:
     for name in ("contract.md", "anomalies.md"):
         sections = [
-            line.removeprefix("## ")
-            for line in (DOCS / name).read_text().splitlines()
-            if line.startswith("## ")
+            line.removeprefix("## ") for line in (DOCS / name).read_text().splitlines() if line.startswith("## ")
         ]
-        assert [section for section in sections if section in Anomaly.__members__] == [
-            kind.value for kind in Anomaly
-        ]
+        assert [section for section in sections if section in Anomaly.__members__] == [kind.value for kind in Anomaly]
 
 
 def test_every_kind_of_disturbance_is_explained_and_every_order_stands_on_the_page() -> None:

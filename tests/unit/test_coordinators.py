@@ -1,4 +1,5 @@
-"""Coordinators: the partition of a transactional.id is the one that Java would compute; a plan without transactions has none."""
+"""Coordinators: the partition of a transactional.id is the one that Java would compute; a plan without transactions has
+none."""
 
 from __future__ import annotations
 
@@ -20,9 +21,17 @@ MODULUS = 2**31
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("", 0), ("a", 97), ("hello", 99162322), ("Hello, World!", 1498789909), ("kdv-transactional-0", 546215076),
-     ("polygenelubricants", 0), ("ä", 228), ("😀", 1772899)],
-)  # fmt: skip
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("Hello, World!", 1498789909),
+        ("kdv-transactional-0", 546215076),
+        ("polygenelubricants", 0),
+        ("ä", 228),
+        ("😀", 1772899),
+    ],
+)
 def test_the_code_of_a_text_is_javas_without_its_sign_and_the_smallest_number_has_none(text: str, code: int) -> None:
     assert partition_of(text, MODULUS) == code
 
@@ -81,6 +90,8 @@ def test_a_coordinator_has_moved_if_it_was_hit_and_another_leads_now() -> None:
     assert moved(1, 2)
     assert not moved(1, 1) and not moved(1, -1), "nobody took over"
     assert not moved(2, 3), "who was hit coordinated nothing"
-    assert not prove(Kept(2), MADE, {"brokers": [1], "hit": {}, "proof": {"wanted": []}}, ["coordinator_moved"])[  # type: ignore[arg-type]
-        "coordinator_moved"
-    ], "nobody looked before the bite"
+    assert (
+        not prove(Kept(2), MADE, {"brokers": [1], "hit": {}, "proof": {"wanted": []}}, ["coordinator_moved"])[  # type: ignore[arg-type]
+            "coordinator_moved"
+        ]
+    ), "nobody looked before the bite"

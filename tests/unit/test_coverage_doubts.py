@@ -85,7 +85,7 @@ COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
     ("unplanned_disturbance", nothing, extra(partition(RUN, BITE - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),
     ("unplanned_disturbance", nothing, extra(partition(RUN, BITE + SECOND, SUBJECT, 1, 2, 0, [1, 2]))),
     ("unplanned_disturbance", nothing, extra(Observation(at_us=1, kind="process", broker=3, state="frozen"))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -148,14 +148,18 @@ def test_what_an_election_permits_is_unexplained_of_records_that_were_under_way_
 
 
 @pytest.mark.parametrize(("cut", "also"), [("LOST", False), ("DUPLICATED", True)])
-def test_where_not_all_cases_were_written_down_nobody_knows_that_an_injection_explains_them(cut: str, also: bool) -> None:
+def test_where_not_all_cases_were_written_down_nobody_knows_that_an_injection_explains_them(
+    cut: str, also: bool
+) -> None:
     run, within = a_scenario("acks_1"), cases(case(BITE, BITE + 1, arm="acks_1"))
     permitted = lost(7, "acks_1")
     if also:  # hidden behind a case of another kind
         permitted = both(permitted, setting("books/producers.parquet", "also_misplaced", 1, arm="acks_1", producer=0))
     beyond = setting("books/cases.parquet", "cut", True, arm="acks_1", kind=cut)
     assert judged(evidence_of(run, permitted, cases=within)).verdict == "HELD"
-    assert doubts(judged(evidence_of(run, both(permitted, beyond), cases=within)), "acks_1") >= {("coverage", "unexplained")}
+    assert doubts(judged(evidence_of(run, both(permitted, beyond), cases=within)), "acks_1") >= {
+        ("coverage", "unexplained")
+    }
 
 
 def test_what_is_permitted_on_a_quiet_day_needs_no_injection_to_explain_it() -> None:
@@ -210,8 +214,8 @@ def test_what_was_seen_of_transactions_is_said() -> None:
     verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 52, 5)}))
     assert arm(verdict, "transactional").verdict == "HELD"
     assert (
-        "in order; who reads committed sees every one of the 52 transactions that were committed, and nothing of the 5 that were "
-        "aborted (1 more ended nobody knows how, and are seen whole or not at all)"
+        "in order; who reads committed sees every one of the 52 transactions that were committed, and nothing of the "
+        "5 that were aborted (1 more ended nobody knows how, and are seen whole or not at all)"
     ) in verdict.sentence
     assert {"TORN", "ABORTED_VISIBLE"} <= {one.anomaly for one in arm(verdict, "transactional").findings}
     assert not {"TORN", "ABORTED_VISIBLE"} & {one.anomaly for one in arm(verdict, "control-acks_0").findings}

@@ -16,7 +16,11 @@ def test_mounts_are_found_beneath_a_folder_and_through_a_link_the_innermost_firs
     (tmp_path / "real ws").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real ws")
     told = str(tmp_path / "real ws").replace(" ", "\\040")
-    table = f"22 1 0:2 / {tmp_path}-other rw - ext4 x rw\n23 1 0:3 / {told} rw - tmpfs x rw\n24 23 7:0 / {told}/data/ü rw - ext4 x rw\n"
+    table = (
+        f"22 1 0:2 / {tmp_path}-other rw - ext4 x rw\n"
+        f"23 1 0:3 / {told} rw - tmpfs x rw\n"
+        f"24 23 7:0 / {told}/data/ü rw - ext4 x rw\n"
+    )
     read = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda self: table if str(self).endswith("mountinfo") else read(self))
     real = tmp_path / "real ws"

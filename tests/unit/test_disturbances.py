@@ -15,16 +15,29 @@ from delivery_verifier.vocabulary import Act
 SECOND = 1_000_000
 BITE, RECOVERED = 100 * SECOND, 110 * SECOND
 KILL = Injection(
-    id=1, cycle=1, action="kill", brokers=[1], hit={"t": [0]}, requested_at_us=BITE - SECOND // 10, bite_at_us=BITE,
-    healed_at_us=105 * SECOND, recovered_at_us=RECOVERED, bit=True,
-)  # fmt: skip
+    id=1,
+    cycle=1,
+    action="kill",
+    brokers=[1],
+    hit={"t": [0]},
+    requested_at_us=BITE - SECOND // 10,
+    bite_at_us=BITE,
+    healed_at_us=105 * SECOND,
+    recovered_at_us=RECOVERED,
+    bit=True,
+)
 
 
 def at(s: float, leader: int, epoch: int, isr: list[int], partition: int = 0) -> Observation:
     return Observation(
-        at_us=int(s * SECOND), kind="partition", topic="t", partition=partition, leader=leader, leader_epoch=epoch,
+        at_us=int(s * SECOND),
+        kind="partition",
+        topic="t",
+        partition=partition,
+        leader=leader,
+        leader_epoch=epoch,
         isr=isr,
-    )  # fmt: skip
+    )
 
 
 def process(s: float, broker: int, state: str, exit_code: int | None = None) -> Observation:
@@ -83,8 +96,9 @@ def test_an_injection_that_did_not_bite_explains_nothing() -> None:
         bit=False,
     )
     assert kinds(START, at(103, 2, 1, [2, 3]), injections=(missed,)) == [
-        ("isr_shrink", False), ("leader_change", False),
-    ]  # fmt: skip
+        ("isr_shrink", False),
+        ("leader_change", False),
+    ]
 
 
 def test_an_injection_that_never_recovered_explains_until_the_end() -> None:
@@ -140,7 +154,9 @@ def test_a_broker_that_crashes_while_it_is_frozen_is_unplanned() -> None:
     assert kinds(*seen, injections=(pause,)) == [("broker_crash", False), ("broker_freeze", True)]
 
 
-@pytest.mark.parametrize(("code", "kind"), [(143, "broker_stop"), (0, "broker_stop"), (-9, "broker_crash"), (1, "broker_crash")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "kind"), [(143, "broker_stop"), (0, "broker_stop"), (-9, "broker_crash"), (1, "broker_crash")]
+)
 def test_the_exit_code_tells_a_stop_from_a_crash(code: int, kind: str) -> None:
     assert kinds(process(100, 1, "exited", code)) == [(kind, True)]
 
@@ -171,7 +187,9 @@ def test_an_injection_without_any_disturbance_in_its_window_shows_a_blind_observ
     assert explained(KILL, disturbances([process(100, 1, "exited", -9)], [KILL]))
 
 
-def made(monkeypatch: pytest.MonkeyPatch, *itself: DisturbanceKind, causes: tuple[DisturbanceKind, ...] = (), **more: Any) -> Injection:
+def made(
+    monkeypatch: pytest.MonkeyPatch, *itself: DisturbanceKind, causes: tuple[DisturbanceKind, ...] = (), **more: Any
+) -> Injection:
     act = Act(name="hurt", summary="", bites=True, momentary=True, itself=itself, causes=causes)
     monkeypatch.setitem(vocabulary.ACTS, "hurt", act)
     return msgspec.structs.replace(KILL, action="hurt", **more)
@@ -187,7 +205,9 @@ def test_what_no_observer_sees_is_known_from_the_injection_and_planned_only_if_i
     assert kinds(START, injections=(missed,)) == [(kind, False)], "it may have bitten all the same"
 
 
-def test_a_loss_of_power_may_touch_any_topic_and_an_alteration_only_those_it_hit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_of_power_may_touch_any_topic_and_an_alteration_only_those_it_hit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     options: dict[str, str | int | bool] = {"setting": "min.insync.replicas", "value": 1}
     found = disturbances([], [made(monkeypatch, "power_loss", "topic_altered", options=options)])
     assert {(item.kind, item.topic) for item in found} == {("power_loss", ""), ("topic_altered", "t")}
@@ -206,9 +226,13 @@ def test_what_an_injection_says_of_itself_shows_no_observer_that_sees(monkeypatc
 
 
 ELECTION = msgspec.structs.replace(
-    KILL, action="elect_preferred", brokers=[1, 2, 3], healed_at_us=BITE, recovered_at_us=BITE + SECOND,
+    KILL,
+    action="elect_preferred",
+    brokers=[1, 2, 3],
+    healed_at_us=BITE,
+    recovered_at_us=BITE + SECOND,
     proof={"re_elected": {"t-0": {"leader": 2, "leader_epoch": 1, "isr": [1, 2, 3]}}},
-)  # fmt: skip
+)
 
 
 def test_an_election_explains_the_one_leader_and_epoch_that_it_is_proven_by() -> None:
@@ -223,7 +247,10 @@ def test_another_leader_epoch_or_partition_is_not_what_was_elected(leader: int, 
 
 
 def test_an_election_explains_no_replica_that_falls_out_of_sync() -> None:
-    assert kinds(START, at(100, 2, 1, [1, 2]), injections=(ELECTION,)) == [("isr_shrink", False), ("leader_change", True)]
+    assert kinds(START, at(100, 2, 1, [1, 2]), injections=(ELECTION,)) == [
+        ("isr_shrink", False),
+        ("leader_change", True),
+    ]
 
 
 @pytest.mark.parametrize("action", ["kill_producer", "resend", "close", "hold", "alter_topic"])
@@ -235,6 +262,10 @@ def test_what_moves_no_leader_explains_no_election(action: str) -> None:
 
 def test_an_unclean_election_was_asked_for_only_where_it_was() -> None:
     asked = msgspec.structs.replace(
-        KILL, action="elect_unclean", brokers=[], hit={"t": [0], "control": [0]}, proof={"elected": {"t-0": {"leader": 2}}}
+        KILL,
+        action="elect_unclean",
+        brokers=[],
+        hit={"t": [0], "control": [0]},
+        proof={"elected": {"t-0": {"leader": 2}}},
     )
     assert {it.topic for it in disturbances((), (asked,)) if it.kind == "unclean_request"} == {"t"}

@@ -1,4 +1,5 @@
-"""Equipment: a host that lacks it says so with reason and remedy, and what needs it is refused before anything starts."""
+"""Equipment: a host that lacks it says so with reason and remedy, and what needs it is refused before anything
+starts."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def refuse(name: Equipment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(equipment._TRIALS, name, lambda: equipment.Lack("no iptables: install it"))
 
 
-def test_a_scenario_whose_equipment_the_host_lacks_is_unavailable_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scenario_whose_equipment_the_host_lacks_is_unavailable_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     refuse("network", monkeypatch)
     with pytest.raises(Unavailable, match="UNAVAILABLE on this host: it needs network: no iptables: install it"):
         preflight.require(needing("network"))
@@ -53,18 +56,24 @@ def test_unavailable_has_an_exit_code_of_its_own_and_starts_nothing(
 def test_only_root_has_equipment_that_changes_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert {name: equipment.availability(name) for name in EQUIPMENT} == {
-        "proxy": None, "network": "only root may do that: run as root", "power": "only root may do that: run as root",
-    }  # fmt: skip
+        "proxy": None,
+        "network": "only root may do that: run as root",
+        "power": "only root may do that: run as root",
+    }
 
 
 def test_a_host_without_the_programs_names_them_and_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "iptables, iptables-save, iptables-restore not found: install iptables" in str(equipment.availability("network"))
+    assert "iptables, iptables-save, iptables-restore not found: install iptables" in str(
+        equipment.availability("network")
+    )
     assert "mkfs.ext4, mount, umount not found: install e2fsprogs" in str(equipment.availability("power"))
 
 
-def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(equipment, "_lacks", lambda *_: None)
     monkeypatch.setattr(disks, "_call", _refusing(disks.DiskError, "permission denied"))
     monkeypatch.setattr(packet_filter, "_call", _refusing(packet_filter.FilterError, "permission denied"))

@@ -21,11 +21,20 @@ def test_the_explanation_says_what_holds_under_the_fault_and_what_always(capsys:
         assert cli.main(["explain", "--profile", "acks_1", "--fault", fault, "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         found[fault] = {one["guarantee"]: (one["under_fault"], one["always"]) for one in told["guarantees"]}
-        assert {ruling["anomaly"] for ruling in told["rulings"]} >= {"LOST", "DUPLICATED"} and told["rulings"][0]["source"]
-    assert found["none"] == {"at_most_once": (False, False), "at_least_once": (True, False), "exactly_once": (False, False), "ordered": (False, False)}
+        assert {ruling["anomaly"] for ruling in told["rulings"]} >= {"LOST", "DUPLICATED"} and told["rulings"][0][
+            "source"
+        ]
+    assert found["none"] == {
+        "at_most_once": (False, False),
+        "at_least_once": (True, False),
+        "exactly_once": (False, False),
+        "ordered": (False, False),
+    }
     assert found["kill_leader"]["at_least_once"] == (False, False)
     assert cli.main(["explain", "--profile", "safe"]) == 0
-    assert "exactly_once   yes not always" in capsys.readouterr().out, "a loss of all power, say, takes from every setting"
+    assert "exactly_once   yes not always" in capsys.readouterr().out, (
+        "a loss of all power, say, takes from every setting"
+    )
 
 
 def test_a_scenario_is_explained_arm_by_arm(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,7 +42,10 @@ def test_a_scenario_is_explained_arm_by_arm(capsys: pytest.CaptureFixture[str]) 
     told = json.loads(capsys.readouterr().out)
     arms = {arm["arm"]: arm for arm in told["arms"]}
     ruled = {name: next(one for one in arm["rulings"] if one["anomaly"] == "LOST") for name, arm in arms.items()}
-    assert (ruled["unclean"]["ruled_by"], ruled["unclean"]["source"]) == ("claim", "the claim of this arm, against lost.unclean")
+    assert (ruled["unclean"]["ruled_by"], ruled["unclean"]["source"]) == (
+        "claim",
+        "the claim of this arm, against lost.unclean",
+    )
     assert ruled["safe"]["rule"] == "lost.never"
     assert "unclean_election" in arms["unclean"]["expected"] and "unclean_election" not in arms["safe"]["expected"]
     assert cli.main(["explain", "--scenario", "unclean.stale_replica_elected"]) == 0
@@ -41,7 +53,9 @@ def test_a_scenario_is_explained_arm_by_arm(capsys: pytest.CaptureFixture[str]) 
     assert "subject unclean" in text and "control safe" in text and "expected: VIOLATED" in text
 
 
-def test_the_explanation_has_the_matrix_and_says_why_the_settings_are_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_explanation_has_the_matrix_and_says_why_the_settings_are_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert cli.main(["explain", "--profile", "safe", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {row["fault_class"] for row in told["matrix"]} >= {"crash", "partition", "power of all"}

@@ -1,4 +1,5 @@
-"""Generated input: whatever bytes and JSON stand at an entrance, it is read as it was written or refused, and never raises else."""
+"""Generated input: whatever bytes and JSON stand at an entrance, it is read as it was written or refused, and never
+raises else."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ VALID = msgspec.to_builtins(scenario_from_params({}, "fuzz"))
 
 SEQUENCES = st.integers(0, 10**12 - 1)
 DIGITLIKE = st.text(st.sampled_from("0123456789+-_ ٣²"), min_size=4, max_size=12).map(lambda text: text.encode()[:12])
-PIECES = st.one_of(st.binary(max_size=20), DIGITLIKE, st.sampled_from([b"KDV1", b" ", b"0001", b"000000000001", b"9" * 10, b"\n"]))
+PIECES = st.one_of(
+    st.binary(max_size=20), DIGITLIKE, st.sampled_from([b"KDV1", b" ", b"0001", b"000000000001", b"9" * 10, b"\n"])
+)
 
 
 @st.composite
@@ -64,7 +67,14 @@ def test_bytes_are_a_record_exactly_if_they_have_its_form(value: bytes) -> None:
     if header is not None:
         assert header.crc_ok == (int(value[-10:]) == zlib.crc32(value[:-10]))
         again = record.encode(
-            header.run, header.arm, header.producer, header.session, header.sequence, header.attempt, header.partition_sequence, len(value)
+            header.run,
+            header.arm,
+            header.producer,
+            header.session,
+            header.sequence,
+            header.attempt,
+            header.partition_sequence,
+            len(value),
         )
         assert again[: record.HEADER_BYTES] == value[: record.HEADER_BYTES]
 
@@ -75,16 +85,31 @@ FIELDS = st.fixed_dictionaries(
         "profile": st.sampled_from(list(catalogue.PROFILES)),
         "fault": st.sampled_from(list(catalogue.FAULTS)),
         "claim": st.sampled_from(["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]),
-        "records": st.integers(0, 10**11), "rate": st.integers(1, 10**6), "producers": st.integers(1, 64),
-        "partitions": st.integers(1, 1000), "replication_factor": st.integers(2, 3), "payload_bytes": st.integers(70, 10**6),
-        "transaction_records": st.integers(1, 100_000), "abort_every": st.integers(2, 1_000_000),
-        "cycles": st.integers(1, 1000), "seed": st.integers(0, 2**31 - 1), "duration_s": st.floats(0.001, 86_400),
+        "records": st.integers(0, 10**11),
+        "rate": st.integers(1, 10**6),
+        "producers": st.integers(1, 64),
+        "partitions": st.integers(1, 1000),
+        "replication_factor": st.integers(2, 3),
+        "payload_bytes": st.integers(70, 10**6),
+        "transaction_records": st.integers(1, 100_000),
+        "abort_every": st.integers(2, 1_000_000),
+        "cycles": st.integers(1, 1000),
+        "seed": st.integers(0, 2**31 - 1),
+        "duration_s": st.floats(0.001, 86_400),
     },
-)  # fmt: skip
+)
 ANYTHING = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=40), st.sampled_from(["", "NaN", "-1", "1e20", "../x", "\x00"])),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)), max_leaves=5,
-)  # fmt: skip
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=40),
+        st.sampled_from(["", "NaN", "-1", "1e20", "../x", "\x00"]),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
+    max_leaves=5,
+)
 
 
 @SETTINGS
@@ -101,7 +126,12 @@ def test_a_scenario_is_read_back_as_it_was_written(fields: dict[str, Any]) -> No
 
 
 @SETTINGS
-@given(st.sampled_from([*VALID, "profile", "fault", "claim", "records", "duration_s", "fail_step", "owner_", "own_profile"]), ANYTHING)
+@given(
+    st.sampled_from(
+        [*VALID, "profile", "fault", "claim", "records", "duration_s", "fail_step", "owner_", "own_profile"]
+    ),
+    ANYTHING,
+)
 def test_any_field_of_a_form_is_taken_or_refused(name: str, value: Any) -> None:
     try:
         made = scenario_from_params({name: value}, "fuzz")
@@ -150,7 +180,10 @@ FREE = ("producer", "topic", "versions", "broker_settings")
 
 
 @SETTINGS
-@given(st.binary(max_size=300) | st.tuples(st.integers(0, 4000), st.binary(max_size=3)).map(lambda at: dumps(VALID)[: at[0]] + at[1]))
+@given(
+    st.binary(max_size=300)
+    | st.tuples(st.integers(0, 4000), st.binary(max_size=3)).map(lambda at: dumps(VALID)[: at[0]] + at[1])
+)
 def test_bytes_that_are_no_scenario_are_refused(text: bytes) -> None:
     try:
         loads(text)
@@ -169,7 +202,9 @@ def test_a_run_id_is_taken_as_it_is_or_refused_with_one_that_is_taken(run_id: st
         home.check_run_id(str(refusal).rsplit("--run-id ", 1)[1])
 
 
-LINES = st.lists(st.text(st.sampled_from(string.ascii_letters + string.digits + " .=:#!\\\t\u00e9\x00-"), max_size=40), max_size=6).map("\n".join)
+LINES = st.lists(
+    st.text(st.sampled_from(string.ascii_letters + string.digits + " .=:#!\\\t\u00e9\x00-"), max_size=40), max_size=6
+).map("\n".join)
 
 
 @SETTINGS
@@ -184,7 +219,9 @@ def test_any_text_is_properties_or_refused(text: str) -> None:
 
 
 @SETTINGS
-@given(st.text(max_size=200), st.lists(st.text(string.ascii_letters + string.digits, min_size=6, max_size=12), max_size=3))
+@given(
+    st.text(max_size=200), st.lists(st.text(string.ascii_letters + string.digits, min_size=6, max_size=12), max_size=3)
+)
 def test_a_known_secret_never_survives_redaction(text: str, secrets: list[str]) -> None:
     told, _ = redact(text + "".join(f" x={secret} " for secret in secrets), sorted(set(secrets), key=len, reverse=True))
     assert not [secret for secret in secrets if secret in told and secret not in "[redacted]"]

@@ -14,7 +14,9 @@ from delivery_verifier import home
 from delivery_verifier.scenario import Scenario
 
 RUN_IDS = st.text(alphabet=st.sampled_from("abzAZ09_.-:+~ /\\é"), min_size=1, max_size=200)
-SCENARIO_RUN_ID = re.compile(next(f.type.pattern for f in msgspec.inspect.type_info(Scenario).fields if f.name == "run_id"))  # type: ignore[attr-defined]
+SCENARIO_RUN_ID = re.compile(
+    next(f.type.pattern for f in msgspec.inspect.type_info(Scenario).fields if f.name == "run_id")
+)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("run_id", ["nightly-7", "r1", "a.b_c"])

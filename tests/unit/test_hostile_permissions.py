@@ -1,4 +1,5 @@
-"""Attempts to be excused: by what was not observed, was observed elsewhere, has no proof, or did not reach far enough."""
+"""Attempts to be excused: by what was not observed, was observed elsewhere, has no proof, or did not reach far
+enough."""
 
 from __future__ import annotations
 
@@ -43,18 +44,24 @@ from delivery_verifier.settings import Settings
 from delivery_verifier.vocabulary import Act
 
 CHANGES: list[dict[str, Any]] = [
-    {}, {"min_insync_replicas": 1}, {"unclean_leader_election": True}, {"elr": False}, {"max_in_flight": 1}, {"retries": 0},
-]  # fmt: skip
-SETTINGS = [
-    replace(Settings.of(profile), **one) for profile, one in itertools.product(PROFILES.values(), CHANGES)
+    {},
+    {"min_insync_replicas": 1},
+    {"unclean_leader_election": True},
+    {"elr": False},
+    {"max_in_flight": 1},
+    {"retries": 0},
 ]
+SETTINGS = [replace(Settings.of(profile), **one) for profile, one in itertools.product(PROFILES.values(), CHANGES)]
 CONDITIONAL = [rule for rule in RULES if rule.kinds]
 
 
 def seen_for(rule: Rule, **more: Any) -> list[Disturbance]:
     """All that the rule asks for, no further-reaching than it must be."""
     kinds, reach = (*rule.kinds, *rule.along), 3 if rule.extent else 0
-    return [Disturbance(**{"kind": kind, "at_us": 1, "planned": True, "topic": "t", "replicas": reach, **more}) for kind in kinds]  # type: ignore[arg-type]
+    return [
+        Disturbance(**{"kind": kind, "at_us": 1, "planned": True, "topic": "t", "replicas": reach, **more})
+        for kind in kinds
+    ]  # type: ignore[arg-type]
 
 
 def permitted_by(rule: Rule, seen: list[Disturbance]) -> list[Settings]:
@@ -96,8 +103,15 @@ def test_no_rule_lives_on_a_disturbance_that_may_have_touched_any_topic() -> Non
 def cut(*brokers: int, bit: bool = True) -> Injection:
     """A loss of power, beside the kill of the hand-made run."""
     kill = the_injections(RUN)[0]
-    return msgspec.structs.replace(kill, id=2, action="test_power", brokers=list(brokers), bite_at_us=BITE + SECOND,
-                                   recovered_at_us=RECOVERED, bit=bit)  # fmt: skip
+    return msgspec.structs.replace(
+        kill,
+        id=2,
+        action="test_power",
+        brokers=list(brokers),
+        bite_at_us=BITE + SECOND,
+        recovered_at_us=RECOVERED,
+        bit=bit,
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -109,12 +123,15 @@ def _power(monkeypatch: pytest.MonkeyPatch) -> None:
 def lost_on(at: int) -> Change:
     where: dict[str, Any] = {"arm": SUBJECT, "producer": 0, "partition": at}
     return both(
-        setting("books/producers.parquet", "lost", 7, **where), setting("books/producers.parquet", "found", 393, **where)
+        setting("books/producers.parquet", "lost", 7, **where),
+        setting("books/producers.parquet", "found", 393, **where),
     )
 
 
 def verdict(change: Change, *cuts: Injection, **more: Any) -> str:
-    return arm(judged(evidence_of(RUN, both(change, exposed(*cuts)), injections=[*the_injections(RUN), *cuts], **more))).verdict
+    return arm(
+        judged(evidence_of(RUN, both(change, exposed(*cuts)), injections=[*the_injections(RUN), *cuts], **more))
+    ).verdict
 
 
 def exposed(*cuts: Injection) -> Change:
@@ -122,7 +139,9 @@ def exposed(*cuts: Injection) -> Change:
 
     def add(rows: Rows) -> None:
         rows["books/exposure.parquet"] += [
-            {"arm": one.name, "injection": cut.id, "reported": 150, "outstanding": 20} for one in RUN.loaded for cut in cuts
+            {"arm": one.name, "injection": cut.id, "reported": 150, "outstanding": 20}
+            for one in RUN.loaded
+            for cut in cuts
         ]
 
     return add
@@ -137,7 +156,10 @@ def test_the_power_of_all_replicas_excuses_a_loss_and_of_two_of_three_none() -> 
 def test_a_loss_of_power_takes_back_the_past_and_excuses_nothing_that_was_sent_afterwards() -> None:
     past, since = ((at, at + SECOND) for at in (BITE - 60 * SECOND, RECOVERED + 2 * SECOND))
     assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT))) == "HELD"
-    assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT), case(*since, arm=SUBJECT))) == "INCONCLUSIVE"
+    assert (
+        verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT), case(*since, arm=SUBJECT)))
+        == "INCONCLUSIVE"
+    )
 
 
 def test_a_loss_between_a_loss_of_power_and_another_injection_is_excused_by_neither() -> None:
@@ -146,7 +168,9 @@ def test_a_loss_between_a_loss_of_power_and_another_injection_is_excused_by_neit
     )
     before, between = ((at, at + SECOND) for at in (BITE - 80 * SECOND, BITE - 40 * SECOND))
     assert verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT))) == "HELD"
-    assert verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT), case(*between, arm=SUBJECT))) == "INCONCLUSIVE"
+    assert (
+        verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT), case(*between, arm=SUBJECT))) == "INCONCLUSIVE"
+    )
 
 
 def test_two_reasons_for_one_permission_are_both_told() -> None:

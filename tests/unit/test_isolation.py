@@ -17,19 +17,28 @@ from delivery_verifier.scenario import ClusterSpec
 from delivery_verifier.step_options import Link
 
 LAYOUT = Layout(
-    workspace="/ws", spec=ClusterSpec(), controller_port=100, client_ports={1: 11, 2: 12, 3: 13},
+    workspace="/ws",
+    spec=ClusterSpec(),
+    controller_port=100,
+    client_ports={1: 11, 2: 12, 3: 13},
     replication_ports={1: 21, 2: 22, 3: 23},
-)  # fmt: skip
+)
 
 
 def test_each_link_is_cut_in_both_directions_and_no_other_brokers_packets_are_dropped() -> None:
     assert matches("controller") == ["-m owner --gid-owner 22002 -m tcp --dport 100"]
     assert matches("replication") == [
-        "-m owner --gid-owner 22002 -m tcp --dport 21", "-m owner --gid-owner 22002 -m tcp --dport 23",
-        "-m tcp --dport 22", "-m tcp --sport 22",
-    ]  # fmt: skip
+        "-m owner --gid-owner 22002 -m tcp --dport 21",
+        "-m owner --gid-owner 22002 -m tcp --dport 23",
+        "-m tcp --dport 22",
+        "-m tcp --sport 22",
+    ]
     assert matches("client") == ["-m tcp --dport 12", "-m tcp --sport 12"]
-    assert [rule.name for rule in rules(LAYOUT, 1, ["controller", "client"])] == ["1.controller", "1.client", "1.client"]
+    assert [rule.name for rule in rules(LAYOUT, 1, ["controller", "client"])] == [
+        "1.controller",
+        "1.client",
+        "1.client",
+    ]
 
 
 def matches(link: Link) -> list[str]:
@@ -37,14 +46,17 @@ def matches(link: Link) -> list[str]:
 
 
 def test_a_rule_drops_tcp_and_is_named_in_the_kernel() -> None:
-    assert str(Rule("1.client", "-m tcp --dport 11")) == "-p tcp -m tcp --dport 11 -m comment --comment 1.client -j DROP"
+    assert (
+        str(Rule("1.client", "-m tcp --dport 11")) == "-p tcp -m tcp --dport 11 -m comment --comment 1.client -j DROP"
+    )
 
 
 TABLE = """*filter
 :OUTPUT ACCEPT [9:9]
 :kdv-abcdefgh-1-2 - [0:0]
 [12:720] -A OUTPUT -o lo -p tcp -j kdv-abcdefgh-1-2
-[3:180] -A kdv-abcdefgh-1-2 -p tcp -m owner --gid-owner 22001 -m tcp --dport 100 -m comment --comment "1.controller" -j DROP
+[3:180] -A kdv-abcdefgh-1-2 -p tcp -m owner --gid-owner 22001 -m tcp --dport 100 -m comment \
+--comment "1.controller" -j DROP
 [4:240] -A kdv-abcdefgh-1-2 -p tcp -m tcp --dport 11 -m comment --comment 1.client -j DROP
 [5:300] -A kdv-abcdefgh-1-2 -p tcp -m tcp --sport 11 -m comment --comment 1.client -j ACCEPT
 COMMIT
@@ -99,7 +111,9 @@ def test_a_chain_is_known_for_dead_once_its_process_has_ended(monkeypatch: pytes
     assert packet_filter.abandoned() == [Chain("kdv-hgfedcba-1-2")]
 
 
-def test_where_there_is_no_packet_filter_nothing_was_left_in_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_where_there_is_no_packet_filter_nothing_was_left_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert packet_filter.sweep() == []
 
@@ -109,7 +123,9 @@ def state(leader: int, epoch: int, isr: tuple[int, ...]) -> PartitionState:
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_of_several_views_the_newest_epoch_counts_and_among_equals_what_most_brokers_say(order: tuple[int, ...]) -> None:
+def test_of_several_views_the_newest_epoch_counts_and_among_equals_what_most_brokers_say(
+    order: tuple[int, ...],
+) -> None:
     key = ("t", 0)
     stale, moved = state(1, 4, (1, 2, 3)), state(2, 5, (2, 3))
     assert newest({key: [stale, stale, moved][at]} for at in order) == {key: moved}

@@ -34,8 +34,10 @@ from delivery_verifier.sentences import DONE, run_sentence
 def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
     verdict = judged(evidence_of(RUN))
     assert [(item.arm, item.verdict, item.doubts) for item in verdict.arms] == [
-        (SUBJECT, "HELD", []), (WEAK, "HELD", []), (CANARY_ARM, "HELD", []),
-    ]  # fmt: skip
+        (SUBJECT, "HELD", []),
+        (WEAK, "HELD", []),
+        (CANARY_ARM, "HELD", []),
+    ]
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
     assert arm(verdict).sentence == (
         "HELD: all 1,200 acknowledged records are in the log exactly once and in order; the leader was killed once, "
@@ -110,9 +112,7 @@ def expecting(*verdicts: Any, bounds: tuple[Bound, ...] = (), of: Scenario = RUN
 
 
 def test_a_violation_that_was_expected_is_green() -> None:
-    verdict = judged(
-        evidence_of(expecting("VIOLATED", bounds=(Bound(count="LOST", op=">=", value=1),)), lost(3))
-    )
+    verdict = judged(evidence_of(expecting("VIOLATED", bounds=(Bound(count="LOST", op=">=", value=1),)), lost(3)))
     assert (verdict.verdict, verdict.green, verdict.exit_code) == ("VIOLATED", True, 0)
     assert arm(verdict).expected == "VIOLATED; LOST >= 1"
 
@@ -169,9 +169,7 @@ def test_the_bound_for_no_anomaly_in_n_injections_is_stated() -> None:
 
     def exposed(rows: Rows) -> None:
         first = rows["books/exposure.parquet"]
-        rows["books/exposure.parquet"] = [
-            row | {"injection": number} for row in first for number in range(20)
-        ]
+        rows["books/exposure.parquet"] = [row | {"injection": number} for row in first for number in range(20)]
 
     verdict = judged(evidence_of(RUN, exposed, injections=many))
     assert "up to 14% of them" in verdict.limits[1]
@@ -182,11 +180,16 @@ def test_injections_of_one_cycle_are_one_trial_and_expose_no_record_twice() -> N
     two = [msgspec.structs.replace(the_injections(RUN)[0], id=number) for number in range(2)]
 
     def exposed(rows: Rows) -> None:
-        rows["books/exposure.parquet"] = [row | {"injection": n} for row in rows["books/exposure.parquet"] for n in range(2)]
+        rows["books/exposure.parquet"] = [
+            row | {"injection": n} for row in rows["books/exposure.parquet"] for n in range(2)
+        ]
 
     once, twice = judged(evidence_of(RUN)), judged(evidence_of(RUN, exposed, injections=two))
     assert "up to 95% of them" in twice.limits[1]
-    assert once.sentence.split(" records exposed")[0].split()[-1] == twice.sentence.split(" records exposed")[0].split()[-1]
+    assert (
+        once.sentence.split(" records exposed")[0].split()[-1]
+        == twice.sentence.split(" records exposed")[0].split()[-1]
+    )
 
 
 def test_evidence_is_pure_data_and_tables_with_other_types_do_not_become_zero() -> None:

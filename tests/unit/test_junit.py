@@ -40,7 +40,9 @@ def read(file: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("make", [report_fixture.held, report_fixture.violated, report_fixture.inconclusive, report_fixture.quiet])
+@pytest.mark.parametrize(
+    "make", [report_fixture.held, report_fixture.violated, report_fixture.inconclusive, report_fixture.quiet]
+)
 def test_something_is_red_exactly_if_the_run_is(tmp_path: Path, make: Callable[..., tuple[Path, RunVerdict]]) -> None:
     _, verdict = make(tmp_path)
     junit.write(tmp_path / "out.xml", verdict, ALL_GOOD)
@@ -54,7 +56,9 @@ def test_there_is_one_case_per_arm_with_its_claim_and_one_per_law(tmp_path: Path
     assert set(read(tmp_path / "out.xml")) == arms | {f"{verdict.scenario}.evidence/{law}" for law in LAWS}
 
 
-def test_a_violated_arm_fails_with_its_sentence_and_an_inconclusive_one_is_an_error_with_its_doubts(tmp_path: Path) -> None:
+def test_a_violated_arm_fails_with_its_sentence_and_an_inconclusive_one_is_an_error_with_its_doubts(
+    tmp_path: Path,
+) -> None:
     _, violated = report_fixture.violated(tmp_path)
     junit.write(tmp_path / "v.xml", violated, ALL_GOOD)
     found = read(tmp_path / "v.xml")[f"{violated.scenario}.acks_all/claim exactly_once"]
@@ -89,7 +93,9 @@ def test_the_file_is_what_a_ci_server_reads(tmp_path: Path) -> None:
 def test_hostile_text_is_still_well_formed_xml(tmp_path: Path) -> None:
     poison = "</failure><testcase/>&amp;]]>\x00\x1b[31m\ufffe\U0001f600\"'"
     _, verdict = report_fixture.hostile(tmp_path, poison)
-    arms = [msgspec.structs.replace(arm, doubts=[Doubt(kind="checker", name=poison, detail=poison)]) for arm in verdict.arms]
+    arms = [
+        msgspec.structs.replace(arm, doubts=[Doubt(kind="checker", name=poison, detail=poison)]) for arm in verdict.arms
+    ]
     junit.write(tmp_path / "out.xml", msgspec.structs.replace(verdict, arms=arms), ALL_GOOD)
     root = ElementTree.parse(tmp_path / "out.xml").getroot()
     assert len(root.findall("testsuite/testcase")) == len(verdict.arms) + len(LAWS)
@@ -108,7 +114,10 @@ def test_a_run_without_a_verdict_is_an_error(host: Path) -> None:
     run, _ = judged(host / "home" / "runs")
     (run.path / "conclude.json").unlink()
     assert cli.main(["report", "judged", "--junit", str(host / "out.xml")]) == BAD_INPUT
-    assert read(host / "out.xml")["judged/verdict"] == (Error, f"step conclude did not finish: {run.path}/conclude.json is missing")
+    assert read(host / "out.xml")["judged/verdict"] == (
+        Error,
+        f"step conclude did not finish: {run.path}/conclude.json is missing",
+    )
 
 
 def test_a_run_whose_validation_was_altered_gives_no_green_file(host: Path) -> None:
@@ -122,7 +131,10 @@ def test_a_run_whose_validation_was_altered_gives_no_green_file(host: Path) -> N
     ("line", "told"), [(["--profile", "acks_2"], "profile is 'acks_2'"), (["--fail-step", "plan"], "failing as asked")]
 )
 def test_a_run_that_fails_writes_an_error_too(host: Path, line: list[str], told: str) -> None:
-    assert cli.main(["run", "--direct", "--run-id", "r1", "--junit", str(host / "out.xml"), *line]) in (BAD_INPUT, cli.FAILED)
+    assert cli.main(["run", "--direct", "--run-id", "r1", "--junit", str(host / "out.xml"), *line]) in (
+        BAD_INPUT,
+        cli.FAILED,
+    )
     kind, message = read(host / "out.xml")["r1/verdict"]
     assert kind is Error and told in message
 

@@ -123,7 +123,9 @@ def changed(name: str, setting: str, direction: str) -> dict[str, list[str]]:
 
 
 def test_every_setting_of_the_safe_profile_is_there_for_a_reason() -> None:
-    assert changed("safe", "min.insync.replicas=1", "lost") == {claim: ["power of last"] for claim in ("at_least_once", "exactly_once")}
+    assert changed("safe", "min.insync.replicas=1", "lost") == {
+        claim: ["power of last"] for claim in ("at_least_once", "exactly_once")
+    }
     assert changed("safe", "unclean.leader.election.enable=true", "lost")["at_least_once"] == ["no clean leader"]
     assert "crash" in changed("safe", "acks=1", "lost")["at_least_once"]
     assert "connections" in changed("safe", "enable.idempotence=false", "lost")["at_most_once"]

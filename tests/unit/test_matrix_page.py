@@ -1,4 +1,5 @@
-"""The matrix page: what is expected is no alarm, what is not is one, nothing stored is markup, and the docs are those of the entries."""
+"""The matrix page: what is expected is no alarm, what is not is one, nothing stored is markup, and the docs are those
+of the entries."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from delivery_verifier.catalogue_run import docs, matrix, page, record, table
 from delivery_verifier.catalogue_run.record import CatalogueRun, Item
 
 ROOT = Path(__file__).resolve().parents[2]
-NASTY = '<script>alert(1)</script>"\'&{{ 7*7 }}\u202e'
+NASTY = "<script>alert(1)</script>\"'&{{ 7*7 }}\u202e"
 
 
 def rendered(*items: Item, **more: object) -> str:
@@ -27,9 +28,17 @@ def cell(found: CatalogueRun, profile: str) -> matrix.Cell:
 
 @pytest.mark.parametrize(
     ("verdict", "as_expected", "tone"),
-    [("HELD", True, "good"), ("VIOLATED", True, "proven"), ("VIOLATED", False, "bad"), ("HELD", False, "bad"), ("INCONCLUSIVE", False, "unsure")],
+    [
+        ("HELD", True, "good"),
+        ("VIOLATED", True, "proven"),
+        ("VIOLATED", False, "bad"),
+        ("HELD", False, "bad"),
+        ("INCONCLUSIVE", False, "unsure"),
+    ],
 )
-def test_the_colour_of_a_cell_is_that_of_the_expectation_not_of_the_verdict(verdict: str, as_expected: bool, tone: str) -> None:
+def test_the_colour_of_a_cell_is_that_of_the_expectation_not_of_the_verdict(
+    verdict: str, as_expected: bool, tone: str
+) -> None:
     one = replace(attempt("as expected"), arms=[arm(verdict=verdict, as_expected=as_expected)])  # type: ignore[arg-type]
     assert cell(catalogue(replace(item("a"), attempts=(one,))), "acks_1").tone == tone
 
@@ -58,7 +67,10 @@ def test_an_inconclusive_attempt_is_shown_beside_the_one_that_counts() -> None:
 
 def test_counts_are_ranges_over_the_rounds_and_unknown_figures_are_dashes() -> None:
     rounds = [replace(item("a", "as expected"), round=number) for number in (1, 2)]
-    worse = replace(rounds[1].attempts[0], arms=[replace(arm(), counts={"lost": 103}, longest_gap_s=None, latency_ms_p99=None, records_per_s=None)])
+    worse = replace(
+        rounds[1].attempts[0],
+        arms=[replace(arm(), counts={"lost": 103}, longest_gap_s=None, latency_ms_p99=None, records_per_s=None)],
+    )
     both = catalogue(rounds[0], replace(rounds[1], attempts=(worse,)), rounds=2)
     assert cell(both, "acks_1").counts[0] == ("lost", "100–103") and cell(both, "acks_1").verdict == "VIOLATED 2×"
     alone = catalogue(replace(rounds[1], attempts=(worse,)))
@@ -89,14 +101,31 @@ class Read(HTMLParser):
 
 def test_nothing_that_a_run_or_a_record_says_is_markup() -> None:
     nasty = replace(
-        attempt("inconclusive", run=f"../{NASTY}"), sentence=NASTY, doubts=[NASTY],
+        attempt("inconclusive", run=f"../{NASTY}"),
+        sentence=NASTY,
+        doubts=[NASTY],
         arms=[replace(arm(NASTY), expected=NASTY, sentence=NASTY)],
-    )  # fmt: skip
+    )
     one = replace(item("a"), title=NASTY, promise=NASTY, fault=NASTY, kind=NASTY, tags=(NASTY,), attempts=(nasty,))
     failed = replace(item("b", "failed"), attempts=(replace(attempt("failed"), error=NASTY),))
-    found = catalogue(one, failed, replace(item("d"), unavailable=NASTY), wanted=NASTY, machine=NASTY, commit=NASTY, versions={NASTY: NASTY}, id="c")
+    found = catalogue(
+        one,
+        failed,
+        replace(item("d"), unavailable=NASTY),
+        wanted=NASTY,
+        machine=NASTY,
+        commit=NASTY,
+        versions={NASTY: NASTY},
+        id="c",
+    )
     read = Read(html := page.render(found, "../..", [found]))
-    assert read.scripts == 1 and not read.events and "alert(1)</script>" not in html and "\u202e" not in html and "{{ 7*7 }}" in html
+    assert (
+        read.scripts == 1
+        and not read.events
+        and "alert(1)</script>" not in html
+        and "\u202e" not in html
+        and "{{ 7*7 }}" in html
+    )
     assert not [link for link in read.links if link.startswith(("http", "//", "javascript"))]
     assert not [link for link in read.links if link.startswith("../../../")]
 
@@ -123,14 +152,20 @@ def test_the_results_are_a_table_with_date_machine_and_versions() -> None:
 
 def test_the_docs_are_those_of_the_entries() -> None:
     remedy = "python -m delivery_verifier.catalogue_run.docs"
-    assert (ROOT / "docs" / "catalogue.md").read_text() == docs.document(), f"docs/catalogue.md is out of date: {remedy}"
+    assert (ROOT / "docs" / "catalogue.md").read_text() == docs.document(), (
+        f"docs/catalogue.md is out of date: {remedy}"
+    )
 
 
 def test_every_entry_is_in_the_docs_with_every_arm() -> None:
     text = docs.document()
     for entry in ENTRIES.values():
         part = text.split(f"### {entry.name}\n")[1].split("\n### ")[0]
-        assert entry.promise in part and entry.source in part and all(f"| {one.name} | {one.role} |" in part for one in entry.arms)
+        assert (
+            entry.promise in part
+            and entry.source in part
+            and all(f"| {one.name} | {one.role} |" in part for one in entry.arms)
+        )
 
 
 def test_what_was_sent_again_is_told_only_where_something_was() -> None:

@@ -1,7 +1,8 @@
 """No bite, no verdict: in every scenario of the catalogue, for every fault of its plan, whichever of them it is.
 
-What is proven here is the judge's part, with evidence made by hand. That an action which misses is recorded as one that did
-not bite is shown on real brokers, per action, by the tests that `MISSES` names; bench/bypassed.py does it from end to end.
+What is proven here is the judge's part, with evidence made by hand. That an action which misses is recorded as one that
+did not bite is shown on real brokers, per action, by the tests that `MISSES` names; bench/bypassed.py does it from end
+to end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ MISSES = {
 """The test on real brokers in which an action misses, by its name."""
 
 BITES = [
-    (name, at) for name, entry in ENTRIES.items() for at, _ in enumerate(step for step in entry.fault.steps if step.act.bites)
+    (name, at)
+    for name, entry in ENTRIES.items()
+    for at, _ in enumerate(step for step in entry.fault.steps if step.act.bites)
 ]
 
 
@@ -47,10 +50,20 @@ def injections(of: Scenario) -> list[Injection]:
     hit = {arm.topic_name: [0] for arm in of.arms}
     actions = [step.action for _ in range(of.fault.cycles) for step in of.fault.steps if step.act.bites]
     return [
-        Injection(id=number, cycle=0, action=action, brokers=[1], hit=hit, requested_at_us=BITE - 1, bite_at_us=BITE,
-                  healed_at_us=HEALED, recovered_at_us=RECOVERED, bit=True)
+        Injection(
+            id=number,
+            cycle=0,
+            action=action,
+            brokers=[1],
+            hit=hit,
+            requested_at_us=BITE - 1,
+            bite_at_us=BITE,
+            healed_at_us=HEALED,
+            recovered_at_us=RECOVERED,
+            bit=True,
+        )
         for number, action in enumerate(actions)
-    ]  # fmt: skip
+    ]
 
 
 def verdict_of(scenario: Scenario, made: list[Injection]) -> RunVerdict:

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from delivery_verifier import record
 from delivery_verifier.anomalies import Outcome
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.workload.live import ACKED_NOWHERE, FAILED, INDETERMINATE, SENT, Word, encode_error, error_code, outcome_of
+from delivery_verifier.workload.live import (
+    ACKED_NOWHERE,
+    FAILED,
+    INDETERMINATE,
+    SENT,
+    Word,
+    encode_error,
+    error_code,
+    outcome_of,
+)
 from delivery_verifier.workload.producer import SequencedProducer
 from delivery_verifier.workload.spec import ProducerSpec
 
@@ -33,11 +42,22 @@ def producer(folder: Path, **settings: Any) -> SequencedProducer:
     """A producer that has announced one record, and reaches no broker."""
     made = SequencedProducer(
         ProducerSpec(
-            folder=str(folder), bootstrap_servers="127.0.0.1:1", settings=PROFILES["acks_all"].producer | {"log_level": 0} | settings,
-            topic="t", run_token="abcdefgh", arm=1, producer=0, session=0, records=1, rate=None, block=1, partitions=1,
-            payload_bytes=100, deadline_s=1.0,
+            folder=str(folder),
+            bootstrap_servers="127.0.0.1:1",
+            settings=PROFILES["acks_all"].producer | {"log_level": 0} | settings,
+            topic="t",
+            run_token="abcdefgh",
+            arm=1,
+            producer=0,
+            session=0,
+            records=1,
+            rate=None,
+            block=1,
+            partitions=1,
+            payload_bytes=100,
+            deadline_s=1.0,
         )
-    )  # fmt: skip
+    )
     made.ledger.open(0, 1, 1)
     return made
 

@@ -43,12 +43,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def of_files(tmp_path: Path, producer: str | None = None, topic: str | None = None, consumer: str | None = None, client: Client | None = None, base: Profile | None = None) -> Profile:
+def of_files(
+    tmp_path: Path,
+    producer: str | None = None,
+    topic: str | None = None,
+    consumer: str | None = None,
+    client: Client | None = None,
+    base: Profile | None = None,
+) -> Profile:
     files: list[str | None] = []
     for name, text in (("producer", producer), ("topic", topic), ("consumer", consumer)):
         files.append(None if text is None else str(tmp_path / f"{name}.properties"))
         if text is not None:
-            mark = "key.serializer=org.example.Serializer\n" if name == "producer" else ""  # a Java file, unless text has names of librdkafka
+            mark = (
+                "key.serializer=org.example.Serializer\n" if name == "producer" else ""
+            )  # a Java file, unless text has names of librdkafka
             (tmp_path / f"{name}.properties").write_text(mark + text)
     return profiles.from_files(base, *files, client)  # type: ignore[call-arg]
 
@@ -65,19 +74,33 @@ def test_a_java_file_gives_its_settings_under_the_names_that_the_producer_takes(
         "queue.buffering.max.kbytes": 65536,
         "message.max.bytes": 2097152,
     }
-    assert profile.topic == {"min.insync.replicas": 1, "unclean.leader.election.enable": False, "flush.messages": 2**63 - 1}
+    assert profile.topic == {
+        "min.insync.replicas": 1,
+        "unclean.leader.election.enable": False,
+        "flush.messages": 2**63 - 1,
+    }
     check_settings(profile)
 
 
 def test_what_is_left_out_and_what_fills_the_gaps_is_told_by_name(tmp_path: Path) -> None:
     told = "\n".join(of_files(tmp_path, ORDERS, "retention.ms=1").notes)
-    for name in ("bootstrap.servers", "sasl.jaas.config", "ssl.key.password", "key.serializer", "partitioner.class", "max.block.ms", "retention.ms"):
+    for name in (
+        "bootstrap.servers",
+        "sasl.jaas.config",
+        "ssl.key.password",
+        "key.serializer",
+        "partitioner.class",
+        "max.block.ms",
+        "retention.ms",
+    ):
         assert name in told
     assert "the defaults of the Java client 4.x fill the gaps: retries=2147483647" in told
     assert "Kafka's own defaults fill the gaps of the topic: min.insync.replicas=1" in told
 
 
-def test_no_value_of_a_connection_or_security_name_gets_any_further(tmp_path: Path, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_no_value_of_a_connection_or_security_name_gets_any_further(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
     (tmp_path / "o.properties").write_text(ORDERS)
     for command in ("explain", "plan"):
         for more in ([], ["--json"], ["--save-profile", "orders"], ["--producer-override", "sasl.password=hunter2"]):
@@ -88,7 +111,10 @@ def test_no_value_of_a_connection_or_security_name_gets_any_further(tmp_path: Pa
     assert not [secret for secret in SECRETS if secret in seen]
 
 
-@pytest.mark.parametrize("text", ["sasl.jaas.config=x\nhunter2SwordFish0123456789abcdef", "hunter2/+==", "acks=\\uhunter2", "password hunter2"])
+@pytest.mark.parametrize(
+    "text",
+    ["sasl.jaas.config=x\nhunter2SwordFish0123456789abcdef", "hunter2/+==", "acks=\\uhunter2", "password hunter2"],
+)
 def test_a_secret_in_a_broken_line_is_not_shown_either(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadInput) as refused:
         of_files(tmp_path, text)
@@ -104,7 +130,10 @@ def test_a_secret_in_a_broken_line_is_not_shown_either(tmp_path: Path, text: str
         ("delivery.report.only.error=true", "delivery.report.only.error cannot be verified"),
         ("acks=", "acks has no value"),
         ("retries=5\nmessage.send.max.retries=6", "message.send.max.retries says the same as retries"),
-        ("delivery.timeout.ms=1000", "the Java client asks for at least linger.ms + request.timeout.ms, which is 30005"),
+        (
+            "delivery.timeout.ms=1000",
+            "the Java client asks for at least linger.ms + request.timeout.ms, which is 30005",
+        ),
         ("buffer.memory=lots", "buffer.memory is 'lots'; allowed: a whole number"),
     ],
 )
@@ -120,12 +149,17 @@ def test_what_cannot_be_honoured_is_refused_by_name(tmp_path: Path, text: str, s
         ("acks=1\nenable.idempotence=true", "`acks` must be set to `all` when `enable.idempotence` is true"),
         ("max.in.flight.requests.per.connection=6", "`max.in.flight` must be set <= 5"),
         ("acks=2", "acks: '2' is none of 0, 1, all"),
-        ("retry.backoff.ms=0", 'librdkafka refuses: Configuration property "retry.backoff.ms" value 0 is outside allowed range 1..300000'),
+        (
+            "retry.backoff.ms=0",
+            'librdkafka refuses: Configuration property "retry.backoff.ms" value 0 is outside allowed range 1..300000',
+        ),
         ("compression.type=brotli", 'Invalid value "brotli" for configuration property "compression.codec"'),
         ("buffer.memory=100000", "leaves room for 993 records of payload_bytes=100"),
     ],
 )
-def test_a_contradiction_is_refused_before_anything_starts_with_the_clients_own_reason(tmp_path: Path, text: str, said: str) -> None:
+def test_a_contradiction_is_refused_before_anything_starts_with_the_clients_own_reason(
+    tmp_path: Path, text: str, said: str
+) -> None:
     own = of_files(tmp_path, text)
     with pytest.raises(BadInput) as refused:
         scenario_from_params({"own_profile": json.loads(dumps(own))}, "r")
@@ -133,7 +167,15 @@ def test_a_contradiction_is_refused_before_anything_starts_with_the_clients_own_
 
 
 @pytest.mark.parametrize(
-    ("text", "idempotent"), [("", True), ("acks=1", False), ("acks=0", False), ("retries=0", False), ("acks=-1", True), ("message.timeout.ms=9", False)]
+    ("text", "idempotent"),
+    [
+        ("", True),
+        ("acks=1", False),
+        ("acks=0", False),
+        ("retries=0", False),
+        ("acks=-1", True),
+        ("message.timeout.ms=9", False),
+    ],
 )
 def test_idempotence_is_on_where_the_client_would_have_it_on(tmp_path: Path, text: str, idempotent: bool) -> None:
     """Java switches it off where another setting forbids it; librdkafka has it off unless asked."""
@@ -155,7 +197,9 @@ def test_idempotence_is_on_where_the_client_would_have_it_on(tmp_path: Path, tex
         ("socket.timeout.ms=100", "max.in.flight.requests.per.connection", 1_000_000),
     ],
 )
-def test_a_value_means_here_what_it_means_to_the_client_it_was_written_for(tmp_path: Path, text: str, name: str, value: object) -> None:
+def test_a_value_means_here_what_it_means_to_the_client_it_was_written_for(
+    tmp_path: Path, text: str, name: str, value: object
+) -> None:
     assert of_files(tmp_path, text).producer[name] == value
 
 
@@ -164,7 +208,9 @@ def test_the_last_of_two_lines_counts_as_in_java() -> None:
 
 
 @pytest.mark.parametrize("client", ["java", "librdkafka"])
-def test_the_defaults_of_a_client_are_accepted_by_the_contract_and_by_librdkafka(tmp_path: Path, client: Client) -> None:
+def test_the_defaults_of_a_client_are_accepted_by_the_contract_and_by_librdkafka(
+    tmp_path: Path, client: Client
+) -> None:
     check_settings(of_files(tmp_path, "", client=client))
 
 
@@ -206,7 +252,10 @@ def test_a_topic_property_must_be_known_to_the_brokers_under_test() -> None:
 
 def test_consumer_settings_are_checked_and_said_not_to_be_exercised(tmp_path: Path) -> None:
     base = catalogue.PROFILES["acks_1"]
-    text = "group.id=g\nmax.poll.records=1\nauto.offset.reset=none\nfetch.max.wait.ms=100\npartition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor\nsasl.password=hunter2"
+    text = (
+        "group.id=g\nmax.poll.records=1\nauto.offset.reset=none\nfetch.max.wait.ms=100\nsasl.password=hunter2\n"
+        "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    )
     own = of_files(tmp_path, consumer=text, base=base)
     assert (own.name, own.producer, own.topic) == (base.name, base.producer, base.topic)
     told = "\n".join(own.notes)
@@ -218,7 +267,9 @@ def test_consumer_settings_are_checked_and_said_not_to_be_exercised(tmp_path: Pa
 
 
 def test_an_override_takes_the_place_of_the_profiles_own_value() -> None:
-    scenario = scenario_from_params({"profile": "acks_1", "producer_overrides": "retries=0\nmax.request.size=2000\n", "topic_overrides": ""}, "r")
+    scenario = scenario_from_params(
+        {"profile": "acks_1", "producer_overrides": "retries=0\nmax.request.size=2000\n", "topic_overrides": ""}, "r"
+    )
     subject = scenario.subjects[0].profile
     assert subject.producer == {**catalogue.PROFILES["acks_1"].producer, "retries": 0, "message.max.bytes": 2000}
     assert (subject.name, subject.topic) == ("own", catalogue.PROFILES["acks_1"].topic)
@@ -232,7 +283,9 @@ def test_a_profile_that_came_another_way_is_held_to_the_same_names(own: dict[str
         scenario_from_params({"own_profile": sent}, "r")
 
 
-def test_a_saved_profile_is_read_back_and_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_a_saved_profile_is_read_back_and_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
     (tmp_path / "o.properties").write_text(ORDERS)
     assert cli.main(["plan", "--producer-config", str(tmp_path / "o.properties"), "--save-profile", "orders"]) == 0
     capsys.readouterr()
@@ -253,9 +306,25 @@ def test_a_profile_is_not_saved_under_a_name_that_is_taken_or_no_name(tmp_path: 
         profiles.save(catalogue.PROFILES["safe"], name)
 
 
-def test_the_command_that_is_written_down_makes_the_same_settings_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_that_is_written_down_makes_the_same_settings_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "o.properties").write_text(ORDERS)
-    assert cli.main(["plan", "--json", "--producer-config", str(tmp_path / "o.properties"), "--topic-override", "segment.ms=60000", "--min-insync-replicas", "2"]) == 0
+    assert (
+        cli.main(
+            [
+                "plan",
+                "--json",
+                "--producer-config",
+                str(tmp_path / "o.properties"),
+                "--topic-override",
+                "segment.ms=60000",
+                "--min-insync-replicas",
+                "2",
+            ]
+        )
+        == 0
+    )
     first = json.loads(capsys.readouterr().out)
     assert cli.main(["plan", "--json", *shlex.split(first["command"])[2:]]) == 0
     again = json.loads(capsys.readouterr().out)
@@ -264,12 +333,28 @@ def test_the_command_that_is_written_down_makes_the_same_settings_again(tmp_path
     assert again["command"] == first["command"]
 
 
-@pytest.mark.parametrize("line", [["--profile", "nonsense"], ["--producer-config", "/no/such/file"], ["--profile", "safe", "--producer-config", "x"]])
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--profile", "nonsense"],
+        ["--producer-config", "/no/such/file"],
+        ["--profile", "safe", "--producer-config", "x"],
+    ],
+)
 def test_a_profile_that_is_not_there_is_bad_input(line: list[str]) -> None:
     assert cli.main(["plan", *line]) == cli.BAD_INPUT
 
 
-@pytest.mark.parametrize(("settings", "found"), [({}, None), ({"queue.buffering.max.messages": 0}, None), ({"queue.buffering.max.messages": 7}, 7), ({"queue.buffering.max.kbytes": 100}, 1024), ({"queue.buffering.max.kbytes": 100, "queue.buffering.max.messages": 9}, 9)])
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({}, None),
+        ({"queue.buffering.max.messages": 0}, None),
+        ({"queue.buffering.max.messages": 7}, 7),
+        ({"queue.buffering.max.kbytes": 100}, 1024),
+        ({"queue.buffering.max.kbytes": 100, "queue.buffering.max.messages": 9}, 9),
+    ],
+)
 def test_the_load_never_asks_for_more_room_than_the_settings_give(settings: dict[str, int], found: int | None) -> None:
     assert room(settings, 100) == found
 

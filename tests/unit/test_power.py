@@ -23,18 +23,29 @@ def _power_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def off(s: float, *brokers: int, **more: Any) -> Injection:
     cut = Injection(
-        id=0, cycle=0, action="test_power_off", brokers=list(brokers), hit={"t": [0]}, requested_at_us=int(s * SECOND),
-        bite_at_us=int(s * SECOND), bit=True,
-    )  # fmt: skip
+        id=0,
+        cycle=0,
+        action="test_power_off",
+        brokers=list(brokers),
+        hit={"t": [0]},
+        requested_at_us=int(s * SECOND),
+        bite_at_us=int(s * SECOND),
+        bit=True,
+    )
     return replace(cut, **more)
 
 
 def isr(s: float, *brokers: int, partition: int = 0, topic: str = "t") -> Observation:
     leader = brokers[0] if brokers else -1
     return Observation(
-        at_us=int(s * SECOND), kind="partition", topic=topic, partition=partition, leader=leader, leader_epoch=1,
+        at_us=int(s * SECOND),
+        kind="partition",
+        topic=topic,
+        partition=partition,
+        leader=leader,
+        leader_epoch=1,
         isr=list(brokers),
-    )  # fmt: skip
+    )
 
 
 def crash(s: float, broker: int, code: int = -9) -> Observation:

@@ -14,9 +14,12 @@ from delivery_verifier.preflight import GB, Host, Place, Unfit
 from delivery_verifier.steps.plan import scenario_from_params
 
 GOOD = Host(
-    runs=Place(path="/runs", device=1, free=100 * GB), workspace=Place(path="/ws", device=1, free=100 * GB),
-    cache=Place(path="/cache", device=2, free=100 * GB), memory=16 * GB, open_files=524_288,
-)  # fmt: skip
+    runs=Place(path="/runs", device=1, free=100 * GB),
+    workspace=Place(path="/ws", device=1, free=100 * GB),
+    cache=Place(path="/cache", device=2, free=100 * GB),
+    memory=16 * GB,
+    open_files=524_288,
+)
 
 
 def host(**change: Any) -> Host:
@@ -64,10 +67,16 @@ def test_a_load_that_its_rate_makes_longer_than_its_floor_needs_space_for_all_of
         ({"memory": 1.5 * GB}, ("memory: 1.5 GB available", "stop something")),
         ({"open_files": 1024}, ("files: 1024 of open files allowed", "ulimit -Hn")),
         ({"unwritable": ["/dev/shm"]}, ("temporary: cannot be written: /dev/shm", "mode 1777")),
-        ({"missing_bytes": 2e8, "mirror": "https://m does not answer (no route)"}, ("jars: 200 MB to be fetched once", "no route", "KDV_MAVEN_MIRROR")),
-        ({"missing_bytes": 2e8, "cache": place(0.1, 9, "/cache")}, ("disk: 0.1 GB free in /cache, 0.2 GB needed", "KDV_CACHE")),
+        (
+            {"missing_bytes": 2e8, "mirror": "https://m does not answer (no route)"},
+            ("jars: 200 MB to be fetched once", "no route", "KDV_MAVEN_MIRROR"),
+        ),
+        (
+            {"missing_bytes": 2e8, "cache": place(0.1, 9, "/cache")},
+            ("disk: 0.1 GB free in /cache, 0.2 GB needed", "KDV_CACHE"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_lack_is_told_with_its_remedy(change: dict[str, Any], told: tuple[str, ...]) -> None:
     message = lacking(host(**change))
     for part in (*told, "remedy: "):

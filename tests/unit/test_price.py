@@ -21,8 +21,10 @@ from delivery_verifier.scenario import BadInput
 
 @pytest.fixture
 def both(tmp_path: Path) -> Price:
-    runs = [made(tmp_path, f"price.{condition}.acks_1", lost=7 * (condition == "kill_leader"), failed=1, indeterminate=2)
-            for condition in ("flat_out", "none", "kill_leader")]  # fmt: skip
+    runs = [
+        made(tmp_path, f"price.{condition}.acks_1", lost=7 * (condition == "kill_leader"), failed=1, indeterminate=2)
+        for condition in ("flat_out", "none", "kill_leader")
+    ]
     return price(runs, "2 CPUs")
 
 
@@ -41,7 +43,9 @@ def test_latency_is_over_all_records_and_flat_out_there_is_none(both: Price) -> 
 
 
 def test_counts_of_a_run_whose_check_is_in_doubt_are_not_told(tmp_path: Path) -> None:
-    (one,) = price([made(tmp_path, "price.none.safe".replace("safe", "acks_1"), "INCONCLUSIVE", doubt="log_moved")], "").measured
+    (one,) = price(
+        [made(tmp_path, "price.none.safe".replace("safe", "acks_1"), "INCONCLUSIVE", doubt="log_moved")], ""
+    ).measured
     assert (one.lost, one.duplicated, one.unanswered, one.doubts) == (None, None, None, ["log_moved"])
 
 
@@ -50,7 +54,9 @@ def test_a_latency_table_that_is_missing_is_no_latency(tmp_path: Path) -> None:
     (path / "timeline" / "latency.parquet").unlink()
     with pytest.raises(IncompleteRun, match=r"latency\.parquet"):
         price([path], "")
-    (one,) = price([made(tmp_path, "price.none.acks_1", run_id="silent", latencies=[(False, 1.0, 2.0, 0)])], "").measured
+    (one,) = price(
+        [made(tmp_path, "price.none.acks_1", run_id="silent", latencies=[(False, 1.0, 2.0, 0)])], ""
+    ).measured
     assert one.latency_ms_p99 is None
 
 
@@ -95,7 +101,9 @@ def test_the_command_makes_page_and_json_from_stored_runs(tmp_path: Path, capsys
     assert told.measured[0].records_per_s == pytest.approx(1001) and page.read_text().startswith("<!DOCTYPE html>")
 
 
-@pytest.mark.parametrize("arguments", [["--profiles", "acks_2"], ["--conditions", "none,some"], ["--from", "no-such-run"]])
+@pytest.mark.parametrize(
+    "arguments", [["--profiles", "acks_2"], ["--conditions", "none,some"], ["--from", "no-such-run"]]
+)
 def test_what_cannot_be_measured_is_refused_in_one_line(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,5 +116,9 @@ def test_every_price_scenario_has_one_profile_alone_and_one_load_for_all_profile
         plan = catalogue.build(entry, "run")
         assert [arm.profile.name for arm in plan.loaded] == [name.split(".")[2]] and name not in catalogue.ENTRIES
     for condition in ("flat_out", "none", "kill_leader"):
-        loads = {str((entry.load, entry.fault, entry.records)) for name, entry in catalogue.PRICES.items() if condition in name}
+        loads = {
+            str((entry.load, entry.fault, entry.records))
+            for name, entry in catalogue.PRICES.items()
+            if condition in name
+        }
         assert len(loads) == 1

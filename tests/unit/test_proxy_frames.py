@@ -24,13 +24,17 @@ def framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def request(correlation: int, api: int = METADATA, client: str | None = "one", version: int = 9, rest: bytes = b"\0") -> bytes:
+def request(
+    correlation: int, api: int = METADATA, client: str | None = "one", version: int = 9, rest: bytes = b"\0"
+) -> bytes:
     name = b"" if client is None else client.encode()
     head = struct.pack(">hhih", api, version, correlation, -1 if client is None else len(name))
     return framed(head + name + rest)
 
 
-def produce(correlation: int, acks: int = -1, client: str = "one", transactional: str | None = None, version: int = 10) -> bytes:
+def produce(
+    correlation: int, acks: int = -1, client: str = "one", transactional: str | None = None, version: int = 10
+) -> bytes:
     """Flexible from version 9 on: tags before the transactional.id, whose length is a varint, one too large."""
     name = (transactional or "").encode()
     if version >= 9:
@@ -183,9 +187,14 @@ def test_a_released_rule_is_gone_with_its_counts_and_may_come_again() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "told"),
-    [({"api": "Produse"}, "Produse"), ({"nth": 0}, "nth"), ({"direction": "up"}, "direction"), ({"colour": 1}, "colour"),
-     ({"action": "burn"}, "action")],
-)  # fmt: skip
+    [
+        ({"api": "Produse"}, "Produse"),
+        ({"nth": 0}, "nth"),
+        ({"direction": "up"}, "direction"),
+        ({"colour": 1}, "colour"),
+        ({"action": "burn"}, "action"),
+    ],
+)
 def test_a_rule_without_meaning_is_refused_by_name(fields: dict[str, object], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         rule_of({"action": "drop", "brokers": (1,), **fields})

@@ -13,8 +13,16 @@ LONG = st.integers(0, 10**12 - 1)
 SIZES = st.integers(record.MIN_PAYLOAD_BYTES, 400)
 
 
-@given(arm=NUMBERS, producer=NUMBERS, session=NUMBERS, attempt=NUMBERS, size=SIZES,
-       first=st.integers(0, 10**12 - 3000), pfirst=st.integers(0, 10**12 - 3000), count=st.integers(1, 40))  # fmt: skip
+@given(
+    arm=NUMBERS,
+    producer=NUMBERS,
+    session=NUMBERS,
+    attempt=NUMBERS,
+    size=SIZES,
+    first=st.integers(0, 10**12 - 3000),
+    pfirst=st.integers(0, 10**12 - 3000),
+    count=st.integers(1, 40),
+)
 def test_the_block_encoder_writes_what_encode_writes(
     arm: int, producer: int, session: int, attempt: int, size: int, first: int, pfirst: int, count: int
 ) -> None:
@@ -36,7 +44,9 @@ def test_a_record_is_read_as_it_was_written(
 ) -> None:
     value = record.encode("!~09azAZ", arm, producer, session, sequence, attempt, pseq, size)
     assert len(value) == size
-    assert record.parse(value) == record.Header("!~09azAZ", arm, producer, session, sequence, attempt, pseq, crc_ok=True)
+    assert record.parse(value) == record.Header(
+        "!~09azAZ", arm, producer, session, sequence, attempt, pseq, crc_ok=True
+    )
     assert int(value[record.SEQUENCE]) == sequence
 
 
@@ -56,7 +66,13 @@ def test_no_bytes_make_the_parser_raise(value: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("run", "arm", "sequence", "size"),
-    [("run-1234", 1, 0, 69), ("short", 1, 0, 100), ("run 1234", 1, 0, 100), ("run-1234", 10_000, 0, 100), ("run-1234", 1, 10**12, 100)],
+    [
+        ("run-1234", 1, 0, 69),
+        ("short", 1, 0, 100),
+        ("run 1234", 1, 0, 100),
+        ("run-1234", 10_000, 0, 100),
+        ("run-1234", 1, 10**12, 100),
+    ],
 )
 def test_what_does_not_fit_the_header_is_refused(run: str, arm: int, sequence: int, size: int) -> None:
     with pytest.raises(ValueError):

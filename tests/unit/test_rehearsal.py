@@ -26,7 +26,10 @@ def _power(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def plan(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> FaultPlan:
     at_once = Trigger(kind="at_once")
-    made = (FaultStep(trigger=at_once, action=step[0], target=step[1], proofs=step[2] if len(step) == 3 else None) for step in steps)
+    made = (
+        FaultStep(trigger=at_once, action=step[0], target=step[1], proofs=step[2] if len(step) == 3 else None)
+        for step in steps
+    )
     return FaultPlan(name="p", summary="", steps=tuple(made))
 
 

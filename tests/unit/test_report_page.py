@@ -102,7 +102,9 @@ def test_a_loss_is_explained_only_where_the_settings_and_what_was_seen_explain_i
         seal["files"][file] = hashlib.sha256((path / file).read_bytes()).hexdigest()
     (path / "plan.json").write_text(json.dumps(seal))
     told = visible(page.render(path, verdict))
-    assert ("With acks=1 the leader alone vouches for a record: broker 2 did. Broker 3 then led" in told) == (acks == "1")
+    assert ("With acks=1 the leader alone vouches for a record: broker 2 did. Broker 3 then led" in told) == (
+        acks == "1"
+    )
 
 
 def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path: Path) -> None:
@@ -175,9 +177,7 @@ def test_an_empty_folder_and_no_folder_get_a_page_too(tmp_path: Path) -> None:
         assert badge(page.render(path, None)) == "– NO VERDICT"
 
 
-@pytest.mark.parametrize(
-    "name", ["anomalies", "books", "timeline", "log", "scenario.json", "observations.json"]
-)
+@pytest.mark.parametrize("name", ["anomalies", "books", "timeline", "log", "scenario.json", "observations.json"])
 def test_a_part_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     path, verdict = report_fixture.violated(tmp_path)
     part = path / name

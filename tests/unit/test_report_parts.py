@@ -33,11 +33,19 @@ def load(arm: str, rows: list[tuple[int, int]], interval_us: int = 200_000) -> p
     """A timeline of (interval number, reported)."""
     return pd.DataFrame(
         [
-            {"arm": arm, "at_us": place * interval_us, "sent": count, "reported": count, "indeterminate": 1,
-             "failed": 0, "latency_ms_p50": 2.0, "latency_ms_p99": float(count)}
+            {
+                "arm": arm,
+                "at_us": place * interval_us,
+                "sent": count,
+                "reported": count,
+                "indeterminate": 1,
+                "failed": 0,
+                "latency_ms_p50": 2.0,
+                "latency_ms_p99": float(count),
+            }
             for place, count in rows
         ]
-    )  # fmt: skip
+    )
 
 
 def test_an_interval_without_a_row_is_zero_and_not_bridged() -> None:
@@ -116,8 +124,9 @@ def test_control_and_direction_characters_are_made_visible() -> None:
 
 def test_a_headline_is_the_first_clause_and_nothing_is_left_out() -> None:
     assert headline("Of 3.4 records, 1 lost; the leader was killed. None of 5.") == (
-        "Of 3.4 records, 1 lost.", "The leader was killed. None of 5.",
-    )  # fmt: skip
+        "Of 3.4 records, 1 lost.",
+        "The leader was killed. None of 5.",
+    )
     assert headline("No verdict.") == ("No verdict.", "")
 
 
@@ -134,8 +143,10 @@ def test_leaders_that_move_together_are_told_in_one_line() -> None:
 
 def test_a_lane_is_thinned_without_losing_the_time_without_a_leader() -> None:
     rows = [(at, -1 if at == 5_001 else 1) for at in range(0, 10_001)]
-    flapping = [Observation(at_us=at * S, kind="partition", topic="t", partition=0, leader=leader, isr=[1] * (at % 2 + 1))
-                for at, leader in rows]  # fmt: skip
+    flapping = [
+        Observation(at_us=at * S, kind="partition", topic="t", partition=0, leader=leader, isr=[1] * (at % 2 + 1))
+        for at, leader in rows
+    ]
     found = segments(Material(Path(), None, observations=flapping), Clock(0, True), 10_000.0)
     assert len(found) <= STRETCHES_DRAWN + 1
     assert [one for one in found if one.seen.leader < 0]
@@ -146,7 +157,13 @@ def test_partitions_without_a_leader_or_a_full_isr_are_counted_over_time() -> No
     def seen(at: int, partition: int, leader: int, isr: list[int]) -> Observation:
         return Observation(at_us=at * S, kind="partition", topic="t", partition=partition, leader=leader, isr=isr)
 
-    moves = [seen(0, 0, 1, [1, 2]), seen(0, 1, 2, [1, 2]), seen(5, 0, -1, [2]), seen(6, 1, 2, [2]), seen(7, 0, 2, [1, 2])]
+    moves = [
+        seen(0, 0, 1, [1, 2]),
+        seen(0, 1, 2, [1, 2]),
+        seen(5, 0, -1, [2]),
+        seen(6, 1, 2, [2]),
+        seen(7, 0, 2, [1, 2]),
+    ]
     found = lacking(Material(Path(), None, observations=moves), Clock(0, True))
     assert [(one.at, one.leaderless, one.shrunk) for one in found] == [(0, 0, 0), (5, 1, 1), (6, 1, 2), (7, 0, 1)]
 
@@ -164,9 +181,19 @@ def test_the_terminal_shows_verdict_figures_and_doubts(tmp_path: Path) -> None:
     assert told.count("What to do:") == 2
     row = next(line for line in told.splitlines() if line.startswith("| safe "))
     assert [cell.strip() for cell in row.strip("|").split("|")] == [
-        "safe", "subject", "41,300", "41,210", "0", "0", "0", "48", "6,120", "3.4 s", "INCONCLUSIVE",
+        "safe",
+        "subject",
+        "41,300",
+        "41,210",
+        "0",
+        "0",
+        "0",
+        "48",
+        "6,120",
+        "3.4 s",
+        "INCONCLUSIVE",
         "HELD (not met)",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])

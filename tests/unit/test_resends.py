@@ -65,11 +65,17 @@ def test_only_what_nobody_can_know_is_sent_again(tmp_path: Path) -> None:
 
 def test_a_resend_that_is_answered_is_over_and_one_that_is_not_becomes_a_third_attempt(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(range(6), OPEN))
-    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 6, open_too=True).runs] == [(1, 0, 3), (1, 3, 3)]
+    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 6, open_too=True).runs] == [
+        (1, 0, 3),
+        (1, 3, 3),
+    ]
     write(tmp_path, {0: 9, 1: OPEN, 2: TIMED_OUT, 3: 10, 4: 11, 5: REFUSED}, attempt=1)
     write(tmp_path, {6: TIMED_OUT, 7: 12, 8: 13})
     assert unknown(tmp_path, 9, read_rounds(tmp_path), open_too=False) == {2: 1, 6: 0}
-    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 9, open_too=True).runs] == [(2, 1, 2), (1, 6, 1)]
+    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 9, open_too=True).runs] == [
+        (2, 1, 2),
+        (1, 6, 1),
+    ]
 
 
 def test_partition_sequences_number_what_is_sent_in_the_order_of_sending(tmp_path: Path) -> None:
@@ -86,7 +92,9 @@ def test_partition_sequences_number_what_is_sent_in_the_order_of_sending(tmp_pat
     assert len(rows) == announced == 36
     for partition in (0, 1):
         mine = [row for row in rows if row["partition"] == partition]
-        assert all(LAYOUT.partition(row["sequence"]) == partition for row in mine), "a resend goes where the first one went"
+        assert all(LAYOUT.partition(row["sequence"]) == partition for row in mine), (
+            "a resend goes where the first one went"
+        )
         by_number = sorted(mine, key=lambda row: row["partition_sequence"])
         assert [row["partition_sequence"] for row in by_number] == list(range(len(mine)))
         first = [row["sequence"] for row in by_number if not row["attempt"]]
@@ -94,8 +102,15 @@ def test_partition_sequences_number_what_is_sent_in_the_order_of_sending(tmp_pat
         for frontier, resent in ((12, {4, 5, 7}), (18, {2, 13, 16})):
             number = {(row["sequence"], row["attempt"]): row["partition_sequence"] for row in mine}
             of_round = [number[key] for key in number if key[1] and key[0] in resent]
-            assert all(number[sequence, 0] < at for at in of_round for sequence in range(frontier) if (sequence, 0) in number)
-            assert all(at < number[sequence, 0] for at in of_round for sequence in range(frontier, 30) if (sequence, 0) in number)
+            assert all(
+                number[sequence, 0] < at for at in of_round for sequence in range(frontier) if (sequence, 0) in number
+            )
+            assert all(
+                at < number[sequence, 0]
+                for at in of_round
+                for sequence in range(frontier, 30)
+                if (sequence, 0) in number
+            )
 
 
 def test_the_layout_counts_what_a_partition_holds() -> None:
@@ -113,7 +128,9 @@ def test_a_run_of_resends_may_lie_in_two_segments(tmp_path: Path) -> None:
         live.segments[0].result[sequence] = 1
     found = unknown(tmp_path, begin + 1000, [], open_too=True)
     (run,) = plan(found, begin + 1000, [], wide).runs
-    assert run == Run(attempt=1, first=begin, count=1000, partition_sequence=begin + 1000) and begin < SLOTS < begin + 1000
+    assert (
+        run == Run(attempt=1, first=begin, count=1000, partition_sequence=begin + 1000) and begin < SLOTS < begin + 1000
+    )
 
 
 def test_after_a_kill_the_words_say_what_the_slots_say(tmp_path: Path) -> None:

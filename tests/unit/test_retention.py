@@ -123,9 +123,14 @@ def test_a_judged_run_that_is_being_judged_again_stays(runs: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [([], "neither --keep nor --max-gb is given"), (["--keep", "-1"], "--keep is '-1'; allowed: a whole number from 0"),
-     (["--keep", "few"], "--keep is 'few'"), (["--max-gb", "nan"], "--max-gb is 'nan'; allowed: a number from 0"), (["--max-gb", "-1"], "--max-gb is '-1'")],
-)  # fmt: skip
+    [
+        ([], "neither --keep nor --max-gb is given"),
+        (["--keep", "-1"], "--keep is '-1'; allowed: a whole number from 0"),
+        (["--keep", "few"], "--keep is 'few'"),
+        (["--max-gb", "nan"], "--max-gb is 'nan'; allowed: a number from 0"),
+        (["--max-gb", "-1"], "--max-gb is '-1'"),
+    ],
+)
 def test_a_bound_that_is_none_is_refused_and_nothing_goes(
     runs: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
 ) -> None:
@@ -135,7 +140,8 @@ def test_a_bound_that_is_none_is_refused_and_nothing_goes(
 
 
 def with_catalogue(runs: Path, name: str, *ages: int, ended: bool = True) -> None:
-    """A catalogue run with a run of `a` for each age, the last one of which is not written down yet unless it has ended."""
+    """A catalogue run with a run of `a` for each age, the last one of which is not written down yet unless it has
+    ended."""
     record.write(catalogue(item("a", *["as expected"] * len(ages)), ended=ended, id=name))
     for number, age in enumerate(ages, 1):
         run, _ = judged(runs, f"{name}-a" + (f"-{number}" if number > 1 else ""))

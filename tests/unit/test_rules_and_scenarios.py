@@ -35,7 +35,9 @@ def of_a_loss(name: str) -> str:
 
 def test_every_rule_is_put_to_the_test_by_a_scenario_or_has_a_reason_not_to_be() -> None:
     untested = {of_a_loss(name) for name in RULE_IDS} - TESTED - set(WITHOUT_SCENARIO)
-    assert not untested, f"name them in the `rules` of an entry, or give a reason in WITHOUT_SCENARIO: {sorted(untested)}"
+    assert not untested, (
+        f"name them in the `rules` of an entry, or give a reason in WITHOUT_SCENARIO: {sorted(untested)}"
+    )
 
 
 def test_no_rule_that_a_scenario_tests_is_still_excused() -> None:
@@ -78,8 +80,8 @@ def drift_of(entry: Entry, arm: ArmPlan) -> str:
         return ""
     return (
         f"{entry.name}: {arm.name} is to be VIOLATED, but what {arm.claim} forbids is permitted under this plan by "
-        f"{broken(entry, arm) or 'nothing'}, and the entry names {entry.rules}: name the rule, or see `rehearsal` for what the "
-        "plan is taken to cause"
+        f"{broken(entry, arm) or 'nothing'}, and the entry names {entry.rules}: name the rule, or see `rehearsal` for "
+        "what the plan is taken to cause"
     )
 
 
@@ -91,7 +93,9 @@ def test_an_arm_is_expected_to_break_only_by_a_rule_that_its_entry_names(entry: 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
 def test_where_an_arm_is_to_break_another_holds_that_its_settings_promise_to(entry: Entry) -> None:
     held = [arm for arm in entry.arms if arm.expectation.verdicts == ("HELD",)]
-    assert any(not broken(entry, arm) for arm in held) or not held, f"{entry.name}: none of {[arm.name for arm in held]} is promised"
+    assert any(not broken(entry, arm) for arm in held) or not held, (
+        f"{entry.name}: none of {[arm.name for arm in held]} is promised"
+    )
 
 
 def test_an_entry_that_names_another_rule_or_expects_too_much_is_found() -> None:

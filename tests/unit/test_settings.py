@@ -12,9 +12,7 @@ from delivery_verifier.scenario import Load, Profile, Setting
 from delivery_verifier.settings import ContradictorySettings, Settings
 
 
-def changed(
-    name: str = "idempotent", topic: dict[str, Setting] | None = None, **producer: Setting
-) -> Profile:
+def changed(name: str = "idempotent", topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
     base = PROFILES[name]
     named = {key.replace("_", "."): value for key, value in producer.items()}
     return Profile(name="p", summary="", producer=base.producer | named, topic=base.topic | (topic or {}))
@@ -83,7 +81,9 @@ def test_acks_minus_one_means_all() -> None:
     assert Settings.of(changed(acks=-1)).acks == "all"
 
 
-@pytest.mark.parametrize(("version", "elr", "has"), [("4.3.1", True, True), ("4.0.2", True, False), ("4.3.1", False, False)])
+@pytest.mark.parametrize(
+    ("version", "elr", "has"), [("4.3.1", True, True), ("4.0.2", True, False), ("4.3.1", False, False)]
+)
 def test_an_arm_has_the_replicas_of_its_load_and_eligible_leaders_where_its_cluster_keeps_them(
     version: str, elr: bool, has: bool
 ) -> None:

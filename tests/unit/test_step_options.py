@@ -35,7 +35,11 @@ def test_the_options_that_are_checked_are_those_of_the_vocabulary() -> None:
         ("hold", {"nth": 0}, "nth is 0; allowed: a whole number from 1"),
         ("hold", {"count": True}, "count is True; allowed: a whole number from 0"),
         ("close", {"clients": "three"}, "clients is 'three'"),
-        ("close", {"delay_ms": 5}, "delay_ms is given, which close does not know; allowed: api, clients, count, direction, nth"),
+        (
+            "close",
+            {"delay_ms": 5},
+            "delay_ms is given, which close does not know; allowed: api, clients, count, direction, nth",
+        ),
         ("delay", {}, "delay_ms is missing; allowed: a whole number from 1; it is how much later"),
         ("isolate", {"links": "controler"}, "links is 'controler'; allowed: any of controller, replication, client"),
         ("alter_topic", {"setting": "min.insync.replicas"}, "value is missing"),
@@ -52,7 +56,9 @@ def test_an_option_that_means_nothing_is_refused_before_anything_is_started(
 
 def test_a_target_that_nobody_knows_is_refused_before_anything_is_started() -> None:
     step = FaultStep(trigger=Trigger(kind="at_once"), action="kill", target="leaders")
-    with pytest.raises(BadInput, match=r"fault.steps\[0\].target is 'leaders'; allowed: same, leader, new_leader, followers"):
+    with pytest.raises(
+        BadInput, match=r"fault.steps\[0\].target is 'leaders'; allowed: same, leader, new_leader, followers"
+    ):
         check(replace(RUN, fault=replace(RUN.fault, steps=(step,))))
 
 

@@ -61,24 +61,57 @@ def _edit(run: RunDirectory, name: str, old: str, new: str) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[RunDirectory], object], tuple[str, ...]]] = {
-    "no manifest": (lambda run: (run.path / "conclude.json").unlink(), ("step conclude did not finish", "conclude.json is missing")),
-    "an altered verdict": (lambda run: _edit(run, "verdict.json", "HELD", "HELD "), ("verdict.json is not as step conclude wrote it", "SHA-256")),
+    "no manifest": (
+        lambda run: (run.path / "conclude.json").unlink(),
+        ("step conclude did not finish", "conclude.json is missing"),
+    ),
+    "an altered verdict": (
+        lambda run: _edit(run, "verdict.json", "HELD", "HELD "),
+        ("verdict.json is not as step conclude wrote it", "SHA-256"),
+    ),
     "no verdict": (lambda run: (run.path / "verdict.json").unlink(), ("verdict.json", "is missing")),
     "a verdict that was never sealed": (_unsealed, ("verdict.json is not among the files",)),
     "a manifest that names a file outside": (_outside, ("'../../secret' is outside the run directory",)),
     "a manifest that is cut": (lambda run: _cut(run.path / "conclude.json"), ("conclude.json is damaged",)),
-    "a manifest that is a folder": (lambda run: ((run.path / "conclude.json").unlink(), (run.path / "conclude.json").mkdir()), ("conclude.json is missing",)),
-    "a verdict with an unknown field": (lambda run: _reseal_verdict(run, lambda text: text.update(extra=1)), ("verdict.json is damaged", "extra", "kdv reconcile")),
-    "a verdict with an unknown word": (lambda run: _reseal_verdict(run, lambda text: text.update(verdict="FINE")), ("verdict.json is damaged", "FINE")),
-    "a verdict without its arms": (lambda run: _reseal_verdict(run, lambda text: text.pop("arms")), ("verdict.json is damaged", "arms")),
-    "a scenario that is cut": (lambda run: _cut(run.path / "scenario.json"), ("scenario.json is not as `plan` wrote it",)),
-    "a scenario with an unknown field": (lambda run: _edit(run, "scenario.json", '"seed"', '"sead"'), ("scenario.json", "sead")),
-    "a scenario with a NaN": (lambda run: _edit(run, "scenario.json", '"recovery_s": 2.0', '"recovery_s": NaN'), ("scenario.json", "not as `plan` wrote it")),
-    "a scenario with a huge number": (lambda run: _edit(run, "scenario.json", '"records": 40000', '"records": 1e999'), ("scenario.json",)),
-    "a scenario with an arm twice": (lambda run: _edit(run, "scenario.json", '"name": "control-acks_0"', '"name": "safe"'), ("names and ordinals must be unique",)),
-    "no scenario": (lambda run: (run.path / "scenario.json").unlink(), ("is no", )),
+    "a manifest that is a folder": (
+        lambda run: ((run.path / "conclude.json").unlink(), (run.path / "conclude.json").mkdir()),
+        ("conclude.json is missing",),
+    ),
+    "a verdict with an unknown field": (
+        lambda run: _reseal_verdict(run, lambda text: text.update(extra=1)),
+        ("verdict.json is damaged", "extra", "kdv reconcile"),
+    ),
+    "a verdict with an unknown word": (
+        lambda run: _reseal_verdict(run, lambda text: text.update(verdict="FINE")),
+        ("verdict.json is damaged", "FINE"),
+    ),
+    "a verdict without its arms": (
+        lambda run: _reseal_verdict(run, lambda text: text.pop("arms")),
+        ("verdict.json is damaged", "arms"),
+    ),
+    "a scenario that is cut": (
+        lambda run: _cut(run.path / "scenario.json"),
+        ("scenario.json is not as `plan` wrote it",),
+    ),
+    "a scenario with an unknown field": (
+        lambda run: _edit(run, "scenario.json", '"seed"', '"sead"'),
+        ("scenario.json", "sead"),
+    ),
+    "a scenario with a NaN": (
+        lambda run: _edit(run, "scenario.json", '"recovery_s": 2.0', '"recovery_s": NaN'),
+        ("scenario.json", "not as `plan` wrote it"),
+    ),
+    "a scenario with a huge number": (
+        lambda run: _edit(run, "scenario.json", '"records": 40000', '"records": 1e999'),
+        ("scenario.json",),
+    ),
+    "a scenario with an arm twice": (
+        lambda run: _edit(run, "scenario.json", '"name": "control-acks_0"', '"name": "safe"'),
+        ("names and ordinals must be unique",),
+    ),
+    "no scenario": (lambda run: (run.path / "scenario.json").unlink(), ("is no",)),
     "an empty scenario": (lambda run: (run.path / "scenario.json").write_text(""), ("scenario.json",)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
@@ -110,10 +143,31 @@ def _empty(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     "make",
-    [_file, _loop, _empty, lambda folder: "x" * 300, lambda folder: "", lambda folder: "../..", lambda folder: "no\x00name",
-     lambda folder: "a\nb", lambda folder: "../judged", lambda folder: "/proc/self/mem"],
-    ids=["a file", "a loop", "an empty folder", "300 characters", "nothing", "a parent", "a NUL", "two lines", "a path as a name", "a device"],
-)  # fmt: skip
+    [
+        _file,
+        _loop,
+        _empty,
+        lambda folder: "x" * 300,
+        lambda folder: "",
+        lambda folder: "../..",
+        lambda folder: "no\x00name",
+        lambda folder: "a\nb",
+        lambda folder: "../judged",
+        lambda folder: "/proc/self/mem",
+    ],
+    ids=[
+        "a file",
+        "a loop",
+        "an empty folder",
+        "300 characters",
+        "nothing",
+        "a parent",
+        "a NUL",
+        "two lines",
+        "a path as a name",
+        "a device",
+    ],
+)
 def test_what_is_no_run_directory_is_refused(
     capsys: pytest.CaptureFixture[str], host: Path, make: Callable[[Path], object]
 ) -> None:
@@ -161,8 +215,14 @@ def test_a_parquet_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
     whole = _parquet(tmp_path / "whole.parquet", ledger.SCHEMA.empty_table())
     ledger.check_schema(whole)
     cases: list[tuple[Path, str]] = [
-        (_parquet(tmp_path / "a", ledger.SCHEMA.empty_table().drop_columns(["outcome"])), "outcome: missing, expected string"),
-        (_parquet(tmp_path / "b", ledger.SCHEMA.empty_table().append_column("x", pa.array([], pa.int8()))), "x: unknown column"),
+        (
+            _parquet(tmp_path / "a", ledger.SCHEMA.empty_table().drop_columns(["outcome"])),
+            "outcome: missing, expected string",
+        ),
+        (
+            _parquet(tmp_path / "b", ledger.SCHEMA.empty_table().append_column("x", pa.array([], pa.int8()))),
+            "x: unknown column",
+        ),
         (_parquet(tmp_path / "c", pa.table({"arm": pa.array([], pa.int8())})), "arm: int8, expected string"),
         (tmp_path / "missing", "cannot be read as Parquet"),
     ]

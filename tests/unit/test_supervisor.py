@@ -108,7 +108,9 @@ def test_if_the_supervisor_is_killed_its_processes_end_by_themselves(started: su
     assert "supervisor is gone" in (supervisor.why_it_ended() or "")
 
 
-def test_while_the_others_are_being_ended_the_dead_one_is_named_and_the_next_start_waits(stubborn: subprocess.Popen[bytes]) -> None:
+def test_while_the_others_are_being_ended_the_dead_one_is_named_and_the_next_start_waits(
+    stubborn: subprocess.Popen[bytes],
+) -> None:
     assert supervisor.why_it_ended() is None
     _state().children["scheduler"].send(signal.SIGKILL)
     wait_until(supervisor.why_it_ended, "the death to be seen", 10)

@@ -40,7 +40,11 @@ class Client:
     def __getattr__(self, name: str) -> Callable[..., None]:
         def call(*_: Any) -> None:
             self.asked.append(name.removesuffix("_transaction"))
-            answer = self.answers.pop(0) if self.answers and name.endswith(("commit_transaction", "abort_transaction")) else None
+            answer = (
+                self.answers.pop(0)
+                if self.answers and name.endswith(("commit_transaction", "abort_transaction"))
+                else None
+            )
             if answer is not None:
                 raise answer
 
@@ -78,8 +82,10 @@ def test_what_may_be_called_again_is_and_what_must_be_aborted_is(
     assert client.asked == ["begin", *asked]
     assert outcomes(tmp_path, 1) == [("0", outcome)]
     assert [Control(tmp_path)[word] for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED)] == [
-        1, int(outcome == "COMMITTED"), int(outcome == "ABORTED"),
-    ]  # fmt: skip
+        1,
+        int(outcome == "COMMITTED"),
+        int(outcome == "ABORTED"),
+    ]
 
 
 @pytest.mark.parametrize("answers", [[FATAL], [OTHER], [ABORTABLE, FATAL], [RETRIABLE, FATAL]])
@@ -108,12 +114,22 @@ def test_every_kth_is_aborted_on_purpose_once_all_of_it_is_acknowledged(tmp_path
     one.end()  # nothing is open
     assert "".join(call[0] for call in client.asked) == "bcbfabc" * 2
     assert [outcome for _, outcome in outcomes(tmp_path, 7)] == [
-        "COMMITTED", "ABORTED", "COMMITTED", "COMMITTED", "ABORTED", "COMMITTED", "INDETERMINATE",
-    ]  # fmt: skip
+        "COMMITTED",
+        "ABORTED",
+        "COMMITTED",
+        "COMMITTED",
+        "ABORTED",
+        "COMMITTED",
+        "INDETERMINATE",
+    ]
 
 
 def test_a_transaction_is_whole_blocks_and_spans_two_partitions_where_there_are_two() -> None:
-    assert [transactions.size(500, block, partitions) for block, partitions in ((3, 3), (1000, 3), (1000, 1))] == [501, 2000, 1000]
+    assert [transactions.size(500, block, partitions) for block, partitions in ((3, 3), (1000, 3), (1000, 1))] == [
+        501,
+        2000,
+        1000,
+    ]
     assert [transactions.size(500, 3, 3, rate) for rate in (10_000, 77, 2)] == [501, 78, 6], "none stays open for long"
 
 
@@ -123,10 +139,13 @@ def test_without_transactions_the_columns_are_empty(tmp_path: Path) -> None:
 
 
 def test_every_producer_has_a_transactional_id_of_its_own() -> None:
-    arm = scenario("r", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(), records=100, producers=2).subjects[0]
+    arm = scenario(
+        "r", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(), records=100, producers=2
+    ).subjects[0]
     assert [_settings(arm, number)["transactional.id"] for number in range(2)] == [
-        "kdv-transactional-0", "kdv-transactional-1",
-    ]  # fmt: skip
+        "kdv-transactional-0",
+        "kdv-transactional-1",
+    ]
     plain = scenario("r", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(), records=100)
     assert "transactional.id" not in _settings(plain.subjects[0], 0)
     assert plain.transactional == ()
@@ -141,14 +160,18 @@ def test_a_transactional_arm_does_not_go_with_what_it_could_not_answer_for() -> 
         check(build(msgspec.structs.replace(entry, arms=arms), "r"))
 
 
-def batch(first: int, records: int, ends: int | None = None, magic: int = 2, of: int = 1, transactional: bool = True) -> bytes:
+def batch(
+    first: int, records: int, ends: int | None = None, magic: int = 2, of: int = 1, transactional: bool = True
+) -> bytes:
     """A record batch of Kafka's format 2, of producer id `of`: without its records, or a control batch with its key.
 
     `ends` is the control record's type; its time delta takes two bytes, as such a number may.
     """
     attributes = (0x10 if transactional else 0) | (0 if ends is None else 0x20)
     header = struct.pack(">ibIhiqqqhii", 0, magic, 0, attributes, records - 1, 0, 0, of, 0, 0, records)
-    body = b"" if ends is None else bytes((34, 0, 0x80, 1, 0, 8)) + struct.pack(">hh", 0, ends) + bytes((12,)) + bytes(7)
+    body = (
+        b"" if ends is None else bytes((34, 0, 0x80, 1, 0, 8)) + struct.pack(">hh", 0, ends) + bytes((12,)) + bytes(7)
+    )
     return struct.pack(">qi", first, len(header + body)) + header + body
 
 
@@ -165,13 +188,23 @@ def test_control_records_are_counted_off_the_headers_up_to_the_end(monkeypatch: 
     assert batches.unseen(1, "t", 0, 0, 0) == (0, 0), "an empty partition, of which nothing is fetched"
 
 
-def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another producer's marker decides nothing, nor does one of an earlier or later transaction; who writes none is not asked."""
+def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another producer's marker decides nothing, nor does one of an earlier or later transaction; who writes none is
+    not asked."""
     log = (
-        batch(0, 4, of=7) + batch(4, 2, of=8) + batch(6, 1, ends=ABORT, of=9) + batch(7, 3, of=7)
-        + batch(10, 1, ends=COMMIT, of=8) + batch(11, 1, ends=ABORT, of=7) + batch(12, 5, of=7)
-        + batch(17, 1, ends=COMMIT, of=7) + batch(18, 1, ends=ABORT, of=7) + batch(19, 2, of=-1, transactional=False)
-    )  # fmt: skip
+        batch(0, 4, of=7)
+        + batch(4, 2, of=8)
+        + batch(6, 1, ends=ABORT, of=9)
+        + batch(7, 3, of=7)
+        + batch(10, 1, ends=COMMIT, of=8)
+        + batch(11, 1, ends=ABORT, of=7)
+        + batch(12, 5, of=7)
+        + batch(17, 1, ends=COMMIT, of=7)
+        + batch(18, 1, ends=ABORT, of=7)
+        + batch(19, 2, of=-1, transactional=False)
+    )
     served(monkeypatch, log)
     assert batches.unseen(1, "t", 0, 0, 21) == (5, 7)
 

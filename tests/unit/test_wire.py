@@ -34,7 +34,13 @@ def test_any_answer_to_a_new_assignment_is_understood_or_an_oserror(answer: byte
 
 
 def test_a_refused_assignment_names_the_partition_and_the_controllers_reason() -> None:
-    refused = struct.pack(">ib", 7, 0) + struct.pack(">ih", 0, 0) + b"\0\x02\x02t\x02" + struct.pack(">ih", 4, 60) + b"\x03no\0\0\0"
+    refused = (
+        struct.pack(">ib", 7, 0)
+        + struct.pack(">ih", 0, 0)
+        + b"\0\x02\x02t\x02"
+        + struct.pack(">ih", 4, 60)
+        + b"\x03no\0\0\0"
+    )
     with MonkeyPatch.context() as patch:
         patch.setattr(wire, "call", lambda *_: refused)
         with pytest.raises(OSError, match="t/4: error 60 no"):

@@ -121,7 +121,9 @@ def test_a_workspace_stays_while_whoever_is_to_judge_its_run_lives() -> None:
     assert not doctor._leftovers().ok and workspaces.sweep_unless_busy() == [workspace]
 
 
-def test_disks_that_a_killed_keeper_left_mounted_in_a_workspace_that_is_kept_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_that_a_killed_keeper_left_mounted_in_a_workspace_that_is_kept_are_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     workspace = left("kept0000")
     workspaces.keep(workspace)
     mounts = [workspace / "data/1"]
@@ -154,7 +156,9 @@ def test_a_link_among_the_workspaces_is_nobodys_to_remove(host: Path) -> None:
     assert (host / "elsewhere").is_dir()
 
 
-def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged_keeps_what_was_decided(host: Path) -> None:
+def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged_keeps_what_was_decided(
+    host: Path,
+) -> None:
     run, workspace = planned(host / "run"), left(RUN.run_token)
     workspaces.hold(workspace)
     with direct._judging(run.path):
@@ -171,7 +175,8 @@ def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged
 
 
 def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between bind and listen a connection is refused, and whoever waits for the file would take the keeper for dead."""
+    """Between bind and listen a connection is refused, and whoever waits for the file would take the keeper for
+    dead."""
     place, seen = tmp_path / "keeper.sock", list[bool]()
 
     class Watched(socket.socket):

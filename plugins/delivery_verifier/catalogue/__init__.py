@@ -11,5 +11,15 @@ SCENARIOS = {**ENTRIES, **PRICES}
 """Everything that can be run by name."""
 
 __all__ = [
-    "CANARY", "CONTROL_SHARE", "ENTRIES", "FAULTS", "PRICES", "PROFILES", "SCENARIOS", "WEAK", "build", "scenario", "token",
-]  # fmt: skip
+    "CANARY",
+    "CONTROL_SHARE",
+    "ENTRIES",
+    "FAULTS",
+    "PRICES",
+    "PROFILES",
+    "SCENARIOS",
+    "WEAK",
+    "build",
+    "scenario",
+    "token",
+]

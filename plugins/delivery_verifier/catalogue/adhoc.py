@@ -13,6 +13,7 @@ from delivery_verifier.scenario import (
     FaultPlan,
     Load,
     Profile,
+    Role,
     Scenario,
     equipment_of,
 )
@@ -55,15 +56,25 @@ def scenario(
         arms.append(arm_of(run_id, 3, "control", PROFILES["safe"], records=control_records))
     arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
     return Scenario(
-        run_id=run_id, run_token=token(run_id), name=f"{profile.name}.{fault.name}", arms=tuple(arms), load=load,
-        fault=fault, cluster=cluster or ClusterSpec(equipment=equipment_of(fault)), **more,  # type: ignore[arg-type]
-    )  # fmt: skip
+        run_id=run_id,
+        run_token=token(run_id),
+        name=f"{profile.name}.{fault.name}",
+        arms=tuple(arms),
+        load=load,
+        fault=fault,
+        cluster=cluster or ClusterSpec(equipment=equipment_of(fault)),
+        **more,  # type: ignore[arg-type]
+    )
 
 
-def arm_of(run_id: str, ordinal: int, role: str, profile: Profile, **more: object) -> Arm:
+def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:
     """An arm on a topic of its own, called after its profile."""
     name = CANARY if role == "canary" else profile.name if role == "subject" else f"control-{profile.name}"
     return Arm(
-        name=name, ordinal=ordinal, role=role, profile=profile,  # type: ignore[arg-type]
-        topic_name=f"kdv-{token(run_id)}-{name}", **more,  # type: ignore[arg-type]
-    )  # fmt: skip
+        name=name,
+        ordinal=ordinal,
+        role=role,
+        profile=profile,
+        topic_name=f"kdv-{token(run_id)}-{name}",
+        **more,  # type: ignore[arg-type]
+    )

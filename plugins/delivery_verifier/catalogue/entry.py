@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue.adhoc import CANARY, arm_of, token
+from delivery_verifier.catalogue.adhoc import arm_of, token
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.scenario import (
     Claim,
@@ -38,8 +38,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One scenario of the catalogue.
 
     `promise`: one sentence for people, what is promised and where it ends. `deterministic`: the expectations are exact
-    numbers; otherwise `bites_in` says in how many of ten runs the weak arms were seen to break. `records`: floor of every
-    arm of a load that is not scripted. `rules`: the rules of the contract that the entry puts to the test.
+    numbers; otherwise `bites_in` says in how many of ten runs the weak arms were seen to break. `records`: floor of
+    every arm of a load that is not scripted. `rules`: the rules of the contract that the entry puts to the test.
     """
 
     name: Name
@@ -66,20 +66,33 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
     records = entry.records or _scripted(entry)
     arms = [
         replace(
-            arm_of(run_id, number, plan.role, plan.profile, claim=plan.claim, expectation=plan.expectation, records=records),
-            name=plan.name, topic_name=f"kdv-{token(run_id)}-{plan.name}",
+            arm_of(
+                run_id, number, plan.role, plan.profile, claim=plan.claim, expectation=plan.expectation, records=records
+            ),
+            name=plan.name,
+            topic_name=f"kdv-{token(run_id)}-{plan.name}",
         )
         for number, plan in enumerate(entry.arms, 1)
-    ]  # fmt: skip
-    arms.append(arm_of(run_id, 0, CANARY, PROFILES["safe"]))
+    ]
+    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
     cluster = ClusterSpec(
-        kafka_version=kafka_version, session_timeout_ms=entry.session_timeout_ms,
-        heartbeat_interval_ms=entry.heartbeat_interval_ms, equipment=equipment_of(entry.fault), elr=entry.elr,
-    )  # fmt: skip
+        kafka_version=kafka_version,
+        session_timeout_ms=entry.session_timeout_ms,
+        heartbeat_interval_ms=entry.heartbeat_interval_ms,
+        equipment=equipment_of(entry.fault),
+        elr=entry.elr,
+    )
     return Scenario(
-        run_id=run_id, run_token=token(run_id), name=entry.name, arms=tuple(arms), load=entry.load, fault=entry.fault,
-        min_exposed=entry.min_exposed, cluster=cluster, **more,  # type: ignore[arg-type]
-    )  # fmt: skip
+        run_id=run_id,
+        run_token=token(run_id),
+        name=entry.name,
+        arms=tuple(arms),
+        load=entry.load,
+        fault=entry.fault,
+        min_exposed=entry.min_exposed,
+        cluster=cluster,
+        **more,  # type: ignore[arg-type]
+    )
 
 
 def _scripted(entry: Entry) -> int:

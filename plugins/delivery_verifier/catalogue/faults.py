@@ -29,7 +29,8 @@ FAULTS: dict[str, FaultPlan] = {
         ),
         FaultPlan(
             name="stop_leader",
-            summary="SIGTERM the broker that leads a third of the partitions: it hands over, ends, and is started again.",
+            summary="SIGTERM the broker that leads a third of the partitions: it hands over, ends, and is started "
+            "again.",
             duration_s=9,
             steps=(
                 step(Trigger(kind="reported", value=0.15), "stop", "leader"),
@@ -48,7 +49,8 @@ FAULTS: dict[str, FaultPlan] = {
         ),
         FaultPlan(
             name="elect_preferred",
-            summary="Make another replica of every partition the preferred leader and have it elected: no broker is harmed.",
+            summary="Make another replica of every partition the preferred leader and have it elected: no broker is "
+            "harmed.",
             duration_s=5,
             steps=(
                 step(Trigger(kind="reported", value=0.15), "elect_preferred", "all"),

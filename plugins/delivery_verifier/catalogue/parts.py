@@ -11,9 +11,11 @@ AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Tri
 MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")
 SHRUNK, FULL = Trigger(kind="isr_shrunk"), Trigger(kind="isr_full")
 RETRIES_OFF_IMPATIENT = profile_of(
-    "retries_off_impatient", "acks=all without retries; brokers wait one second for replicas.",
-    retries=0, request_timeout_ms=1000,
-)  # fmt: skip
+    "retries_off_impatient",
+    "acks=all without retries; brokers wait one second for replicas.",
+    retries=0,
+    request_timeout_ms=1000,
+)
 
 
 def after(seconds: float) -> Trigger:
@@ -35,7 +37,9 @@ def scripted(block: int) -> Load:
 
 def broken(**counts: int) -> Expectation:
     """VIOLATED, with exactly these counts."""
-    return Expectation(verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=it) for name, it in counts.items()))
+    return Expectation(
+        verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=it) for name, it in counts.items())
+    )
 
 
 def control(name: str, claim: Claim = "at_least_once") -> ArmPlan:

@@ -1,4 +1,5 @@
-"""The price of a guarantee: one profile at a time, alone on a fresh cluster, under three conditions that are the same for all.
+"""The price of a guarantee: one profile at a time, alone on a fresh cluster, under three conditions that are the same
+for all.
 
 Arms that share a cluster compete for it, so that each would measure the others; these scenarios have a single one. Flat
 out there is no latency worth the name, for records wait in the client's own queue: latency is measured at a fixed rate.
@@ -27,18 +28,26 @@ FLAT_OUT_RECORDS, FLAT_OUT_BLOCK = 500_000, 1000
 def _entry(condition: Condition, profile: str) -> Entry:
     flat_out = condition == "flat_out"
     load = (
-        Load(pacing="flat_out", block=FLAT_OUT_BLOCK, duration_s=SECONDS) if flat_out
+        Load(pacing="flat_out", block=FLAT_OUT_BLOCK, duration_s=SECONDS)
+        if flat_out
         else Load(rate=RATE, block=RATED_BLOCK, duration_s=SECONDS)
-    )  # fmt: skip
+    )
     arm = ArmPlan(
         name=profile, role="subject", profile=PROFILES[profile], expectation=Expectation(verdicts=("HELD", "VIOLATED"))
     )
     return Entry(
-        name=f"price.{condition}.{profile}", title=f"The price of {profile}: {CONDITIONS[condition]}",
+        name=f"price.{condition}.{profile}",
+        title=f"The price of {profile}: {CONDITIONS[condition]}",
         promise="What a guarantee costs, and what is got for it: throughput, latency, silence, losses and duplicates.",
-        source="measured here", tags=(), arms=(arm,), fault=_fault(condition), load=load, deterministic=False,
-        records=FLAT_OUT_RECORDS if flat_out else int(RATE * SECONDS), min_exposed=100,
-    )  # fmt: skip
+        source="measured here",
+        tags=(),
+        arms=(arm,),
+        fault=_fault(condition),
+        load=load,
+        deterministic=False,
+        records=FLAT_OUT_RECORDS if flat_out else int(RATE * SECONDS),
+        min_exposed=100,
+    )
 
 
 def _fault(condition: Condition) -> FaultPlan:
@@ -46,6 +55,9 @@ def _fault(condition: Condition) -> FaultPlan:
 
 
 PRICES: dict[str, Entry] = {
-    entry.name: entry for profile in PRICED for condition in get_args(Condition) for entry in [_entry(condition, profile)]
+    entry.name: entry
+    for profile in PRICED
+    for condition in get_args(Condition)
+    for entry in [_entry(condition, profile)]
 }
 """Every measurement by its name, profile by profile. They promise nothing, and are no part of a catalogue run."""

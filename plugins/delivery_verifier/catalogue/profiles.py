@@ -39,29 +39,40 @@ PROFILES: dict[str, Profile] = {
         profile_of("acks_all", "All in-sync replicas acknowledge; retries may write twice.", acks="all"),
         profile_of(
             "retries_off",
-            "acks=all, and the client gives up where it would send again: nothing is written twice but by the client's requeue.",
-            acks="all", retries=0,
+            "acks=all, and the client gives up where it would send again: nothing is written twice but by the "
+            "client's requeue.",
+            acks="all",
+            retries=0,
         ),
         profile_of(
             "in_flight_1",
             "acks=all, one request at a time and connection: what was long thought to be a guarantee of order.",
-            acks="all", max_in_flight_requests_per_connection=1,
+            acks="all",
+            max_in_flight_requests_per_connection=1,
         ),
         profile_of(
             "idempotent",
             "acks=all, and the broker discards what a retry sends twice.",
-            acks="all", enable_idempotence=True,
+            acks="all",
+            enable_idempotence=True,
         ),
         profile_of(
             "safe",
             "Idempotent, minimum two in-sync replicas, no unclean election, and a client that looks for new leaders.",
-            acks="all", enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
+            acks="all",
+            enable_idempotence=True,
+            topic_metadata_refresh_interval_ms=1000,
         ),
         profile_of(
             "transactional",
-            "As safe, and in transactions: of those that were committed consumers see all, of those that were aborted nothing.",
-            acks="all", enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
-            transactional_id="kdv", transaction_timeout_ms=60000, delivery_timeout_ms=60000,
+            "As safe, and in transactions: of those that were committed consumers see all, of those that were aborted "
+            "nothing.",
+            acks="all",
+            enable_idempotence=True,
+            topic_metadata_refresh_interval_ms=1000,
+            transactional_id="kdv",
+            transaction_timeout_ms=60000,
+            delivery_timeout_ms=60000,
         ),
     )
-}  # fmt: skip
+}

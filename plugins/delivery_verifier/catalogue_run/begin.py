@@ -1,4 +1,5 @@
-"""The beginning: a catalogue run with every entry that was wanted, before any of them has run; or one that is taken up again."""
+"""The beginning: a catalogue run with every entry that was wanted, before any of them has run; or one that is taken up
+again."""
 
 from __future__ import annotations
 
@@ -25,29 +26,46 @@ MOST_ROUNDS = 100
 
 
 def begin(name: str, *, direct: bool, **wanted: Any) -> CatalogueRun:
-    """A new catalogue run, written down as pending; `wanted` as `plan` takes it. Raises BadInput, also if it is there already."""
+    """A new catalogue run, written down as pending; `wanted` as `plan` takes it. Raises BadInput, also if it is there
+    already."""
     if (record.directory(name) / record.FILE).exists():
-        raise refusal("catalogue run", name, "a name that none has yet", f"take it up again with: kdv catalogue --resume {name}")
+        raise refusal(
+            "catalogue run", name, "a name that none has yet", f"take it up again with: kdv catalogue --resume {name}"
+        )
     catalogue = plan(name, direct=direct, **wanted)
     record.write(catalogue)
     return catalogue
 
 
 def plan(
-    name: str, *, names: Sequence[str] = (), tag: str = "", expect_unavailable: str = "", rounds: object = 1, direct: bool = False
+    name: str,
+    *,
+    names: Sequence[str] = (),
+    tag: str = "",
+    expect_unavailable: str = "",
+    rounds: object = 1,
+    direct: bool = False,
 ) -> CatalogueRun:
     """A new catalogue run, not written down. Raises BadInput."""
     found, expected = selection.entries(names, tag), selection.expectable(expect_unavailable)
     times = whole("repeat", rounds, 1, MOST_ROUNDS)
     return CatalogueRun(
-        id=name, wanted=_wanted(names, tag), expect_unavailable=expected, direct=direct, rounds=times, started_at=now(),
-        versions=versions_of(ClusterSpec().kafka_version), commit=commit(), machine=machine(),
+        id=name,
+        wanted=_wanted(names, tag),
+        expect_unavailable=expected,
+        direct=direct,
+        rounds=times,
+        started_at=now(),
+        versions=versions_of(ClusterSpec().kafka_version),
+        commit=commit(),
+        machine=machine(),
         items=tuple(_item(entry, number, expected) for number in range(1, times + 1) for entry in found),
-    )  # fmt: skip
+    )
 
 
 def resume(name: str) -> CatalogueRun:
-    """The catalogue run `name`, with whatever has no verdict open again, and availability looked at anew. Raises BadInput.
+    """The catalogue run `name`, with whatever has no verdict open again, and availability looked at anew. Raises
+    BadInput.
 
     A failed attempt stays in the record only until it is done again.
     """
@@ -55,8 +73,9 @@ def resume(name: str) -> CatalogueRun:
     here = (versions_of(ClusterSpec().kafka_version), commit(), machine())
     if here != (catalogue.versions, catalogue.commit, catalogue.machine):
         raise BadInput(
-            f"catalogue run is {name!r}; allowed: one that this commit began, with these versions, on this host; it was begun "
-            f"by {catalogue.commit} on {catalogue.machine}. Begin another: its verdicts would stand for what it did not run on"
+            f"catalogue run is {name!r}; allowed: one that this commit began, with these versions, on this host; it "
+            f"was begun by {catalogue.commit} on {catalogue.machine}. Begin another: its verdicts would stand for "
+            "what it did not run on"
         )
     items = [_again(item, catalogue.expect_unavailable) for item in catalogue.items]
     return replace(catalogue, items=tuple(items), ended_at="")
@@ -81,10 +100,17 @@ def _wanted(names: Sequence[str], tag: str) -> str:
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
     lacking = _lacking(entry)
     return Item(
-        name=entry.name, title=entry.title, promise=entry.promise, kind=selection.KINDS[entry.name], tags=tuple(entry.tags),
-        fault=entry.fault.name, round=number, unavailable=_told(lacking),
-        expected_unavailable=not any(lack.failed for lack in lacking.values()) and selection.expects(expected, entry, lacking),
-    )  # fmt: skip
+        name=entry.name,
+        title=entry.title,
+        promise=entry.promise,
+        kind=selection.KINDS[entry.name],
+        tags=tuple(entry.tags),
+        fault=entry.fault.name,
+        round=number,
+        unavailable=_told(lacking),
+        expected_unavailable=not any(lack.failed for lack in lacking.values())
+        and selection.expects(expected, entry, lacking),
+    )
 
 
 def _again(item: Item, expected: Sequence[str]) -> Item:
@@ -103,4 +129,6 @@ def _lacking(entry: Entry) -> dict[Equipment, Lack]:
 
 
 def _told(lacking: Mapping[Equipment, Lack]) -> str:
-    return "; ".join(f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacking.items())
+    return "; ".join(
+        f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacking.items()
+    )

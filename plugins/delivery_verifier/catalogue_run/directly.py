@@ -1,7 +1,7 @@
 """Directly: entries in this process with one warm Spark session; an entry is judged while the next one's cluster boots.
 
-No judging runs beside a load: faults with deadlines must find the processors as free as in a run of its own. Whatever is
-left of the entry before has ended before the next one sends its first record.
+No judging runs beside a load: faults with deadlines must find the processors as free as in a run of its own. Whatever
+is left of the entry before has ended before the next one sends its first record.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class DirectRunner:
         return self._judges.submit(attempted, partial(self._judge, run_dir, watch), run)
 
     def session(self) -> SparkSession:
-        """The session, once it has started; another one where its JVM has ended, which is no reason to stop the rest."""
+        """The session, once it has started; another one where its JVM has ended, which is no reason to stop the
+        rest."""
         from spark_jobs.session import living, local_session
 
         with self._one_at_a_time:

@@ -1,4 +1,5 @@
-"""The loop: takes every entry of a catalogue run in turn, writes down what it ended with, and never stops for one of them."""
+"""The loop: takes every entry of a catalogue run in turn, writes down what it ended with, and never stops for one of
+them."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ class Runner(Protocol):
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs `entry` as the run `run` and returns as soon as the next one may begin; the rest may still be judged.
 
-        Calls `before_load` once what is left of the entry before has ended. A future never holds an error of the run: that
-        is an attempt too.
+        Calls `before_load` once what is left of the entry before has ended. A future never holds an error of the run:
+        that is an attempt too.
         """
 
 

@@ -99,9 +99,17 @@ def _row(rounds: Sequence[Item]) -> Row:
         cells.setdefault(cell.profile, []).append(cell)
     item = rounds[0]
     return Row(
-        name=item.name, title=item.title, promise=item.promise, fault=item.fault, tags=", ".join(item.tags), state=worst.state,
-        green=all(one.green for one in rounds), note=_note(worst), cells=cells, runs=_runs(rounds),
-    )  # fmt: skip
+        name=item.name,
+        title=item.title,
+        promise=item.promise,
+        fault=item.fault,
+        tags=", ".join(item.tags),
+        state=worst.state,
+        green=all(one.green for one in rounds),
+        note=_note(worst),
+        cells=cells,
+        runs=_runs(rounds),
+    )
 
 
 def _note(item: Item) -> str:
@@ -127,9 +135,17 @@ def _cell(arms: Sequence[ArmResult], rounds: int) -> Cell:
     verdicts = list(dict.fromkeys(one.verdict for one in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
     return Cell(
-        arm=arm.arm, profile=arm.profile, role=arm.role, claim=arm.claim, verdict=" / ".join(verdicts) + times, tone=_tone(arms),
-        expected=arm.expected, sentence=arm.sentence, counts=_counts(arms), figures=_figures(arms),
-    )  # fmt: skip
+        arm=arm.arm,
+        profile=arm.profile,
+        role=arm.role,
+        claim=arm.claim,
+        verdict=" / ".join(verdicts) + times,
+        tone=_tone(arms),
+        expected=arm.expected,
+        sentence=arm.sentence,
+        counts=_counts(arms),
+        figures=_figures(arms),
+    )
 
 
 def _tone(arms: Sequence[ArmResult]) -> str:
@@ -156,7 +172,7 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
         ("p99", "–" if p99 is None else latency(p99)),
         ("rate", "–" if not rates else f"{number(round(min(rates)))}/s"),
         ("refused", _refused(arms)),
-    ]  # fmt: skip
+    ]
 
 
 def _refused(arms: Sequence[ArmResult]) -> str:

@@ -29,15 +29,31 @@ def write(catalogue: CatalogueRun) -> Path:
 
 
 def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] = ()) -> str:
-    """The page as HTML text. `runs`: where the run directories are, seen from the page; `history`: others to be named."""
+    """The page as HTML text. `runs`: where the run directories are, seen from the page; `history`: others to be
+    named."""
     script, found = asset("page.js"), matrix.tables(catalogue)
-    return environment().get_template("matrix.html.j2").render(
-        it=catalogue, tables=found, everyday=matrix.everyday(found), headline=headline(catalogue), counts=counts(catalogue),
-        repeated=sum(len(item.attempts) > 1 for item in catalogue.items), seconds=_seconds(catalogue), signs=SIGNS, told=TOLD,
-        runs=runs, history=history,
-        when=_when, path=lambda name: quote(name, safe=""),
-        scripts=[Markup(script)], policy=source_of(script), style=Markup(asset("page.css") + asset("matrix.css")),
-    )  # fmt: skip
+    return (
+        environment()
+        .get_template("matrix.html.j2")
+        .render(
+            it=catalogue,
+            tables=found,
+            everyday=matrix.everyday(found),
+            headline=headline(catalogue),
+            counts=counts(catalogue),
+            repeated=sum(len(item.attempts) > 1 for item in catalogue.items),
+            seconds=_seconds(catalogue),
+            signs=SIGNS,
+            told=TOLD,
+            runs=runs,
+            history=history,
+            when=_when,
+            path=lambda name: quote(name, safe=""),
+            scripts=[Markup(script)],
+            policy=source_of(script),
+            style=Markup(asset("page.css") + asset("matrix.css")),
+        )
+    )
 
 
 def headline(catalogue: CatalogueRun) -> str:
@@ -48,8 +64,14 @@ def headline(catalogue: CatalogueRun) -> str:
         return f"Under way: {whole - len(catalogue.open)} of {whole} {what} done"
     if catalogue.green:
         ran = catalogue.count("as expected")
-        return f"Green: {'all ' if ran == whole and whole > 1 else ''}{ran} {what if ran == whole else f'of {whole} {what}'} " + (
-            "ended as predicted" if ran == whole else "ended as predicted; this host cannot run the others, which was expected"
+        return (
+            f"Green: {'all ' if ran == whole and whole > 1 else ''}{ran} "
+            f"{what if ran == whole else f'of {whole} {what}'} "
+            + (
+                "ended as predicted"
+                if ran == whole
+                else "ended as predicted; this host cannot run the others, which was expected"
+            )
         )
     red = sum(not item.green for item in catalogue.items)
     return f"Not green: {red} of {whole} {what} did not end as predicted"
@@ -57,7 +79,9 @@ def headline(catalogue: CatalogueRun) -> str:
 
 def counts(catalogue: CatalogueRun) -> str:
     """`24 as expected and 2 unavailable`."""
-    return listed([f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and")
+    return listed(
+        [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
+    )
 
 
 def _seconds(catalogue: CatalogueRun) -> int:

@@ -1,4 +1,5 @@
-"""The record of a catalogue run: catalogue.json, what was wanted, what each entry ended with, and whether all is green."""
+"""The record of a catalogue run: catalogue.json, what was wanted, what each entry ended with, and whether all is
+green."""
 
 from __future__ import annotations
 
@@ -75,8 +76,8 @@ class Attempt(_Part, frozen=True):
 
 
 class Item(_Part, frozen=True):
-    """One entry in one round, with its attempts so far. `unavailable` says why this host cannot run it; `expected_unavailable`:
-    the catalogue was told to expect that."""
+    """One entry in one round, with its attempts so far. `unavailable` says why this host cannot run it;
+    `expected_unavailable`: the catalogue was told to expect that."""
 
     name: str
     title: str
@@ -108,7 +109,8 @@ class Item(_Part, frozen=True):
 
 
 class CatalogueRun(_Part, frozen=True):
-    """catalogue.json. `wanted` says in words what was asked for; times are ISO 8601 in UTC; `ended_at` empty: not ended."""
+    """catalogue.json. `wanted` says in words what was asked for; times are ISO 8601 in UTC; `ended_at` empty: not
+    ended."""
 
     id: str
     wanted: str
@@ -138,8 +140,8 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """As `kdv run` has them, the surest statement first: 1 not as expected (also an unexpected UNAVAILABLE), 70 failed
-        or not ended, 2 inconclusive, 0 green."""
+        """As `kdv run` has them, the surest statement first: 1 not as expected (also an unexpected UNAVAILABLE), 70
+        failed or not ended, 2 inconclusive, 0 green."""
         if self.green:
             return 0
         unexpected = any(item.state == "unavailable" and not item.green for item in self.items)

@@ -15,7 +15,18 @@ from delivery_verifier.report.latency import Bucket, Spread
 from delivery_verifier.runs import IncompleteRun, RunDirectory
 from delivery_verifier.verdict import ArmVerdict, RunVerdict
 
-COUNTS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "lost", "duplicated", "reordered", "resent")
+COUNTS = (
+    "attempted",
+    "acked",
+    "sent",
+    "failed",
+    "indeterminate",
+    "reported",
+    "lost",
+    "duplicated",
+    "reordered",
+    "resent",
+)
 """The columns of the books that a catalogue run keeps of every arm."""
 
 
@@ -35,9 +46,15 @@ def attempt(run_dir: Path) -> Attempt:
     begun_us, ended_us = run.manifest("plan").started_at_us, run.manifest("conclude").finished_at_us
     started_at = datetime.fromtimestamp(begun_us / 1e6, UTC).isoformat(timespec="seconds")
     return Attempt(
-        run=run_dir.name, started_at=started_at, seconds=round((ended_us - begun_us) / 1e6, 1), verdict=verdict.verdict,
-        green=verdict.green, sentence=verdict.sentence, doubts=doubts[:20], arms=arms,
-    )  # fmt: skip
+        run=run_dir.name,
+        started_at=started_at,
+        seconds=round((ended_us - begun_us) / 1e6, 1),
+        verdict=verdict.verdict,
+        green=verdict.green,
+        sentence=verdict.sentence,
+        doubts=doubts[:20],
+        arms=arms,
+    )
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
@@ -48,12 +65,19 @@ def failed(run: str, started_at: str, seconds: float, error: BaseException | str
 
 def _arm(arm: ArmVerdict, latency: list[dict[str, Any]], load: list[dict[str, Any]]) -> ArmResult:
     return ArmResult(
-        arm=arm.arm, role=arm.role, profile=arm.profile, claim=arm.claim, verdict=arm.verdict, as_expected=arm.as_expected,
-        expected=arm.expected, sentence=arm.sentence, longest_gap_s=arm.longest_gap_s,
+        arm=arm.arm,
+        role=arm.role,
+        profile=arm.profile,
+        claim=arm.claim,
+        verdict=arm.verdict,
+        as_expected=arm.as_expected,
+        expected=arm.expected,
+        sentence=arm.sentence,
+        longest_gap_s=arm.longest_gap_s,
         counts={name: arm.books[name] for name in COUNTS if name in arm.books},
         latency_ms_p99=p99(row for row in latency if row["arm"] == arm.arm),
         records_per_s=throughput(row for row in load if row["arm"] == arm.arm),
-    )  # fmt: skip
+    )
 
 
 def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
@@ -65,13 +89,16 @@ def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
 
 def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
     """Within how many ms 99 % of the records were reported, from above; None without records."""
-    found = sorted((Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),
-                   key=lambda bucket: bucket.from_ms)  # fmt: skip
+    found = sorted(
+        (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),
+        key=lambda bucket: bucket.from_ms,
+    )
     return Spread("", False, found).within[1] if found else None
 
 
 def throughput(load: Iterable[Mapping[str, Any]]) -> float | None:
-    """Reported records per second from the first interval in which one was reported to the last; None for less than two."""
+    """Reported records per second from the first interval in which one was reported to the last; None for less than
+    two."""
     rows = sorted((row["at_us"], row["reported"]) for row in load if row["reported"])
     if len(rows) < 2:
         return None

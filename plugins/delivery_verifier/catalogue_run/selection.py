@@ -23,9 +23,13 @@ def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
     if tag:
         choice("tag", tag, tags())
-    found = [entry for entry in ENTRIES.values() if (not names or entry.name in names) and (not tag or tag in entry.tags)]
+    found = [
+        entry for entry in ENTRIES.values() if (not names or entry.name in names) and (not tag or tag in entry.tags)
+    ]
     if not found:
-        raise BadInput(f"tag is {tag!r}, which none of the scenarios has that were named: {', '.join(names)}; leave out one")
+        raise BadInput(
+            f"tag is {tag!r}, which none of the scenarios has that were named: {', '.join(names)}; leave out one"
+        )
     return found
 
 
@@ -35,7 +39,8 @@ def tags() -> list[str]:
 
 
 def expects(words: Collection[str], entry: Entry, lacking: Collection[Equipment]) -> bool:
-    """Whether it is no surprise that an entry is unavailable: it, or its kind, was named, or all the equipment it lacks."""
+    """Whether it is no surprise that an entry is unavailable: it, or its kind, was named, or all the equipment it
+    lacks."""
     kind = KINDS[entry.name]
     named = entry.name in words or (kind in words and kind not in EQUIPMENT)
     return named or (bool(lacking) and set(lacking) <= set(words))

@@ -13,19 +13,29 @@ from delivery_verifier.catalogue_run.record import CatalogueRun
 
 
 def document(catalogue: CatalogueRun) -> str:
-    """Markdown: date, machine and versions, then a line per scenario and arm with its verdicts and counts over all rounds."""
+    """Markdown: date, machine and versions, then a line per scenario and arm with its verdicts and counts over all
+    rounds."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(catalogue.versions.items()))
-    how = f"`kdv catalogue{' --direct' if catalogue.direct else ''}`, rounds: {catalogue.rounds}, asked for: {catalogue.wanted}"
-    return "\n".join([
-        f"# Catalogue, {catalogue.started_at[:10]}", "",
-        f"{how}; on {catalogue.machine}; commit {catalogue.commit}; {versions}.", "",
-        f"{headline(catalogue)}: {counts(catalogue)}.", "",
-        "Counts are those of all rounds, from the least to the greatest; gap and p99 are the greatest. An attempt that ended "
-        "INCONCLUSIVE was run once more; both are counted.", "",
-        "| scenario | state | attempts | s each | arm | verdict | lost | duplicated | reordered | resent | gap | p99 | refused |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-        *(line for table in matrix.tables(catalogue) for row in table.rows for line in _lines(row)), "",
-    ])  # fmt: skip
+    command = f"`kdv catalogue{' --direct' if catalogue.direct else ''}`"
+    how = f"{command}, rounds: {catalogue.rounds}, asked for: {catalogue.wanted}"
+    return "\n".join(
+        [
+            f"# Catalogue, {catalogue.started_at[:10]}",
+            "",
+            f"{how}; on {catalogue.machine}; commit {catalogue.commit}; {versions}.",
+            "",
+            f"{headline(catalogue)}: {counts(catalogue)}.",
+            "",
+            "Counts are those of all rounds, from the least to the greatest; gap and p99 are the greatest. An attempt "
+            "that ended INCONCLUSIVE was run once more; both are counted.",
+            "",
+            "| scenario | state | attempts | s each | arm | verdict | lost | duplicated | reordered | resent | gap | "
+            "p99 | refused |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+            *(line for table in matrix.tables(catalogue) for row in table.rows for line in _lines(row)),
+            "",
+        ]
+    )
 
 
 def _lines(row: Row) -> Iterator[str]:

@@ -13,7 +13,14 @@ from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.record import STATES, Attempt, CatalogueRun, Item
 from delivery_verifier.report.words import clean, listed
 
-SIGNS = {"as expected": "✔", "not as expected": "✘", "failed": "✘", "inconclusive": "?", "unavailable": "–", "pending": "…"}
+SIGNS = {
+    "as expected": "✔",
+    "not as expected": "✘",
+    "failed": "✘",
+    "inconclusive": "?",
+    "unavailable": "–",
+    "pending": "…",
+}
 
 
 def listing(found: Iterable[tuple[Entry, str]]) -> str:
@@ -23,8 +30,12 @@ def listing(found: Iterable[tuple[Entry, str]]) -> str:
         if selection.KINDS[entry.name] != kind:
             kind = selection.KINDS[entry.name]
             lines.append(kind)
-        lines.append(f"  {entry.name:<36} {entry.title} [{', '.join(entry.tags)}]" + (f" UNAVAILABLE: {why}" if why else ""))
-    return "\n".join([*lines, f"{len(lines) - len({line for line in lines if not line.startswith(' ')})} scenarios", ""])
+        lines.append(
+            f"  {entry.name:<36} {entry.title} [{', '.join(entry.tags)}]" + (f" UNAVAILABLE: {why}" if why else "")
+        )
+    return "\n".join(
+        [*lines, f"{len(lines) - len({line for line in lines if not line.startswith(' ')})} scenarios", ""]
+    )
 
 
 def verdicts(attempt: Attempt) -> str:
@@ -36,7 +47,9 @@ def verdicts(attempt: Attempt) -> str:
 
 def summary(catalogue: CatalogueRun, page: Path, to: TextIO) -> None:
     """What the catalogue run came to, what needs attention, and where its page is."""
-    counts = listed([f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and")
+    counts = listed(
+        [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
+    )
     repeated = sum(len(item.attempts) > 1 for item in catalogue.items)
     to.write(f"{'green' if catalogue.green else 'NOT GREEN'}: of {len(catalogue.items)} scenarios {counts}\n")
     if repeated:

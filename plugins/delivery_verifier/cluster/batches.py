@@ -1,8 +1,8 @@
 """Batches: what a consumer does not show, control records and aborted ones, counted off the headers of a log's batches.
 
-Fetched from the leader by Kafka's own protocol (`FetchRequest.json` v4, isolation level read_uncommitted), by none of the
-code that reads the records for the reconciliation: so the offsets that a consumer skips are accounted for independently.
-How a transaction ended is told by the control batch that ends it in the partition, and by no producer.
+Fetched from the leader by Kafka's own protocol (`FetchRequest.json` v4, isolation level read_uncommitted), by none of
+the code that reads the records for the reconciliation: so the offsets that a consumer skips are accounted for
+independently. How a transaction ended is told by the control batch that ends it in the partition, and by no producer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _HEADER = struct.Struct(">ibIhiqqqhii")
 
 
 class Batch(NamedTuple):
-    """Offsets [first, end) of the log; `records` is what its header counts. `kind` is a control record's type, else None."""
+    """Offsets [first, end) of the log; `records` is what its header counts. `kind` is a control record's type, else
+    None."""
 
     first: int
     end: int
@@ -47,8 +48,8 @@ class Unseen(NamedTuple):
 def unseen(port: int, topic: str, partition: int, start: int, end: int) -> Unseen:
     """Of offsets [start, end), whose transactions are all decided, as the leader on `port` has them.
 
-    What ends a transaction may stand behind `end`: the log is read until each is ended that has records before it. Raises
-    OSError where the broker does not lead, cannot be reached, or leaves any offset out up to there.
+    What ends a transaction may stand behind `end`: the log is read until each is ended that has records before it.
+    Raises OSError where the broker does not lead, cannot be reached, or leaves any offset out up to there.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()
@@ -73,13 +74,16 @@ def _batches(port: int, topic: str, partition: int, at: int) -> Iterator[Batch]:
             raise ConnectionError(f"the broker on port {port} gave no batch of {topic}/{partition} at offset {at}")
         for batch in batches:
             if batch.first > at:
-                raise ConnectionError(f"{topic}/{partition}: no batch holds offset {at}, the next begins at {batch.first}")
+                raise ConnectionError(
+                    f"{topic}/{partition}: no batch holds offset {at}, the next begins at {batch.first}"
+                )
             yield batch
             at = batch.end
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """The whole batches in `data`; the last may have been cut by the broker. Raises ConnectionError for another format."""
+    """The whole batches in `data`; the last may have been cut by the broker. Raises ConnectionError for another
+    format."""
     place = 0
     while place + _FRAME.size + _HEADER.size <= len(data):
         first, length = _FRAME.unpack_from(data, place)
@@ -94,7 +98,8 @@ def parse(data: bytes) -> Iterator[Batch]:
 
 
 def _control_kind(record: bytes, offset: int) -> int:
-    """The type in the key of a control batch's only record: length, attributes, two deltas, length of the key, version, type."""
+    """The type in the key of a control batch's only record: length, attributes, two deltas, length of the key, version,
+    type."""
     place = _behind_varint(record, 0) + 1
     for _ in range(3):
         place = _behind_varint(record, place)

@@ -32,7 +32,8 @@ class ClassArchive(NamedTuple):
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:
-        """What lets a JVM use the archive, or write it at its exit. Nothing where it can be neither read nor written."""
+        """What lets a JVM use the archive, or write it at its exit. Nothing where it can be neither read nor
+        written."""
         if self.file.exists():
             return [f"-XX:SharedArchiveFile={self.file}", "-Xshare:auto", *QUIET.split()]
         try:

@@ -1,4 +1,5 @@
-"""Transaction coordinators: the brokers that lead the partitions of `__transaction_state` in which transactional.ids are kept."""
+"""Transaction coordinators: the brokers that lead the partitions of `__transaction_state` in which transactional.ids
+are kept."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ _WRAP = 2**32
 
 
 def partition_of(transactional_id: str, partitions: int) -> int:
-    """Which of so many partitions of the topic keeps `transactional_id`: Java's String.hashCode without its sign, modulo
-    their number (Kafka: `TransactionStateManager.partitionFor`, `Utils.abs`)."""
+    """Which of so many partitions of the topic keeps `transactional_id`: Java's String.hashCode without its sign,
+    modulo their number (Kafka: `TransactionStateManager.partitionFor`, `Utils.abs`)."""
     code = 0
     for unit in memoryview(transactional_id.encode("utf-16-le")).cast("H"):
         code = (31 * code + unit) % _WRAP
@@ -22,7 +23,8 @@ def partition_of(transactional_id: str, partitions: int) -> int:
 
 
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:
-    """The partitions that keep `transactional_ids`; {} before the first transactional producer of the cluster has begun."""
+    """The partitions that keep `transactional_ids`; {} before the first transactional producer of the cluster has
+    begun."""
     seen = {partition: state for (_, partition), state in cluster.partitions([TOPIC]).items()}
     wanted = {partition_of(name, len(seen)) for name in transactional_ids} if seen else set()
     return {partition: state for partition, state in seen.items() if partition in wanted}

@@ -94,9 +94,14 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
     layout = Layout(
-        workspace=str(workspace), spec=spec, controller_port=controller, client_ports=client, replication_ports=replication,
-        proxied_ports=proxied if "proxy" in spec.equipment else {}, proxy_ports=proxy if "proxy" in spec.equipment else {},
-    )  # fmt: skip
+        workspace=str(workspace),
+        spec=spec,
+        controller_port=controller,
+        client_ports=client,
+        replication_ports=replication,
+        proxied_ports=proxied if "proxy" in spec.equipment else {},
+        proxy_ports=proxy if "proxy" in spec.equipment else {},
+    )
     for folder in ("conf", "data", "logs"):
         (workspace / folder).mkdir(parents=True)
     (workspace / "conf/log4j2.properties").write_text(_LOG4J)
@@ -135,10 +140,18 @@ def _java(layout: Layout, *arguments: str) -> list[str]:
     classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
     options, main = arguments[:-2], arguments[-2:]
     return [
-        f"{java_home()}/bin/java", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", *options,
+        f"{java_home()}/bin/java",
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        "-XX:TieredStopAtLevel=1",
+        *options,
         f"-Dlog4j2.configurationFile={layout.workspace}/conf/log4j2.properties",
-        f"-Xms{HEAP}", f"-Xmx{HEAP}", "-cp", classpath, *main,
-    ]  # fmt: skip
+        f"-Xms{HEAP}",
+        f"-Xmx{HEAP}",
+        "-cp",
+        classpath,
+        *main,
+    ]
 
 
 def _properties(layout: Layout, node: int) -> str:
@@ -159,11 +172,20 @@ def _properties(layout: Layout, node: int) -> str:
     else:
         ports = layout.listeners(node).items()
         bound, advertised = (",".join(f"{name}://127.0.0.1:{pair[side]}" for name, pair in ports) for side in (0, 1))
-        settings |= {"process.roles": "broker", "listeners": bound, "advertised.listeners": advertised,
-                     "inter.broker.listener.name": "REPL", **_BROKER}  # fmt: skip
+        settings |= {
+            "process.roles": "broker",
+            "listeners": bound,
+            "advertised.listeners": advertised,
+            "inter.broker.listener.name": "REPL",
+            **_BROKER,
+        }
         replicas = min(3, spec.brokers)
-        settings |= {"offsets.topic.replication.factor": replicas, "transaction.state.log.replication.factor": replicas,
-                     "transaction.state.log.min.isr": min(2, replicas), **spec.broker_settings}  # fmt: skip
+        settings |= {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": min(2, replicas),
+            **spec.broker_settings,
+        }
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
@@ -177,12 +199,19 @@ def _template(layout: Layout) -> Path:
     nodes = [CONTROLLER, *layout.brokers]
     running = [
         subprocess.Popen(
-            [*_java(layout, "kafka.tools.StorageTool", "format"), "-t", CLUSTER_ID, "-c",
-             f"{layout.workspace}/conf/{node}.properties", *([] if spec.elr else NO_ELR)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            [
+                *_java(layout, "kafka.tools.StorageTool", "format"),
+                "-t",
+                CLUSTER_ID,
+                "-c",
+                f"{layout.workspace}/conf/{node}.properties",
+                *([] if spec.elr else NO_ELR),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         for node in nodes
-    ]  # fmt: skip
+    ]
     for process in running:
         output = process.communicate(timeout=120)[0]
         if process.returncode:

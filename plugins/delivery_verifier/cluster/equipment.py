@@ -22,14 +22,15 @@ _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
 """Pid and start of the process that tries."""
 _REFUSALS = re.compile(
     r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
-    r"no such device|protocol not available", re.IGNORECASE,
-)  # fmt: skip
+    r"no such device|protocol not available",
+    re.IGNORECASE,
+)
 """Words of tools whose kernel forbids or lacks it: so it will be tomorrow. With any other words a trial went wrong."""
 
 
 class Lack(NamedTuple):
-    """Why this host cannot be relied on for some equipment, with the remedy. `failed`: that is no property of the host, but a
-    trial that went wrong."""
+    """Why this host cannot be relied on for some equipment, with the remedy. `failed`: that is no property of the host,
+    but a trial that went wrong."""
 
     why: str
     failed: bool = False

@@ -115,7 +115,8 @@ class Cluster:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", 40)
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """State of all partitions of `topics`: the newest that running brokers tell, or what `via` tells; {} if none does."""
+        """State of all partitions of `topics`: the newest that running brokers tell, or what `via` tells; {} if none
+        does."""
         states, seen = self.states(), []
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":

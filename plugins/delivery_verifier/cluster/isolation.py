@@ -14,10 +14,16 @@ def rules(layout: Layout, broker: int, links: Iterable[Link]) -> list[Rule]:
 
     What the controller sends a broker only ever answers it; what others ask of a broker goes to its own ports.
     """
-    own, others = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport", [one for one in layout.brokers if one != broker]
+    own, others = (
+        f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport",
+        [one for one in layout.brokers if one != broker],
+    )
     clients = [ports[broker] for ports in (layout.client_ports, layout.proxied_ports) if ports]
     listening = {"replication": [layout.replication_ports[broker]], "client": clients}
-    asked = {"controller": [layout.controller_port], "replication": [layout.replication_ports[other] for other in others]}
+    asked = {
+        "controller": [layout.controller_port],
+        "replication": [layout.replication_ports[other] for other in others],
+    }
     found = []
     for link in links:
         name = f"{broker}.{link}"
@@ -43,19 +49,23 @@ class Isolation:
         self._chain.add(self._set[broker])
 
     def mend(self, broker: int) -> None:
-        """Lets its packets through again; harmless if they go through. Raises FilterError if the kernel still drops any."""
+        """Lets its packets through again; harmless if they go through. Raises FilterError if the kernel still drops
+        any."""
         self._chain.remove(self._set.get(broker, []))
         if left := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:
             raise FilterError(f"broker {broker} is still cut off: {', '.join(left)}")
         self._set.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Per broker that was cut off and link the packets dropped so far; without the links of which a rule is missing."""
+        """Per broker that was cut off and link the packets dropped so far; without the links of which a rule is
+        missing."""
         there, found = self._read(), dict[int, dict[str, int]]()
         for broker, wanted in self._set.items():
             names = {rule.name: sum(other.name == rule.name for other in wanted) for rule in wanted}
             counts = {name: [packets for known, packets in there if known == name] for name in names}
-            found[broker] = {name.split(".")[1]: sum(counts[name]) for name in names if len(counts[name]) == names[name]}
+            found[broker] = {
+                name.split(".")[1]: sum(counts[name]) for name in names if len(counts[name]) == names[name]
+            }
         return found
 
     def end(self) -> None:

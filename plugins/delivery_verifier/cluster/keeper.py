@@ -31,8 +31,18 @@ from delivery_verifier.step_options import Link
 
 TICK_S = 0.05
 OPERATIONS = (
-    "renew", "start", "send", "status", "watch", "adopt", "isolate", "rejoin", "cut_off", "power_off", "finish",
-)  # fmt: skip
+    "renew",
+    "start",
+    "send",
+    "status",
+    "watch",
+    "adopt",
+    "isolate",
+    "rejoin",
+    "cut_off",
+    "power_off",
+    "finish",
+)
 
 
 class Keeper:
@@ -69,9 +79,14 @@ class Keeper:
             Disk.of(self.workspace, node).remount()
         log = (self.workspace / f"logs/{node}.log").open("ab")
         self.nodes[node] = subprocess.Popen(
-            embedded.command(self.layout, node), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            start_new_session=True, preexec_fn=dies_with_parent(), group=self._group(node),
-        )  # fmt: skip
+            embedded.command(self.layout, node),
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=dies_with_parent(),
+            group=self._group(node),
+        )
         log.close()
         self.observer.process(node, "running")
         return {"pid": self.nodes[node].pid}
@@ -81,8 +96,12 @@ class Keeper:
         with (self.workspace / "logs/proxy.log").open("ab") as log:
             self.proxy = subprocess.Popen(
                 [sys.executable, "-m", "delivery_verifier.cluster.proxy", str(self.workspace / "keeper.json")],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=dies_with_parent(),
-            )  # fmt: skip
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=dies_with_parent(),
+            )
 
     def _group(self, node: int) -> int | None:
         """The group by which the packet filter tells a broker's connections from others'."""

@@ -95,7 +95,8 @@ def listening(socket_path: Path) -> socket.socket:
 def call(
     socket_path: Path, operation: str, timeout_s: float = 15.0, whom: str = "keeper", **arguments: object
 ) -> dict[str, Any]:
-    """One request to the keeper, or to `whom`. Raises ClusterGone if it is not there, RuntimeError with what it refused."""
+    """One request to the keeper, or to `whom`. Raises ClusterGone if it is not there, RuntimeError with what it
+    refused."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)

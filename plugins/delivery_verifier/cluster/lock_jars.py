@@ -33,8 +33,10 @@ def main() -> None:
     """Resolves every set and writes the lock."""
     with tempfile.TemporaryDirectory() as work:
         cache = Path(work)
-        lock = {f"kafka-{version}": _resolve(cache, _kafka(version), NOT_PUBLISHED.get(version))
-                for version in KAFKA_VERSIONS}  # fmt: skip
+        lock = {
+            f"kafka-{version}": _resolve(cache, _kafka(version), NOT_PUBLISHED.get(version))
+            for version in KAFKA_VERSIONS
+        }
         tools = [*_kafka(TOOLS_VERSION), f"org.apache.kafka:kafka-tools:{TOOLS_VERSION}"]
         lock[f"kafka-tools-{TOOLS_VERSION}"] = _resolve(cache, tools, None)
         lock["spark-kafka"] = _resolve(cache, list(SPARK_JARS), None, transitive=False)
@@ -42,8 +44,11 @@ def main() -> None:
 
 
 def _kafka(version: str) -> list[str]:
-    return [f"org.apache.kafka:kafka_2.13:{version}", f"org.apache.logging.log4j:log4j-core:{LOG4J}",
-            f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J}"]  # fmt: skip
+    return [
+        f"org.apache.kafka:kafka_2.13:{version}",
+        f"org.apache.logging.log4j:log4j-core:{LOG4J}",
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J}",
+    ]
 
 
 def _resolve(
@@ -65,9 +70,23 @@ def _resolve(
     subprocess.run(["rm", "-rf", str(listing)], check=True)
     pattern = f"{listing}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"
     subprocess.run(
-        ["java", "-jar", ivy_jar, "-ivy", module, "-cache", cache / "cache", "-retrieve", pattern, "-types", "jar", "bundle"],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            "java",
+            "-jar",
+            ivy_jar,
+            "-ivy",
+            module,
+            "-cache",
+            cache / "cache",
+            "-retrieve",
+            pattern,
+            "-types",
+            "jar",
+            "bundle",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return [_entry(jar, listing) for jar in sorted(listing.rglob("*.jar"))]
 
 

@@ -80,10 +80,16 @@ class Observer:
         self._partitions[key] = state
         self._write(
             Observation(
-                at_us=_now_us(), kind="partition", topic=key[0], partition=key[1], leader=state.leader,
-                leader_epoch=state.leader_epoch, isr=list(state.isr), elr=list(state.elr),
+                at_us=_now_us(),
+                kind="partition",
+                topic=key[0],
+                partition=key[1],
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                isr=list(state.isr),
+                elr=list(state.elr),
             )
-        )  # fmt: skip
+        )
 
     def _write(self, observation: Observation) -> None:
         with self._lock, self._file.open("ab") as out:

@@ -65,7 +65,8 @@ class Chain(NamedTuple):
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """Name of every rule that the kernel has now, and the packets it dropped; none if nothing leads to the chain."""
+        """Name of every rule that the kernel has now, and the packets it dropped; none if nothing leads to the
+        chain."""
         table = _save()
         if self._jump not in table:
             return []

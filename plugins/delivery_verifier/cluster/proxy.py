@@ -1,8 +1,8 @@
 """The proxy before every broker: forwards Kafka's frames, and does to some of them what its rules say.
 
-A process of its own, owned by the keeper. Brokers advertise it on their listener PROXIED only, so that proxied and direct
-clients coexist. Protocol: one JSON object per line on a Unix socket in the workspace (see `lease.call`): `put` a rule,
-ask for its `hits`, `release` brokers.
+A process of its own, owned by the keeper. Brokers advertise it on their listener PROXIED only, so that proxied and
+direct clients coexist. Protocol: one JSON object per line on a Unix socket in the workspace (see `lease.call`): `put` a
+rule, ask for its `hits`, `release` brokers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ ASKED_S = 2.0
 class _End:
     """One socket of a link: what comes out of it, and what goes into it."""
 
-    def __init__(self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]) -> None:
+    def __init__(
+        self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]
+    ) -> None:
         self.stream, self.incoming, self.outgoing, self._take = stream, incoming, outgoing, take
         self.mask, self._told = 0, False
         stream.setblocking(False)
@@ -62,7 +64,8 @@ class _End:
             self.incoming.ended = True
 
     def write(self) -> None:
-        """Sends what goes now. Who has ended, in whatever way, takes nothing any more: no client of Kafka half-closes."""
+        """Sends what goes now. Who has ended, in whatever way, takes nothing any more: no client of Kafka
+        half-closes."""
         try:
             if self.outgoing.out and not self.incoming.ended:
                 del self.outgoing.out[: self.stream.send(self.outgoing.out)]

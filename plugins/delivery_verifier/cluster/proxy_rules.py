@@ -1,4 +1,5 @@
-"""The proxy's rules: which requests and responses are dropped, held, delayed or answered by closing, and how many were."""
+"""The proxy's rules: which requests and responses are dropped, held, delayed or answered by closing, and how many
+were."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is done to the requests of clients to `brokers`, or to their responses.
 
     drop: swallowed. hold: kept back, and all that follows on the connection behind it, until the rule is released; then
-    delivered in order, also if the client has hung up meanwhile. delay: the same for `delay_ms`. close: the connection is
-    closed instead, both sides. `api`: a name of `step_options.APIS`, or a number. Counted per broker and client.id from the
-    moment the rule is in force: from the `nth` on, and so many as `count` says (0: all).
+    delivered in order, also if the client has hung up meanwhile. delay: the same for `delay_ms`. close: the connection
+    is closed instead, both sides. `api`: a name of `step_options.APIS`, or a number. Counted per broker and client.id
+    from the moment the rule is in force: from the `nth` on, and so many as `count` says (0: all).
     """
 
     action: Literal["drop", "hold", "delay", "close"]

@@ -31,11 +31,13 @@ def create(scenario: Scenario, bootstrap_servers: str) -> None:
     client = admin(bootstrap_servers)
     wanted = [
         NewTopic(
-            arm.topic_name, num_partitions=scenario.load.partitions, replica_assignment=assignment(scenario),
+            arm.topic_name,
+            num_partitions=scenario.load.partitions,
+            replica_assignment=assignment(scenario),
             config={**WHOLE_LOG, **{key: text(value) for key, value in arm.profile.topic.items()}},
         )
         for arm in scenario.arms
-    ]  # fmt: skip
+    ]
     for future in client.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
         future.result(TIMEOUT_S)
 

@@ -18,4 +18,6 @@ def newest(views: Iterable[View]) -> View:
     for view in views:
         for key, state in view.items():
             told.setdefault(key, []).append(state)
-    return {key: max(states, key=lambda state: (state.leader_epoch, states.count(state))) for key, states in told.items()}
+    return {
+        key: max(states, key=lambda state: (state.leader_epoch, states.count(state))) for key, states in told.items()
+    }

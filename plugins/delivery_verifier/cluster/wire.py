@@ -1,9 +1,9 @@
 """Requests of Kafka's protocol, spoken raw: leaders and who shall lead, brokers that are alive, settings of topics.
 
-librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may hang
-on a frozen broker; one socket with a short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json` v0,
-`MetadataRequest.json` v7, `AlterPartitionReassignmentsRequest.json` v0, `IncrementalAlterConfigsRequest.json` v0 and
-`DescribeConfigsRequest.json` v1.
+librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may
+hang on a frozen broker; one socket with a short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json`
+v0, `MetadataRequest.json` v7, `AlterPartitionReassignmentsRequest.json` v0, `IncrementalAlterConfigsRequest.json` v0
+and `DescribeConfigsRequest.json` v1.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class _Reader:
             self.skip(self.varint())
 
 
-def describe_partitions(port: int, topics: list[str], timeout_s: float = TIMEOUT_S) -> dict[tuple[str, int], PartitionState]:
+def describe_partitions(
+    port: int, topics: list[str], timeout_s: float = TIMEOUT_S
+) -> dict[tuple[str, int], PartitionState]:
     """State of every partition of `topics` as the broker on `port` sees it.
 
     Raises OSError, also on a timeout and where the answer cannot be understood.
@@ -123,13 +125,21 @@ def live_brokers(port: int, timeout_s: float = TIMEOUT_S) -> set[int]:
     return found
 
 
-def assign_replicas(port: int, wanted: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S) -> None:
-    """Gives partitions the replicas `wanted`, the preferred leader first; the broker on `port` passes it to the controller.
+def assign_replicas(
+    port: int, wanted: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
+) -> None:
+    """Gives partitions the replicas `wanted`, the preferred leader first; the broker on `port` passes it to the
+    controller.
 
     Raises OSError, also where the controller refuses any of them.
     """
     topics = sorted({topic for topic, _ in wanted})
-    body = struct.pack(">hhih", 45, 0, 3, 3) + b"kdv\0" + struct.pack(">i", int(timeout_s * 1000)) + _varint(len(topics) + 1)
+    body = (
+        struct.pack(">hhih", 45, 0, 3, 3)
+        + b"kdv\0"
+        + struct.pack(">i", int(timeout_s * 1000))
+        + _varint(len(topics) + 1)
+    )
     for name in topics:
         placed = sorted((partition, replicas) for (topic, partition), replicas in wanted.items() if topic == name)
         body += _varint(len(name) + 1) + name.encode() + _varint(len(placed) + 1)
@@ -182,7 +192,9 @@ def alter_topics(port: int, topics: Sequence[str], setting: str, value: str, tim
 def topic_setting(port: int, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     """The value of `setting` per topic, as the broker on `port` knows it. Raises OSError."""
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
-    body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + struct.pack(">i", 1) + _short(setting) for topic in topics)
+    body += b"".join(
+        struct.pack(">b", _TOPIC) + _short(topic) + struct.pack(">i", 1) + _short(setting) for topic in topics
+    )
     return _settings(port, call(port, body + b"\0", timeout_s), told=True)
 
 

@@ -66,11 +66,16 @@ def sweep() -> list[Path]:
 
 def mounted() -> list[Path]:
     """Workspaces that are kept and still have disks mounted, which a keeper that was killed could not release."""
-    return [workspace for workspace in every() if is_kept(workspace) and disks.mounts(workspace) and not _is_served(workspace)]
+    return [
+        workspace
+        for workspace in every()
+        if is_kept(workspace) and disks.mounts(workspace) and not _is_served(workspace)
+    ]
 
 
 def unmount() -> list[Path]:
-    """Releases those disks; their images stay. Returns the workspaces. Raises DeadlinePassed where they are still in use."""
+    """Releases those disks; their images stay. Returns the workspaces. Raises DeadlinePassed where they are still in
+    use."""
     left = mounted()
     for workspace in left:
         disks.release(workspace)

@@ -41,10 +41,16 @@ def register(add: Add) -> None:
     sub.add_argument("--direct", action="store_true", help="without Airflow: in this process, with one Spark session")
     sub.add_argument("--repeat", metavar="N", default=1, help="run everything N times (with --direct)")
     sub.add_argument("--resume", metavar="ID", help="take up a catalogue run that was interrupted (with --direct)")
-    sub.add_argument("--expect-unavailable", metavar="WORDS", default=selection.expected_here(),
-                     help="equipment (power,network), kinds or names that may be unavailable on this host")  # fmt: skip
+    sub.add_argument(
+        "--expect-unavailable",
+        metavar="WORDS",
+        default=selection.expected_here(),
+        help="equipment (power,network), kinds or names that may be unavailable on this host",
+    )
     sub.add_argument("--out", metavar="FILE.html", help="copy the page to this file")
-    sub.add_argument("--results", metavar="FOLDER", help="write a table of results into this folder, as in docs/results")
+    sub.add_argument(
+        "--results", metavar="FOLDER", help="write a table of results into this folder, as in docs/results"
+    )
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
 
 
@@ -55,7 +61,11 @@ def catalogue(arguments: argparse.Namespace) -> int:
         sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in found]))
         return 0
     out = outputs.destination("--out", arguments.out) if arguments.out else None
-    table = outputs.destination("--results", f"{arguments.results}/catalogue-{date.today()}.md") if arguments.results else None
+    table = (
+        outputs.destination("--results", f"{arguments.results}/catalogue-{date.today()}.md")
+        if arguments.results
+        else None
+    )
     home.require_writable()
     ended = _directly(arguments) if arguments.direct else _through_airflow(arguments)
     page = record.directory(ended.id) / record.PAGE
@@ -87,12 +97,18 @@ def _begun(arguments: argparse.Namespace) -> CatalogueRun:
     """A new catalogue run, or the one to be resumed. Raises BadInput."""
     if not arguments.resume:
         return begin.begin(
-            begin.new_id(), names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable,
-            rounds=arguments.repeat, direct=True,
-        )  # fmt: skip
+            begin.new_id(),
+            names=arguments.names,
+            tag=arguments.tag,
+            expect_unavailable=arguments.expect_unavailable,
+            rounds=arguments.repeat,
+            direct=True,
+        )
     if arguments.names or arguments.tag or arguments.expect_unavailable or arguments.repeat != 1:
-        raise BadInput(f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat or "
-                       "expect_unavailable beside it")  # fmt: skip
+        raise BadInput(
+            f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat or "
+            "expect_unavailable beside it"
+        )
     return begin.resume(arguments.resume)
 
 
@@ -114,10 +130,14 @@ def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
     from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID
 
     if arguments.resume or arguments.repeat != 1:
-        raise BadInput("direct is not given; allowed without it: neither --resume nor --repeat; in Airflow, clear the cells of "
-                       "run_scenario that are to run again")  # fmt: skip
+        raise BadInput(
+            "direct is not given; allowed without it: neither --resume nor --repeat; in Airflow, clear the cells of "
+            "run_scenario that are to run again"
+        )
     name, progress = begin.new_id(), Progress(sys.stderr)
-    planned = begin.plan(name, names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable)
+    planned = begin.plan(
+        name, names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable
+    )
     progress.say("bringing up Airflow on this host (first time about half a minute)")
     url = ui_url(local.up(parsers.port(arguments)).url or "", CATALOGUE_DAG_ID, name)
     progress.begin(planned, f"to follow it: {url}")

@@ -33,7 +33,8 @@ def register(add: Add) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """`kdv compare`. 0 also where two stored runs differ: it shows. Runs that it started itself answer for their verdicts."""
+    """`kdv compare`. 0 also where two stored runs differ: it shows. Runs that it started itself answer for their
+    verdicts."""
     from delivery_verifier.report import compare_page, comparison
 
     if bool(arguments.kafka_versions) == bool(arguments.runs) or len(arguments.runs) not in (0, 2):
@@ -58,8 +59,10 @@ def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
     from delivery_verifier.steps.plan import scenario_from_params
 
     given, at = fields.given(arguments), time.strftime("%Y%m%dT%H%M%S")
-    wanted = {f"{at}-{place}-kafka-{version}": {**given, "kafka_version": version}
-              for place, version in enumerate(arguments.kafka_versions, 1)}  # fmt: skip
+    wanted = {
+        f"{at}-{place}-kafka-{version}": {**given, "kafka_version": version}
+        for place, version in enumerate(arguments.kafka_versions, 1)
+    }
     for run_id, params in wanted.items():
         scenario_from_params(params, run_id)  # both are refused before the first one runs
     done = [

@@ -20,27 +20,43 @@ def _shown(choices: Iterable[str]) -> str:
 
 
 RUN_FIELDS: dict[str, dict[str, Any]] = {
-    "scenario": {"metavar": "NAME", "help": "a scenario of the catalogue, in place of profile, fault, claim and load; "
-                 "`kdv list scenarios`"},
+    "scenario": {
+        "metavar": "NAME",
+        "help": "a scenario of the catalogue, in place of profile, fault, claim and load; `kdv list scenarios`",
+    },
     "profile": {"metavar": "NAME", "help": "delivery settings to be verified (default safe); `kdv list profiles`"},
     "fault": {"metavar": _shown(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
     "claim": {"metavar": _shown(get_args(Claim)), "help": "what must hold: the settings' contract (default), or more"},
     "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
     "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},
-    "pacing": {"metavar": _shown(get_args(OwnPacing)), "help": "spread over the planned duration (default), or flat_out"},
+    "pacing": {
+        "metavar": _shown(get_args(OwnPacing)),
+        "help": "spread over the planned duration (default), or flat_out",
+    },
     "producers": {"metavar": "N", "help": "producer processes of the subject (default 1)"},
     "partitions": {"metavar": "N", "help": "partitions per topic (default 3)"},
     "replication_factor": {"metavar": "N", "help": "replicas per partition (default 3)"},
-    "min_insync_replicas": {"metavar": "N", "help": "min.insync.replicas of the subject's topic (default: the profile's)"},
+    "min_insync_replicas": {
+        "metavar": "N",
+        "help": "min.insync.replicas of the subject's topic (default: the profile's)",
+    },
     "payload_bytes": {"metavar": "N", "help": "bytes per record, at least 70 (default 100)"},
-    "transaction_records": {"metavar": "N", "help": "records of a transaction, in whole blocks and no more than "
-                            "a second sends; of arms with a transactional.id (default 500)"},
-    "abort_every": {"metavar": "N", "help": "the second transaction, and every N-th from it on, is aborted on purpose "
-                    "(default 10)"},
+    "transaction_records": {
+        "metavar": "N",
+        "help": "records of a transaction, in whole blocks and no more than a second sends; of arms with a "
+        "transactional.id (default 500)",
+    },
+    "abort_every": {
+        "metavar": "N",
+        "help": "the second transaction, and every N-th from it on, is aborted on purpose (default 10)",
+    },
     "cycles": {"metavar": "N", "help": "how often the fault is repeated in one load (default 1)"},
     "seed": {"metavar": "N", "help": "which broker leads which partition (default 0)"},
     "kafka_version": {"help": "version of the brokers (default 4.3.1)"},
-    "min_exposed": {"metavar": "N", "help": "fewer exposed records than this forbid HELD (default 100, or 1%% of records)"},
+    "min_exposed": {
+        "metavar": "N",
+        "help": "fewer exposed records than this forbid HELD (default 100, or 1%% of records)",
+    },
     "duration_s": {"metavar": "S", "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
     "fail_step": {"metavar": _shown(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
 }
@@ -48,13 +64,20 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
 
 
 FILES: dict[str, dict[str, Any]] = {
-    "producer_config": {"metavar": "FILE", "help": "producer settings in .properties syntax, Java's or librdkafka's names"},
+    "producer_config": {
+        "metavar": "FILE",
+        "help": "producer settings in .properties syntax, Java's or librdkafka's names",
+    },
     "topic_config": {"metavar": "FILE", "help": "topic settings in .properties syntax"},
     "consumer_config": {"metavar": "FILE", "help": "consumer settings: checked by name, not exercised in this version"},
     "client": {"choices": get_args(Client), "help": "whose defaults fill the gaps of a file (default: by its names)"},
-    "save_profile": {"metavar": "NAME", "help": "save the settings as a profile, for --profile NAME and the Airflow form"},
+    "save_profile": {
+        "metavar": "NAME",
+        "help": "save the settings as a profile, for --profile NAME and the Airflow form",
+    },
 }
-"""Options that are read here, on the user's host: what is sent on is the profile that they describe, without secrets."""
+"""Options that are read here, on the user's host: what is sent on is the profile that they describe, without secrets.
+"""
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
 """Repeatable options, and the fields of the form that take the same, one to a line."""
 
@@ -70,8 +93,8 @@ def given(arguments: argparse.Namespace) -> dict[str, Any]:
         found.pop("profile", None)
     if "scenario" in found and (beside := sorted(set(found) - set(BESIDE_A_SCENARIO))):
         raise BadInput(
-            f"scenario is {found['scenario']!r}, which settles {', '.join(name.replace('_', '-') for name in beside)} itself; "
-            f"allowed beside it: {', '.join(BESIDE_A_SCENARIO[1:4])}. Leave out one or the other"
+            f"scenario is {found['scenario']!r}, which settles {', '.join(name.replace('_', '-') for name in beside)} "
+            f"itself; allowed beside it: {', '.join(BESIDE_A_SCENARIO[1:4])}. Leave out one or the other"
         )
     return found
 
@@ -86,7 +109,13 @@ def _own_profile(arguments: argparse.Namespace, found: dict[str, Any]) -> Profil
     else:
         base = profiles.known().get(name) or _unknown(name)
     files = (arguments.producer_config, arguments.topic_config, arguments.consumer_config)
-    own = profiles.from_files(base, *files, arguments.client) if any(files) else None if name in catalogue.PROFILES else base
+    own = (
+        profiles.from_files(base, *files, arguments.client)
+        if any(files)
+        else None
+        if name in catalogue.PROFILES
+        else base
+    )
     if arguments.save_profile:
         texts = (found.pop(field, "") for field in OVERRIDES.values())
         own = profiles.overridden(own or base or catalogue.PROFILES["safe"], *texts)
@@ -110,5 +139,9 @@ def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FI
     for name in OVERRIDES:
         what = name.removesuffix("_override")
         parser.add_argument(
-            f"--{what}-override", dest=name, action="append", metavar="NAME=VALUE", help=f"one {what} setting; repeatable"
+            f"--{what}-override",
+            dest=name,
+            action="append",
+            metavar="NAME=VALUE",
+            help=f"one {what} setting; repeatable",
         )

@@ -43,7 +43,8 @@ def destination(field: str, given: str) -> Path:
 
 @contextmanager
 def junit(given: str | None, run_id: str) -> Iterator[Tell]:
-    """Inside, the verdict is told to what this yields; if there is none, whatever ended the block is written as an error."""
+    """Inside, the verdict is told to what this yields; if there is none, whatever ended the block is written as an
+    error."""
     if given is None:
         yield lambda run_dir, verdict: None
         return

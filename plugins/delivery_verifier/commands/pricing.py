@@ -29,15 +29,24 @@ _EXAMPLES = """examples:
 def register(add: Add) -> None:
     """The commands of this module."""
     sub = add("price", price, "Measure what every profile costs, and what is got for it, each alone.", epilog=_EXAMPLES)
-    sub.add_argument("--profiles", default=",".join(PRICED), metavar="A,B", help=f"some of {','.join(PRICED)} (default: all)")
-    sub.add_argument("--conditions", default=",".join(CONDITIONS), metavar="A,B", help=f"some of {','.join(CONDITIONS)}")
-    sub.add_argument("--from", dest="runs", nargs="+", metavar="RUN", help="measure nothing: read these runs of price scenarios")
-    sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: price.html in the current folder)")
+    sub.add_argument(
+        "--profiles", default=",".join(PRICED), metavar="A,B", help=f"some of {','.join(PRICED)} (default: all)"
+    )
+    sub.add_argument(
+        "--conditions", default=",".join(CONDITIONS), metavar="A,B", help=f"some of {','.join(CONDITIONS)}"
+    )
+    sub.add_argument(
+        "--from", dest="runs", nargs="+", metavar="RUN", help="measure nothing: read these runs of price scenarios"
+    )
+    sub.add_argument(
+        "--out", metavar="FILE.html", help="where the page goes (default: price.html in the current folder)"
+    )
     sub.add_argument("--json", action="store_true", help="print the figures as JSON and nothing else")
 
 
 def price(arguments: argparse.Namespace) -> int:
-    """`kdv price`. 0 unless a run that it started itself is not as expected: a profile may lose what it never promised."""
+    """`kdv price`. 0 unless a run that it started itself is not as expected: a profile may lose what it never
+    promised."""
     from delivery_verifier.report import price as prices
     from delivery_verifier.report import price_page
 
@@ -55,7 +64,8 @@ def price(arguments: argparse.Namespace) -> int:
 
 
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
-    """Runs every measurement that was asked for, with one Spark session. The worst exit code, and the run directories."""
+    """Runs every measurement that was asked for, with one Spark session. The worst exit code, and the run
+    directories."""
     from delivery_verifier import direct
     from delivery_verifier.cluster.jars import spark_jars
     from delivery_verifier.cluster.java import java_home

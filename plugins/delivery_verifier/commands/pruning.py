@@ -16,7 +16,9 @@ catalogue run stay or go with it."""
 def register(add: Add) -> None:
     """The command of this module."""
     sub = add("prune", prune, _TEXT)
-    sub.add_argument("--keep", metavar="N", help="at most so many runs stay; a catalogue run counts as one, with all its runs")
+    sub.add_argument(
+        "--keep", metavar="N", help="at most so many runs stay; a catalogue run counts as one, with all its runs"
+    )
     sub.add_argument("--max-gb", metavar="G", help="at most so many GB of runs stay")
     sub.add_argument("--dry-run", action="store_true", help="only say which would go")
 
@@ -35,7 +37,10 @@ def prune(arguments: argparse.Namespace) -> int:
         print(f"{doing} {run.path}{_beside(run)} ({run.size / 1e6:,.1f} MB)", flush=True)
         if not arguments.dry_run:
             retention.remove(run)
-    print(f"{len(going)} runs, {sum(run.size for run in going) / 1e6:,.1f} MB" + " (nothing was removed)" * arguments.dry_run)
+    print(
+        f"{len(going)} runs, {sum(run.size for run in going) / 1e6:,.1f} MB"
+        + " (nothing was removed)" * arguments.dry_run
+    )
     return 0
 
 

@@ -37,7 +37,10 @@ def register(add: Add) -> None:
     fields.add(dry)
     dry.add_argument("--json", action="store_true", help="print scenario.json")
     why = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
-    fields.add(why, only=("scenario", "profile", "fault", "claim", "min_insync_replicas", "replication_factor", "kafka_version"))
+    fields.add(
+        why,
+        only=("scenario", "profile", "fault", "claim", "min_insync_replicas", "replication_factor", "kafka_version"),
+    )
     why.add_argument("--json", action="store_true", help="print the explanation as JSON")
 
 
@@ -59,7 +62,8 @@ def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, 
 def carry_out(
     given: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
 ) -> tuple[RunVerdict, Path, str | None]:
-    """Says what the settings promise, runs the scenario, and returns its verdict, its directory and where Airflow shows it.
+    """Says what the settings promise, runs the scenario, and returns its verdict, its directory and where Airflow shows
+    it.
 
     Raises BadInput before anything is started, and whatever the run itself failed with: then there is no verdict.
     """
@@ -107,7 +111,10 @@ def _run_through_airflow(
     url = ui_url(status.url or "", DAG_ID, run_id)
     follower.say(f"Airflow is up; this run: {url}")
     run_dir = run_through_airflow(
-        as_conf(given), run_id, lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s), port=port
+        as_conf(given),
+        run_id,
+        lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s),
+        port=port,
     )
     return read_verdict(run_dir), run_dir, url
 

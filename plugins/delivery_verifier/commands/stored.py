@@ -110,7 +110,9 @@ def read_verdict(run_dir: Path) -> RunVerdict:
     try:
         return msgspec.json.decode(RunDirectory(run_dir).sealed("conclude", "verdict.json"), type=RunVerdict)
     except msgspec.MsgspecError as error:
-        raise IncompleteRun(f"{run_dir / 'verdict.json'} is damaged: {error}; `kdv reconcile` judges the run anew") from None
+        raise IncompleteRun(
+            f"{run_dir / 'verdict.json'} is damaged: {error}; `kdv reconcile` judges the run anew"
+        ) from None
 
 
 def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:

@@ -26,8 +26,11 @@ class Results(ValidationResultsPageRenderer):
             meta["batch_spec"].setdefault("data_asset_name", asset)
         return super().render(validation_results, suite_parameters)
 
-    def _determine_page_title(self, run_name: str, run_time: str, data_asset_name: str, expectation_suite_name: str) -> str:
-        """The stock one reads run names as times: of `20260101T000000-2764`, 27 hours from Greenwich, there is no page."""
+    def _determine_page_title(
+        self, run_name: str, run_time: str, data_asset_name: str, expectation_suite_name: str
+    ) -> str:
+        """The stock one reads run names as times: of `20260101T000000-2764`, 27 hours from Greenwich, there is no
+        page."""
         return " / ".join([expectation_suite_name, data_asset_name, run_name, run_time])
 
 
@@ -55,7 +58,9 @@ class Index(Page):
 
     def render(self, document: Mapping[str, Any], template: str | None = None, **more: Any) -> str:
         """The page; `document` are the links that the site builder collected."""
-        validations = sorted(document.get("validations_links", []), key=lambda link: str(link["run_time"]), reverse=True)
+        validations = sorted(
+            document.get("validations_links", []), key=lambda link: str(link["run_time"]), reverse=True
+        )
         runs: dict[str, list[Mapping[str, Any]]] = {}
         for link in validations:
             runs.setdefault(str(link["run_name"]), []).append(link)

@@ -32,8 +32,9 @@ class ElectUnclean:
             if not any(refused.values()):
                 wait_until(
                     lambda: all(state.leader >= 0 for state in now.cluster.partitions(names).values()),
-                    "the partitions to be led again", DEADLINE_S,
-                )  # fmt: skip
+                    "the partitions to be led again",
+                    DEADLINE_S,
+                )
         return at_us
 
     def proof(self, now: Moment) -> dict[str, object]:
@@ -60,7 +61,9 @@ class AlterTopic:
     def proof(self, now: Moment) -> dict[str, object]:
         """What a broker tells of the setting, if it is as wanted and no arm's topic was made with it."""
         _, setting, value = _wanted(now)
-        made_so = [arm.name for arm in _scenario(now).loaded if topics.text(arm.profile.topic.get(setting, "")) == value]
+        made_so = [
+            arm.name for arm in _scenario(now).loaded if topics.text(arm.profile.topic.get(setting, "")) == value
+        ]
         told = _told(now)
         return dict(told) if set(told.values()) == {value} and not made_so else {}
 

@@ -32,8 +32,10 @@ class ElectPreferred:
         if not any(refused.values()):
             wait_until(
                 lambda: all(_preferred(_seen(now, broker), led) for broker in now.cluster.running()),
-                "every broker to know the leaders that were elected", DEADLINE_S, every_s=0.02,
-            )  # fmt: skip
+                "every broker to know the leaders that were elected",
+                DEADLINE_S,
+                every_s=0.02,
+            )
         return at_us
 
     def proof(self, now: Moment) -> dict[str, object]:

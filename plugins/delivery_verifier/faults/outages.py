@@ -15,7 +15,9 @@ DEADLINE_S = 10.0
 
 def links_of(now: Moment) -> list[Link]:
     """The links named in the step's option `links`; all but the clients' where it says nothing."""
-    return cast("list[Link]", [link.strip() for link in str(now.options.get("links", "controller,replication")).split(",")])
+    return cast(
+        "list[Link]", [link.strip() for link in str(now.options.get("links", "controller,replication")).split(",")]
+    )
 
 
 class Isolate:
@@ -56,7 +58,9 @@ class PowerOff:
     def do(self, now: Moment) -> int:
         """Does it to all of them at once, and waits until it is done."""
         at_us = now.cluster.power_off(now.brokers)
-        wait_until(lambda: bool(self.proof(now)), f"brokers {now.brokers} to be without power", DEADLINE_S, every_s=0.005)
+        wait_until(
+            lambda: bool(self.proof(now)), f"brokers {now.brokers} to be without power", DEADLINE_S, every_s=0.005
+        )
         return at_us
 
     def proof(self, now: Moment) -> dict[str, object]:

@@ -70,19 +70,24 @@ def _elected(known: States, scenario: Scenario, injection: Mapping[str, Any]) ->
     """The partitions of subject arms that had no leader just before the bite, if there are any and all have one now."""
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection["proof"]["before"]
     offline = {
-        (topic, partition): state for (topic, partition), state in known.items()
+        (topic, partition): state
+        for (topic, partition), state in known.items()
         if topic in topics and before[f"{topic}-{partition}"]["leader"] < 0
-    }  # fmt: skip
+    }
     return _told(offline) if all(state.leader >= 0 for state in offline.values()) else {}
 
 
 def coordinated(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
-    """The partitions of `__transaction_state` that keep transactions of the load, and that one of `brokers` leads now."""
-    return sorted(at for at, state in coordinators.states(cluster, scenario.transactional_ids).items() if state.leader in brokers)
+    """The partitions of `__transaction_state` that keep transactions of the load, and that one of `brokers` leads
+    now."""
+    return sorted(
+        at for at, state in coordinators.states(cluster, scenario.transactional_ids).items() if state.leader in brokers
+    )
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
-    """Who coordinates now what the targets coordinated just before the bite, if there was such and it is none of them."""
+    """Who coordinates now what the targets coordinated just before the bite, if there was such and it is none of
+    them."""
     kept, seen = injection["proof"].get("coordinated", []), coordinators.states(cluster, scenario.transactional_ids)
     moved = all(at in seen and seen[at].leader not in (-1, *injection["brokers"]) for at in kept)
     return _told({(coordinators.TOPIC, at): seen[at] for at in kept}) if moved else {}

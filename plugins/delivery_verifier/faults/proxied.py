@@ -13,7 +13,8 @@ from delivery_verifier.runs import now_us
 
 @dataclass(frozen=True)
 class Frames:
-    """Puts a rule in force at the proxy. It has bitten once enough clients were hit: a proxy that is bypassed hits none."""
+    """Puts a rule in force at the proxy. It has bitten once enough clients were hit: a proxy that is bypassed hits
+    none."""
 
     name: str
 

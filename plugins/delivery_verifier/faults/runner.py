@@ -26,8 +26,8 @@ RECOVERY_DEADLINE_S = 90.0
 BITE_DEADLINE_S = 60.0
 """What the proxy is to act on is under way already, or sent by the plan just before."""
 APPLIED_S = 0.5
-"""A broker's metadata shows a smaller ISR before the partition's leader applies it: an acks=all request within that time
-may still be appended under min.insync.replicas."""
+"""A broker's metadata shows a smaller ISR before the partition's leader applies it: an acks=all request within that
+time may still be appended under min.insync.replicas."""
 
 
 class FaultRunner:
@@ -76,9 +76,10 @@ class FaultRunner:
         """Does it. A bite may end another one: who is killed while frozen is frozen no more."""
         now = Moment(self.cluster, brokers, step.options, self.scenario, self.valve)
         healed = [
-            one for one in self.open
+            one
+            for one in self.open
             if one["action"] in step.act.heals and (step.act.clients or {*one["brokers"]} & {*brokers})
-        ]  # fmt: skip
+        ]
         for injection in healed:
             self._prove(injection)
         at_us = self._bite(step, now, cycle) if step.act.bites else ACTIONS[step.action].do(now)
@@ -95,10 +96,18 @@ class FaultRunner:
         }
         led = any(state["leader"] in now.brokers for state in before.values()) or not now.brokers
         injection: dict[str, Any] = {
-            "id": len(self.injections), "cycle": cycle, "action": step.action, "brokers": list(now.brokers), "hit": hit,
-            "requested_at_us": requested, "bite_at_us": requested, "bit": False, "options": dict(step.options), "led": led,
+            "id": len(self.injections),
+            "cycle": cycle,
+            "action": step.action,
+            "brokers": list(now.brokers),
+            "hit": hit,
+            "requested_at_us": requested,
+            "bite_at_us": requested,
+            "bit": False,
+            "options": dict(step.options),
+            "led": led,
             "proof": {"process": {}, "before": before},
-        }  # fmt: skip
+        }
         wanted = step.proofs if step.proofs is not None else step.act.proofs
         injection["proof"]["wanted"] = list(wanted)
         if "coordinator_moved" in wanted:
@@ -158,9 +167,11 @@ class FaultRunner:
         wanted = "coordinator_moved" in {proof for one in self.injections for proof in one["proof"]["wanted"]}
         topics = [*self.topics, *([coordinators.TOPIC] if wanted else [])]
         wait_until(
-            lambda: self.cluster.isr_full(topics), "all replicas to be in sync again after the fault",
-            RECOVERY_DEADLINE_S, detail=lambda: self.cluster.out_of_sync(topics),
-        )  # fmt: skip
+            lambda: self.cluster.isr_full(topics),
+            "all replicas to be in sync again after the fault",
+            RECOVERY_DEADLINE_S,
+            detail=lambda: self.cluster.out_of_sync(topics),
+        )
         at_us = now_us()
         for injection in self.injections:
             if "healed_at_us" in injection:
@@ -172,21 +183,31 @@ class FaultRunner:
             pause(max(0.0, trigger.value - (time.monotonic() - self._since_s)))
         elif trigger.kind == "reported":
             wanted = self._since_reported + self._records(trigger.value)
-            wait_until(lambda: self._reported() >= wanted, f"{wanted} records to be reported before {step.action}", deadline)
+            wait_until(
+                lambda: self._reported() >= wanted, f"{wanted} records to be reported before {step.action}", deadline
+            )
         elif trigger.kind == "settled":
             wait_until(self._settled, f"all that was sent to be settled before {step.action}", deadline, every_s=0.005)
         elif trigger.kind == "leader_moved" and self.injections:
             hit = sum(len(partitions) for partitions in self.injections[-1]["hit"].values())
             wait_until(lambda: self._seen("leader_moved"), f"{hit} partitions to get another leader", LEADER_DEADLINE_S)
         elif trigger.kind == "coordinator_moved" and self.injections:
-            wait_until(lambda: self._seen("coordinator_moved"), "the transactions to get another coordinator", LEADER_DEADLINE_S)
+            wait_until(
+                lambda: self._seen("coordinator_moved"),
+                "the transactions to get another coordinator",
+                LEADER_DEADLINE_S,
+            )
         elif trigger.kind == "deposed" and self.injections:
             wait_until(lambda: self._seen("deposed"), "the brokers that were hit to lead no more", LEADER_DEADLINE_S)
         elif trigger.kind == "led":
             wait_until(self._led, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S)
         elif trigger.kind == "bitten":
-            wait_until(self._bitten, f"{self.injections[-1]['action']} to have taken effect",
-                       min(deadline, BITE_DEADLINE_S), every_s=0.02)  # fmt: skip
+            wait_until(
+                self._bitten,
+                f"{self.injections[-1]['action']} to have taken effect",
+                min(deadline, BITE_DEADLINE_S),
+                every_s=0.02,
+            )
         elif trigger.kind == "isr_full":
             self._await_isr()
         elif trigger.kind == "isr_shrunk":

@@ -28,7 +28,8 @@ class Targets:
         return self._known[name]
 
     def leader(self) -> list[int]:
-        """The leader of partition 0 of the first subject; the arms share one assignment, so it leads the same of all."""
+        """The leader of partition 0 of the first subject; the arms share one assignment, so it leads the same of
+        all."""
         topic = self._scenario.subjects[0].topic_name
         state = self._cluster.partitions([topic]).get((topic, 0))
         if state is None or state.leader < 0:
@@ -79,8 +80,8 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
 
 
 def touched(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
-    """The partitions per topic that `act`, done to `brokers`, touches: those they lead now, or, if they lead none, of which
-    they hold a replica; every one that carries load, where it is done to clients or topics and not to brokers."""
+    """The partitions per topic that `act`, done to `brokers`, touches: those they lead now, or, if they lead none, of
+    which they hold a replica; every one that carries load, where it is done to clients or topics and not to brokers."""
     if act.everywhere:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}
     states = sorted(cluster.partitions([arm.topic_name for arm in scenario.arms]).items())

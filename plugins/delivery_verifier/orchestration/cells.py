@@ -1,4 +1,5 @@
-"""The cells of a catalogue run: each triggers verify_delivery for one scenario; what they ended with is collected from both."""
+"""The cells of a catalogue run: each triggers verify_delivery for one scenario; what they ended with is collected from
+both."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from delivery_verifier.orchestration.settings import DAG_ID
 from delivery_verifier.processes import lives
 from delivery_verifier.runs import IncompleteRun
 
-# Airflow reads the DAG's file again and again, and once more for every task: what only some tasks need is imported by them.
+# Airflow reads the DAG's file again and again, and once more for every task: what only some tasks need is imported by
+# them.
 
 POKE_S = 2
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
@@ -41,9 +43,15 @@ class RunScenario(TriggerDagRunOperator):
 
     def __init__(self, *, task_id: str, cell: Cell, **more: Any) -> None:
         super().__init__(
-            task_id=task_id, trigger_dag_id=DAG_ID, logical_date=None, wait_for_completion=True, deferrable=False,
-            poke_interval=POKE_S, fail_when_dag_is_paused=True, **more,
-        )  # fmt: skip
+            task_id=task_id,
+            trigger_dag_id=DAG_ID,
+            logical_date=None,
+            wait_for_completion=True,
+            deferrable=False,
+            poke_interval=POKE_S,
+            fail_when_dag_is_paused=True,
+            **more,
+        )
         self.cell = cell
 
     def execute(self, context: Context) -> None:
@@ -66,15 +74,19 @@ def begin_catalogue() -> list[Cell]:
     gate.require_open(context, GATE)
     params = context["params"]
     catalogue = begin.begin(
-        _name(context), names=params["names"] or (), tag=params["tag"], expect_unavailable=params["expect_unavailable"],
+        _name(context),
+        names=params["names"] or (),
+        tag=params["tag"],
+        expect_unavailable=params["expect_unavailable"],
         direct=False,
-    )  # fmt: skip
+    )
     page.write(catalogue)
     return [_cell(catalogue, item) for item in catalogue.open]
 
 
 def collect_first() -> list[Cell]:
-    """The task `repeat`: writes down what the cells ended with, and returns those that were INCONCLUSIVE, for once more."""
+    """The task `repeat`: writes down what the cells ended with, and returns those that were INCONCLUSIVE, for once
+    more."""
     gate.require_open(get_current_context(), GATE)
     catalogue = _collect(get_current_context())
     return [_cell(catalogue, item, "-2") for item in catalogue.open if item.attempts]
@@ -89,7 +101,8 @@ def write_matrix() -> None:
 
 
 def require_green() -> None:
-    """The task `gate`. Raises NotGreen, naming every scenario that is not, and gate.Shut if a task before it did not succeed.
+    """The task `gate`. Raises NotGreen, naming every scenario that is not, and gate.Shut if a task before it did not
+    succeed.
 
     Where the run was ended, nobody has written down yet that it has.
     """
@@ -109,9 +122,11 @@ def require_green() -> None:
 
 
 def collected(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
-    """The catalogue run with an attempt for each run of verify_delivery, (id, state), that was triggered for a scenario."""
+    """The catalogue run with an attempt for each run of verify_delivery, (id, state), that was triggered for a
+    scenario."""
     items = [
-        replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, []))) for item in catalogue.items
+        replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
+        for item in catalogue.items
     ]
     return replace(catalogue, items=tuple(items))
 

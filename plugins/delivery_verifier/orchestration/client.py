@@ -72,7 +72,8 @@ class Client:
         return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
 
     def owners(self, dag_id: str) -> dict[str, str]:
-        """The DAG's runs that have not ended, each with the process that it was started for; only those started for one."""
+        """The DAG's runs that have not ended, each with the process that it was started for; only those started for
+        one."""
         runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
         return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
 
@@ -119,7 +120,9 @@ class Client:
             answer = self._http.request(method, path, json=body, headers=headers)
         except httpx.HTTPError as error:
             raise AirflowSilent(f"Airflow at {self.url} does not answer: {type(error).__name__}: {error}") from None
-        if answer.status_code >= 500 and "Database error" in answer.text:  # SQLite has one writer, and another was at it
+        if (
+            answer.status_code >= 500 and "Database error" in answer.text
+        ):  # SQLite has one writer, and another was at it
             raise AirflowSilent(f"Airflow's database was busy at {method} {path}: {_reason(answer)}")
         if answer.is_error:
             raise AirflowError(f"Airflow refused {method} {path} with {answer.status_code}: {_reason(answer)}")

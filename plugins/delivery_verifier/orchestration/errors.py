@@ -11,6 +11,15 @@ from delivery_verifier.orchestration.client import AirflowError
 from delivery_verifier.orchestration.run import RunFailed
 from delivery_verifier.waiting import DeadlinePassed
 
-EXPECTED = (AirflowError, RunFailed, JarError, JavaError, ClusterGone, DeadlinePassed, RuntimeError, OSError,
-            subprocess.SubprocessError)  # fmt: skip
+EXPECTED = (
+    AirflowError,
+    RunFailed,
+    JarError,
+    JavaError,
+    ClusterGone,
+    DeadlinePassed,
+    RuntimeError,
+    OSError,
+    subprocess.SubprocessError,
+)
 """What the command line reports as `70`: the run failed, and there is no verdict."""

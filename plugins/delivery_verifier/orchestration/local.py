@@ -74,9 +74,13 @@ def status() -> Status:
         return Status(running=False, ready=False, url=None, pid=None, runs=None, detail="not running")
     problem = _problem(state)
     return Status(
-        running=True, ready=problem is None, url=settings.base_url(state.port), pid=state.supervisor.pid, runs=Path(state.runs),
+        running=True,
+        ready=problem is None,
+        url=settings.base_url(state.port),
+        pid=state.supervisor.pid,
+        runs=Path(state.runs),
         detail=problem or "ready",
-    )  # fmt: skip
+    )
 
 
 def living() -> supervisor.State | None:
@@ -106,9 +110,13 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
     command = [sys.executable, "-m", supervisor.__name__, "--port", str(port)]
     with supervisor.log_file("supervisor").open("ab") as log:
         started = subprocess.Popen(
-            command + ([f"--owner={owner}"] if owner else []), env=environment, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+            command + ([f"--owner={owner}"] if owner else []),
+            env=environment,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
     _await(lambda: started.poll() is not None or supervisor.read_state() is not None, "the supervisor starts", 30)
     state = supervisor.read_state()
     if state is None:

@@ -1,4 +1,5 @@
-"""A mail when a run is red, by Airflow's own notifier: to whom KDV_NOTIFY_EMAIL says, over the connection smtp_default."""
+"""A mail when a run is red, by Airflow's own notifier: to whom KDV_NOTIFY_EMAIL says, over the connection
+smtp_default."""
 
 from __future__ import annotations
 

@@ -48,10 +48,13 @@ def _reads_logs(request: Request, user: GetUserDep) -> bool:
 _ReadsLogs = Annotated[bool, Depends(_reads_logs)]
 
 app = FastAPI(
-    title="Delivery reports", docs_url=None, redoc_url=None, openapi_url=None,
+    title="Delivery reports",
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
     # A mounted app inherits no access control: each request must carry an Airflow user who may view plugins.
     dependencies=[Depends(requires_access_view(AccessView.PLUGINS))],
-)  # fmt: skip
+)
 
 
 @app.middleware("http")
@@ -82,7 +85,9 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
         raise HTTPException(404, "no such catalogue run")
     if wanted is None:
         return HTMLResponse(unreported.no_catalogue())
-    return HTMLResponse(catalogue_page.render(wanted if reads_logs else record.without_errors(wanted), "../runs", known))
+    return HTMLResponse(
+        catalogue_page.render(wanted if reads_logs else record.without_errors(wanted), "../runs", known)
+    )
 
 
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
@@ -133,8 +138,8 @@ def data_docs(path: str) -> FileResponse:
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     """A file of a run directory. The paths are those on disk, so that links between reports work in both places.
 
-    What is stored of catalogue runs quotes errors of runs. A report that was not written by the last judgement of its run is
-    not shown.
+    What is stored of catalogue runs quotes errors of runs. A report that was not written by the last judgement of its
+    run is not shown.
     """
     file = _file(home.runs_dir(), path)
     inside = Path(file.path).relative_to(home.runs_dir().resolve())
@@ -152,7 +157,8 @@ def nothing(path: str) -> None:
 
 
 def _has_report(run: Path) -> bool:
-    """Whether there is a report of the last judgement; without its manifest, the file is one of an earlier judgement."""
+    """Whether there is a report of the last judgement; without its manifest, the file is one of an earlier
+    judgement."""
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 

@@ -52,8 +52,8 @@ class NeverBegun(RunFailed):
 class Begun:
     """Whether the tasks of a run begin once they are queued.
 
-    The local executor notices neither that a worker has died which had just taken a task, nor takes that task back (it knows
-    no `revoke_task`): the task would stay queued for ever, and whoever waits for the run with it.
+    The local executor notices neither that a worker has died which had just taken a task, nor takes that task back (it
+    knows no `revoke_task`): the task would stay queued for ever, and whoever waits for the run with it.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,9 @@ class Begun:
     def check(self, tasks: list[Task]) -> None:
         """To be called again and again. Raises RunFailed naming a task that has been queued for too long."""
         now_s = time.monotonic()
-        if now_s - self._looked_s > BEGUN_WITHIN_S / 2:  # nobody looked in between: it may have been begun, and queued again
+        if (
+            now_s - self._looked_s > BEGUN_WITHIN_S / 2
+        ):  # nobody looked in between: it may have been begun, and queued again
             self._since_s = {}
         self._looked_s = now_s
         queued = {(task.task_id, task.map_index) for task in tasks if task.state == "queued"}
@@ -71,7 +73,9 @@ class Begun:
         for (task_id, _), since_s in self._since_s.items():
             if now_s - since_s > BEGUN_WITHIN_S:
                 ago = f"Airflow queued the task {BEGUN_WITHIN_S:g} s ago and has not begun it"
-                raise NeverBegun(task_id, f"{ago}: probably the worker that took it was killed", ["start the run again"])
+                raise NeverBegun(
+                    task_id, f"{ago}: probably the worker that took it was killed", ["start the run again"]
+                )
 
 
 def run_through_airflow(
@@ -125,8 +129,8 @@ def _swept() -> str:
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
     """Starts the run. Airflow may have heard also where it did not answer in time: that is asked, not done twice.
 
-    First ends runs whose terminal is gone and of which no task is at work: one that waits for what never comes would keep this
-    one waiting, too.
+    First ends runs whose terminal is gone and of which no task is at work: one that waits for what never comes would
+    keep this one waiting, too.
     """
     for ours in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, ours)).items():
@@ -173,7 +177,8 @@ def _at_work(client: Client, dag_id: str, run_id: str) -> bool:
 
 
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
-    """Ends a run, if Airflow is still there to do it. `stuck`: also what is queued, which for a teardown must be said."""
+    """Ends a run, if Airflow is still there to do it. `stuck`: also what is queued, which for a teardown must be
+    said."""
     try:
         patiently(lambda: client.end_run(dag_id, run_id))
         for task in patiently(lambda: client.tasks(dag_id, run_id)) if stuck else ():
@@ -196,12 +201,18 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
         return
     if verdict is not None and state == "failed" and not verdict.green and _names(failed) == ["conclude"]:
         return
-    told = [(task, patiently(partial(client.log_tail, DAG_ID, run_id, task))) for task in failed if task.state == "failed"]
+    told = [
+        (task, patiently(partial(client.log_tail, DAG_ID, run_id, task))) for task in failed if task.state == "failed"
+    ]
     if not told:
         raise RunFailed(DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", [])
-    told = [one for one in told if one[0].task_id != "conclude"] or told  # the gate fails with whatever failed before it
+    told = [
+        one for one in told if one[0].task_id != "conclude"
+    ] or told  # the gate fails with whatever failed before it
     # Of two that run side by side the second fails because the first did, and may well start or end before it.
-    task, log = min(told, key=lambda one: (any(OtherSideFailed.__name__ in line for line in one[1]), one[0].end_date or "~"))
+    task, log = min(
+        told, key=lambda one: (any(OtherSideFailed.__name__ in line for line in one[1]), one[0].end_date or "~")
+    )
     raise RunFailed(task.task_id, "the task failed", log)
 
 

@@ -30,11 +30,13 @@ Ended = Callable[[str, str], None]
 """Told of each scenario that has ended: the run of verify_delivery, and its state."""
 
 
-def run_catalogue_through_airflow(conf: Mapping[str, object], run_id: str, ended: Ended, *, port: int | None) -> CatalogueRun:
+def run_catalogue_through_airflow(
+    conf: Mapping[str, object], run_id: str, ended: Ended, *, port: int | None
+) -> CatalogueRun:
     """Runs verify_catalogue in the local Airflow, brought up if need be, and returns the finished catalogue run.
 
-    It belongs to this process and ends when that does. Raises RunFailed if there is no record that agrees with the colour
-    of the run, AirflowError if Airflow refuses it or cannot be reached.
+    It belongs to this process and ends when that does. Raises RunFailed if there is no record that agrees with the
+    colour of the run, AirflowError if Airflow refuses it or cannot be reached.
     """
     status = local.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -43,7 +45,9 @@ def run_catalogue_through_airflow(conf: Mapping[str, object], run_id: str, ended
         try:
             state = _follow(client, run_id, ended)
         except BaseException as error:
-            _end_all(client, run_id, isinstance(error, NeverBegun))  # also Ctrl-C: a run without its terminal must not go on
+            _end_all(
+                client, run_id, isinstance(error, NeverBegun)
+            )  # also Ctrl-C: a run without its terminal must not go on
             raise
         return _agreeing(client, run_id, state)
 
@@ -91,7 +95,9 @@ def _agreeing(client: Client, run_id: str, state: str) -> CatalogueRun:
         raise RunFailed(failed[0].task_id, "the task failed", _log(client, run_id, failed[0]))
     catalogue = record.read(home.run_directory_name(run_id))
     if not catalogue.ended_at or catalogue.green != (state == "success"):
-        raise RunFailed(CATALOGUE_DAG_ID, f"the run is {state}, but {record.directory(catalogue.id)} does not agree", [])
+        raise RunFailed(
+            CATALOGUE_DAG_ID, f"the run is {state}, but {record.directory(catalogue.id)} does not agree", []
+        )
     return catalogue
 
 

@@ -29,8 +29,8 @@ SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode
 def nightly() -> str | None:
     """When the catalogue runs by itself, as cron; None: only when it is asked for.
 
-    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 for never. Unset: nightly, but on the local Airflow of `kdv up`
-    never: a laptop is not to start killing brokers at night because its owner once looked at the UI.
+    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 for never. Unset: nightly, but on the local Airflow of `kdv
+    up` never: a laptop is not to start killing brokers at night because its owner once looked at the UI.
     """
     chosen = variables.cron("KDV_NIGHTLY")
     if chosen in ("", "0"):
@@ -103,7 +103,8 @@ def _airflow(port: int) -> dict[str, str]:
         },
         "database": {"sql_alchemy_conn": f"sqlite:///{airflow_home() / 'airflow.db'}"},
         "api": {"host": "127.0.0.1", "port": port, "base_url": base_url(port), "workers": 1},
-        # The default waits up to a second between two tasks; every look costs a few hundredths of a second of processor time.
+        # The default waits up to a second between two tasks; every look costs a few hundredths of a second of processor
+        # time.
         "scheduler": {
             "scheduler_idle_sleep_time": 0.3,
             "scheduler_heartbeat_sec": 2,

@@ -70,7 +70,11 @@ def why_it_ended() -> str | None:
     state = read_state()
     if state is None:
         return "its supervisor is gone without a word: it was killed"
-    return f"its {' and '.join(state.dead_children)} died, see {settings.airflow_home()}/*.log" if state.dead_children else None
+    return (
+        f"its {' and '.join(state.dead_children)} died, see {settings.airflow_home()}/*.log"
+        if state.dead_children
+        else None
+    )
 
 
 def _last_words() -> Path:
@@ -125,7 +129,11 @@ class Supervisor:
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if name := ours.get(dead.si_pid):
-                how = f"killed by signal {dead.si_status}" if dead.si_code == os.CLD_KILLED else f"exit code {dead.si_status}"
+                how = (
+                    f"killed by signal {dead.si_status}"
+                    if dead.si_code == os.CLD_KILLED
+                    else f"exit code {dead.si_status}"
+                )
                 self.died = f"its {name} died ({how}), see {log_file(name)}"
                 return self.died
             os.waitpid(dead.si_pid, os.WNOHANG)
@@ -133,9 +141,13 @@ class Supervisor:
 
     def _write_state(self) -> None:
         state = State(
-            supervisor=processes.myself(), port=self.port, started_at=time.time(), runs=str(home.runs_dir()),
-            owner=self.owner, children={name: _identity(child) for name, child in self.children.items()},
-        )  # fmt: skip
+            supervisor=processes.myself(),
+            port=self.port,
+            started_at=time.time(),
+            runs=str(home.runs_dir()),
+            owner=self.owner,
+            children={name: _identity(child) for name, child in self.children.items()},
+        )
         partial = state_file().with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(state))
         os.replace(partial, state_file())
@@ -157,9 +169,14 @@ def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
         raise FileNotFoundError("the airflow command is not on PATH: is Airflow installed beside this Python?")
     with log_file(name).open("ab") as log:
         return subprocess.Popen(
-            [program, *command], cwd=settings.airflow_home(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True, preexec_fn=processes.dies_with_parent(signal.SIGTERM),
-        )  # fmt: skip
+            [program, *command],
+            cwd=settings.airflow_home(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=processes.dies_with_parent(signal.SIGTERM),
+        )
 
 
 def _identity(child: subprocess.Popen[bytes]) -> ProcessId:

@@ -26,20 +26,26 @@ def no_catalogue() -> str:
 
 def no_docs() -> str:
     """The Data Docs of a run whose expectations were never evaluated."""
-    return _page("This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None)
+    return _page(
+        "This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None
+    )
 
 
 def void(name: str) -> str:
     """A report in whose place there is another judgement, or none yet."""
-    told = f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is written " \
-           f"anew by the step conclude, or by: kdv reconcile {name}"
+    told = (
+        f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is "
+        f"written anew by the step conclude, or by: kdv reconcile {name}"
+    )
     return _page("This report is void", told, [], [], None)
 
 
 def of_run(run_id: str, state: State | None) -> str:
     """The tab of a run whose report is not there. It looks again only while the run can still write one."""
     if state is None:
-        return _page("There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None)
+        return _page(
+            "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None
+        )
     failures = [_failure(run_id, step) for step in _failed(state)]
     headline, explanation = _ended(state) if state.ended else _at_work(state)
     return _page(headline, explanation, state.steps, failures, None if state.ended else LOOKS_AGAIN_S)
@@ -61,7 +67,9 @@ def _at_work(state: State) -> tuple[str, str]:
         failed = " and ".join(step.task_id for step in _failed(state))
         return f"Step {failed} failed", "There will be no verdict. The run ends as soon as its cluster is stopped."
     doing = f"Step {' and '.join(names)} is at work" if len(names) < 2 else f"Steps {' and '.join(names)} are at work"
-    return (doing if names else "Between two steps"), "The report is written by conclude. This page looks again by itself."
+    return (
+        doing if names else "Between two steps"
+    ), "The report is written by conclude. This page looks again by itself."
 
 
 def _ended(state: State) -> tuple[str, str]:
@@ -85,6 +93,12 @@ def _page(
     headline: str, explanation: str, tasks: list[Step], failures: list[dict[str, object]], refresh_s: int | None
 ) -> str:
     return page.render(
-        "unreported.html.j2", "Delivery report", headline=headline, explanation=explanation, tasks=tasks, failures=failures,
-        refresh_s=refresh_s, symbols=SYMBOLS,
-    )  # fmt: skip
+        "unreported.html.j2",
+        "Delivery report",
+        headline=headline,
+        explanation=explanation,
+        tasks=tasks,
+        failures=failures,
+        refresh_s=refresh_s,
+        symbols=SYMBOLS,
+    )

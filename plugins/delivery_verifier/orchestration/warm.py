@@ -1,8 +1,8 @@
 """Warm: the libraries that tasks import, the scheduler of the local Airflow has imported already.
 
 LocalExecutor forks its workers from the scheduler, and these fork the tasks: what the scheduler has imported costs them
-nothing. Great Expectations and pandas cost each of them seconds otherwise. None of it is this project's own: what is edited
-while Airflow is up must be what the next task runs. (Airflow listeners, lifecycle: `on_starting`.)
+nothing. Great Expectations and pandas cost each of them seconds otherwise. None of it is this project's own: what is
+edited while Airflow is up must be what the next task runs. (Airflow listeners, lifecycle: `on_starting`.)
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from airflow.listeners import hookimpl
 from delivery_verifier.orchestration.settings import MARK
 
 LIBRARIES = (
-    "airflow.providers.apache.spark.operators.spark_submit", "confluent_kafka.admin", "great_expectations", "pandas",
-    "pyarrow.compute", "pyarrow.parquet",
-)  # fmt: skip
+    "airflow.providers.apache.spark.operators.spark_submit",
+    "confluent_kafka.admin",
+    "great_expectations",
+    "pandas",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+)
 
 
 @hookimpl

@@ -21,14 +21,25 @@ _REPORT_TEMPLATES = Path(words.__file__).parent / "templates"
 
 
 def overview(runs: Path, wanted: Wanted, *, docs: bool, dag_path: str = "") -> str:
-    """All runs below `runs` that are wanted. `docs`: whether there are Data Docs; `dag_path`: where a run is started."""
+    """All runs below `runs` that are wanted. `docs`: whether there are Data Docs; `dag_path`: where a run is
+    started."""
     everything = found.rows(runs)
     listed = wanted.of(everything)
     return render(
-        "overview.html.j2", "Delivery", rows=listed[:LISTED], total=len(everything), matching=len(listed), wanted=wanted,
-        verdicts=VERDICTS, profiles=found.profiles(everything), faults=found.faults(everything), lanes=trend.lanes(listed),
-        trend=trend, docs=docs, dag_path=dag_path,
-    )  # fmt: skip
+        "overview.html.j2",
+        "Delivery",
+        rows=listed[:LISTED],
+        total=len(everything),
+        matching=len(listed),
+        wanted=wanted,
+        verdicts=VERDICTS,
+        profiles=found.profiles(everything),
+        faults=found.faults(everything),
+        lanes=trend.lanes(listed),
+        trend=trend,
+        docs=docs,
+        dag_path=dag_path,
+    )
 
 
 def render(template: str, title: str, *, refresh_s: int | None = None, **more: object) -> str:

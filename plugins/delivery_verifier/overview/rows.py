@@ -143,9 +143,13 @@ def _decoded(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> 
         return Row(name=run.name, at=planned_at, scenario="", fault="", profiles=(), why=why)
     subjects = tuple(dict.fromkeys(arm.profile.name for arm in plan.arms if arm.role == "subject"))
     row = Row(
-        name=run.name, at=_time(plan.created_at) or planned_at, scenario=plan.name, fault=plan.fault.name, profiles=subjects,
+        name=run.name,
+        at=_time(plan.created_at) or planned_at,
+        scenario=plan.name,
+        fault=plan.fault.name,
+        profiles=subjects,
         report=stamps[3] != _ABSENT,
-    )  # fmt: skip
+    )
     return _judged(row, run, last_step)
 
 
@@ -158,9 +162,12 @@ def _judged(row: Row, run: Path, last_step: str) -> Row:
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         return msgspec.structs.replace(row, why=f"verdict.json cannot be believed: {error}")
     return msgspec.structs.replace(
-        row, verdict=found.verdict, green=found.green and found.verdict != NO_VERDICT, sentence=found.sentence,
+        row,
+        verdict=found.verdict,
+        green=found.green and found.verdict != NO_VERDICT,
+        sentence=found.sentence,
         figures=_figures([arm for arm in found.arms if arm.role == "subject"]),
-    )  # fmt: skip
+    )
 
 
 def _sealed_verdict(run: Path) -> _Verdict:
@@ -176,9 +183,12 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
     gaps = [arm.longest_gap_s for arm in subjects if arm.longest_gap_s is not None]
     hurt = [exposed(arm.exposure) for arm in subjects if arm.exposure]
     return Figures(
-        lost=_sum(subjects, "lost"), duplicated=_sum(subjects, "duplicated"), reordered=_sum(subjects, "reordered"),
-        longest_gap_s=max(gaps, default=None), exposed=min(hurt, default=None),
-    )  # fmt: skip
+        lost=_sum(subjects, "lost"),
+        duplicated=_sum(subjects, "duplicated"),
+        reordered=_sum(subjects, "reordered"),
+        longest_gap_s=max(gaps, default=None),
+        exposed=min(hurt, default=None),
+    )
 
 
 def _sum(subjects: list[_ArmVerdict], count: str) -> int | None:

@@ -56,7 +56,8 @@ LIBRDKAFKA_ONLY = frozenset(
 JAVA_ONLY = frozenset(
     """
     key.serializer value.serializer buffer.memory max.block.ms max.request.size metadata.max.age.ms metadata.max.idle.ms
-    partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms
+    partitioner.class partitioner.ignore.keys partitioner.adaptive.partitioning.enable
+    partitioner.availability.timeout.ms
     interceptor.classes metric.reporters send.buffer.bytes receive.buffer.bytes sasl.jaas.config
     ssl.truststore.location ssl.truststore.password ssl.truststore.type ssl.keystore.type
     """.split()
@@ -74,29 +75,43 @@ _METRICS = tuple(
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "key.serializer", "value.serializer", "client.id", "client.rack", *_METRICS,
-            "metadata.max.idle.ms", "metadata.cluster.check.enable", "allow.auto.create.topics",
-            "auto.include.jmx.reporter", "auto.register.schemas", "use.latest.version",
+            "key.serializer",
+            "value.serializer",
+            "client.id",
+            "client.rack",
+            *_METRICS,
+            "metadata.max.idle.ms",
+            "metadata.cluster.check.enable",
+            "allow.auto.create.topics",
+            "auto.include.jmx.reporter",
+            "auto.register.schemas",
+            "use.latest.version",
         ),
         _NOT_DELIVERY,
     ),
     "interceptor.classes": "it runs inside a Java application, before the client sees the record",
     **dict.fromkeys(
         (
-            "partitioner", "partitioner.class", "partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable",
-            "partitioner.availability.timeout.ms", "partitioner.rack.aware", "sticky.partitioning.linger.ms",
+            "partitioner",
+            "partitioner.class",
+            "partitioner.ignore.keys",
+            "partitioner.adaptive.partitioning.enable",
+            "partitioner.availability.timeout.ms",
+            "partitioner.rack.aware",
+            "sticky.partitioning.linger.ms",
         ),
         _OWN_PARTITIONS,
     ),
-    "max.block.ms": "librdkafka never blocks: the verifier waits for room in the queue, however long, so that no record "
-    "is refused for want of it",
+    "max.block.ms": "librdkafka never blocks: the verifier waits for room in the queue, however long, so that no "
+    "record is refused for want of it",
     "buffer.memory.allocation.strategy": _NOT_DELIVERY,
-    "transaction.two.phase.commit.enable": "the producer under test ends its transactions itself; librdkafka knows no other way",
+    "transaction.two.phase.commit.enable": "the producer under test ends its transactions itself; librdkafka knows no "
+    "other way",
     **dict.fromkeys(
         "statistics.interval.ms log_level log.queue log.thread.name log.connection.close debug enabled_events".split(),
         _OWN_CALLBACKS,
     ),
-}  # fmt: skip
+}
 """Producer properties that cannot change what becomes of a record, with the reason."""
 
 REFUSED: dict[str, str] = {
@@ -174,7 +189,7 @@ TOPIC: dict[str, Kind] = {
     **dict.fromkeys(_BOOLEANS.split(), "bool"),
     **dict.fromkeys(("compression.type", "message.timestamp.type"), "text"),
     "min.cleanable.dirty.ratio": "float",
-}  # fmt: skip
+}
 """Topic properties that the topics under test are really made with, and what their values are."""
 
 TOPIC_SINCE = {"errors.deadletterqueue.group.enable": (4, 4), "max.decompressed.message.bytes": (4, 4)}
@@ -187,8 +202,12 @@ TOPIC_LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("retention.ms", "retention.bytes"), _EXPIRY),
     **dict.fromkeys(
         (
-            "local.retention.ms", "local.retention.bytes", "remote.copy.lag.bytes", "remote.copy.lag.ms",
-            "remote.log.copy.disable", "remote.log.delete.on.disable",
+            "local.retention.ms",
+            "local.retention.bytes",
+            "remote.copy.lag.bytes",
+            "remote.copy.lag.ms",
+            "remote.log.copy.disable",
+            "remote.log.delete.on.disable",
         ),
         _TIERED,
     ),
@@ -196,7 +215,7 @@ TOPIC_LEFT_OUT: dict[str, str] = {
         ("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
         "it names brokers of another cluster",
     ),
-}  # fmt: skip
+}
 """Topic properties that are not taken over, with the reason."""
 
 TOPIC_DEFAULTS: dict[str, str | int | bool] = {

@@ -65,7 +65,11 @@ def save(profile: Profile, name: str) -> Profile:
 
 
 def from_files(
-    base: Profile | None, producer_file: str | None, topic_file: str | None, consumer_file: str | None, client: Client | None
+    base: Profile | None,
+    producer_file: str | None,
+    topic_file: str | None,
+    consumer_file: str | None,
+    client: Client | None,
 ) -> Profile:
     """The profile that the files describe; what no file describes is `base`'s, or the defaults of client and broker.
 
@@ -101,10 +105,13 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
         producer = translation.in_transactions(producer)
     topic = translation.topic(properties.parse(topic_text, "topic_overrides"))
     return replace(
-        profile, name=OWN, summary=f"The profile {profile.name} with overrides.",
-        producer=producer.settings, topic=profile.topic | topic.settings,
+        profile,
+        name=OWN,
+        summary=f"The profile {profile.name} with overrides.",
+        producer=producer.settings,
+        topic=profile.topic | topic.settings,
         notes=(*profile.notes, *producer.told(), *topic.told()),
-    )  # fmt: skip
+    )
 
 
 def options(profile: Profile) -> dict[str, list[str]]:

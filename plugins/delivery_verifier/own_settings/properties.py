@@ -1,4 +1,5 @@
-"""Properties: names and values out of text in the syntax of Java's `.properties`, and names whose values stay secret."""
+"""Properties: names and values out of text in the syntax of Java's `.properties`, and names whose values stay
+secret."""
 
 from __future__ import annotations
 
@@ -11,14 +12,30 @@ from delivery_verifier.scenario import BadInput
 
 CONNECTION = frozenset(
     {
-        "bootstrap.servers", "metadata.broker.list", "bootstrap.resolve.timeout.ms", "client.dns.lookup",
-        "broker.address.family", "broker.address.ttl", "socket.connection.setup.timeout.max.ms",
+        "bootstrap.servers",
+        "metadata.broker.list",
+        "bootstrap.resolve.timeout.ms",
+        "client.dns.lookup",
+        "broker.address.family",
+        "broker.address.ttl",
+        "socket.connection.setup.timeout.max.ms",
     }
-)  # fmt: skip
+)
 SECRET_PREFIXES = (
-    "sasl.", "ssl.", "ssl_", "security.", "https.", "enable.ssl.", "enable.sasl.", "oauthbearer", "config.providers",
-    "schema.registry.", "basic.auth.", "bearer.auth.", "confluent.",
-)  # fmt: skip
+    "sasl.",
+    "ssl.",
+    "ssl_",
+    "security.",
+    "https.",
+    "enable.ssl.",
+    "enable.sasl.",
+    "oauthbearer",
+    "config.providers",
+    "schema.registry.",
+    "basic.auth.",
+    "bearer.auth.",
+    "confluent.",
+)
 
 
 def read_file(path: str, field: str) -> dict[str, str]:
@@ -26,7 +43,9 @@ def read_file(path: str, field: str) -> dict[str, str]:
     try:
         text = Path(path).expanduser().read_bytes().decode("latin-1").removeprefix("\u00ef\u00bb\u00bf")  # UTF-8's mark
     except OSError as error:
-        raise BadInput(f"{field} is {path!r}: cannot be read ({error.strerror}). Give a file in .properties syntax") from None
+        raise BadInput(
+            f"{field} is {path!r}: cannot be read ({error.strerror}). Give a file in .properties syntax"
+        ) from None
     return parse(text, field)
 
 

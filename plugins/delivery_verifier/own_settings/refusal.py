@@ -1,4 +1,5 @@
-"""The refusal: what librdkafka itself says to settings, asked by making a client of them, for which no broker is needed."""
+"""The refusal: what librdkafka itself says to settings, asked by making a client of them, for which no broker is
+needed."""
 
 from __future__ import annotations
 

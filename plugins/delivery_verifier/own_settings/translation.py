@@ -78,7 +78,9 @@ def producer(given: Mapping[str, str], client: Client, transactional: bool = Fal
         elif name == "transaction.timeout.ms" and not (transactional or "transactional.id" in given):
             found.leave_out(name, names.INERT)
         elif name in names.REFUSED or name.startswith("test."):
-            raise BadInput(f"{name} cannot be verified: {names.REFUSED.get(name, 'it replaces the cluster under test')}")
+            raise BadInput(
+                f"{name} cannot be verified: {names.REFUSED.get(name, 'it replaces the cluster under test')}"
+            )
         elif not _translated(found, name, text, given, client):
             raise BadInput(f"{_called(name)} is no producer property of Kafka{_nearest(name, _PRODUCER_NAMES)}")
     return found
@@ -122,8 +124,10 @@ def in_transactions(found: Translated) -> Translated:
     if "transactional.id" not in settings:
         return found
     own = settings["transactional.id"]
-    notes.append(f"transactional.id: every producer has one of its own, {own}-<arm>-<number>, for two with the same would "
-                 "fence each other")  # fmt: skip
+    notes.append(
+        f"transactional.id: every producer has one of its own, {own}-<arm>-<number>, for two with the same would "
+        "fence each other"
+    )
     if "transaction.timeout.ms" not in settings:
         settings["transaction.timeout.ms"] = names.TRANSACTION_TIMEOUT_MS
         notes.append(f"the default fills the gap: transaction.timeout.ms={names.TRANSACTION_TIMEOUT_MS}")
@@ -187,8 +191,11 @@ def filled_topic(found: Translated) -> Translated:
 
 def consumer(given: Mapping[str, str]) -> Translated:
     """Consumer properties under librdkafka's names. They are checked, and exercised by nothing in this version."""
-    found = Translated(notes=["consumer settings are checked by name and value, not exercised: this version has no consumer "
-                              "under test"])  # fmt: skip
+    found = Translated(
+        notes=[
+            "consumer settings are checked by name and value, not exercised: this version has no consumer under test"
+        ]
+    )
     for name, text in given.items():
         if is_withheld(name):
             found.leave_out(name, _WITHHELD)
@@ -204,7 +211,10 @@ def consumer(given: Mapping[str, str]) -> Translated:
 
 def check_known(producer_names: Iterable[str], topic_names: Iterable[str]) -> None:
     """Raises BadInput for a name that no translation would have let through."""
-    for kind, found, known in (("producer", producer_names, names.EXERCISED), ("topic", topic_names, names.TOPIC.keys())):
+    for kind, found, known in (
+        ("producer", producer_names, names.EXERCISED),
+        ("topic", topic_names, names.TOPIC.keys()),
+    ):
         for name in found:
             if name not in known:
                 raise BadInput(f"{_called(name)} is no {kind} property that can be verified{_nearest(name, known)}")
@@ -216,22 +226,41 @@ def check_version(topic_names: Iterable[str], kafka_version: str) -> None:
     for name in topic_names:
         since = names.TOPIC_SINCE.get(name, version)
         if since > version:
-            raise BadInput(f"{name} is unknown to Kafka {kafka_version}: it exists since {since[0]}.{since[1]}; leave it out")
+            raise BadInput(
+                f"{name} is unknown to Kafka {kafka_version}: it exists since {since[0]}.{since[1]}; leave it out"
+            )
 
 
 _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
-_PRODUCER_NAMES = (*names.EXERCISED, *names.SAME, *names.LEFT_OUT, *names.REFUSED, *_LEVELS, "buffer.memory", "bootstrap.servers")
+_PRODUCER_NAMES = (
+    *names.EXERCISED,
+    *names.SAME,
+    *names.LEFT_OUT,
+    *names.REFUSED,
+    *_LEVELS,
+    "buffer.memory",
+    "bootstrap.servers",
+)
 _TOPIC_NAMES = (*names.TOPIC, *names.TOPIC_LEFT_OUT, "cleanup.policy", "remote.storage.enable")
-_OF_BOTH_CLIENTS = {name for name in names.EXERCISED if name.startswith(("socket.", "reconnect.", "metadata.", "topic.",
-                    "connections.", "receive.", "retry."))}  # fmt: skip
-_ASSIGNORS = {"RangeAssignor": "range", "RoundRobinAssignor": "roundrobin", "StickyAssignor": "cooperative-sticky",
-              "CooperativeStickyAssignor": "cooperative-sticky"}  # fmt: skip
+_OF_BOTH_CLIENTS = {
+    name
+    for name in names.EXERCISED
+    if name.startswith(("socket.", "reconnect.", "metadata.", "topic.", "connections.", "receive.", "retry."))
+}
+_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "cooperative-sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
 
 
 def _only(found: Translated, name: str, text: str, allowed: str) -> None:
     if text != allowed:
-        raise BadInput(f"{name} is {text!r}; allowed: {allowed}. What a topic removes on purpose cannot be told from what "
-                       "was lost; leave it out to verify the rest")  # fmt: skip
+        raise BadInput(
+            f"{name} is {text!r}; allowed: {allowed}. What a topic removes on purpose cannot be told from what "
+            "was lost; leave it out to verify the rest"
+        )
     found.leave_out(name, "the topics under test have it already")
 
 

@@ -30,8 +30,16 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
     plot.hbar(**bar, left="healed", right="recovered", alpha=0.35)
     plot.hbar(**bar, left="bite", right="healed", alpha=0.9)
     whole = plot.hbar(**bar, left="bite", right="recovered", alpha=0)
-    hover(plot, whole, [("fault", "@name"), ("bit at", "@bite{0.000} s"), ("healed at", "@told_healed"),
-                        ("recovered at", "@told_recovered")])  # fmt: skip
+    hover(
+        plot,
+        whole,
+        [
+            ("fault", "@name"),
+            ("bit at", "@bite{0.000} s"),
+            ("healed at", "@told_healed"),
+            ("recovered at", "@told_recovered"),
+        ],
+    )
     if named:
         label = {"text_align": "align", "text_baseline": "middle", "text_font_size": "12px"}
         plot.text("x", "above", "name", **label, source=source, text_color="#888888")
@@ -74,9 +82,14 @@ def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
     for left, right, alpha in ((bites, heals, 0.16), (heals, ends, 0.07)):
         source = ColumnDataSource({"left": left, "right": right})
         plot.vstrip(
-            x0="left", x1="right", source=source, fill_color=FAULT, fill_alpha=alpha, line_color=None,
+            x0="left",
+            x1="right",
+            source=source,
+            fill_color=FAULT,
+            fill_alpha=alpha,
+            line_color=None,
             level="underlay",
-        )  # fmt: skip
+        )
 
 
 def mark_leaders(plot: Figure, material: Material, clock: Clock) -> None:

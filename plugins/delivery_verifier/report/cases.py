@@ -62,9 +62,7 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
 def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
     """The first `count` rows of one arm and kind, lowest (partition, sequence) first."""
     mine = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
-    order = pc.sort_indices(
-        mine, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")]
-    )
+    order = pc.sort_indices(mine, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
     rows: list[dict[str, Any]] = mine.take(order[:count]).to_pylist()
     return rows
 

@@ -39,9 +39,7 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
 
 def _end(material: Material, clock: Clock, lines: list[Series]) -> float:
     ends = [float(one.x[-1]) + one.interval_s for one in lines]
-    ends += [
-        clock.seconds(one.recovered_at_us) for one in material.injections if one.recovered_at_us is not None
-    ]
+    ends += [clock.seconds(one.recovered_at_us) for one in material.injections if one.recovered_at_us is not None]
     return max([1.0, *ends])
 
 
@@ -89,7 +87,12 @@ def _told(one: Series) -> list[str]:
 def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
     """The columns that all arms share: they are on one grid."""
     x, interval_s = lines[0].x, lines[0].interval_s
-    return {"x": x, "middle": x + interval_s / 2, "until": x + interval_s, "anchor": np.full(len(x), height, np.float32)}
+    return {
+        "x": x,
+        "middle": x + interval_s / 2,
+        "until": x + interval_s,
+        "anchor": np.full(len(x), height, np.float32),
+    }
 
 
 def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], values: list[str]) -> None:

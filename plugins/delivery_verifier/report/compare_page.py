@@ -37,9 +37,13 @@ def render(comparison: Comparison) -> str:
     script = asset("page.js")
     template = environment().get_template("compare.html.j2")
     return template.render(
-        it=comparison, heading=heading(comparison), caution=caution(comparison), scripts=[Markup(script)],
-        policy=source_of(script), style=Markup(asset("page.css")),
-    )  # fmt: skip
+        it=comparison,
+        heading=heading(comparison),
+        caution=caution(comparison),
+        scripts=[Markup(script)],
+        policy=source_of(script),
+        style=Markup(asset("page.css")),
+    )
 
 
 def heading(comparison: Comparison) -> str:
@@ -55,7 +59,9 @@ def caution(comparison: Comparison) -> str:
 def text(comparison: Comparison, to: TextIO) -> None:
     """The comparison on a terminal, or plain in a pipe."""
     console = Console(file=to, highlight=False, emoji=False, width=None if to.isatty() else PLAIN_WIDTH)
-    console.print(Text(clean(heading(comparison)), style="bold yellow" if comparison.obstacles else "bold"), soft_wrap=True)
+    console.print(
+        Text(clean(heading(comparison)), style="bold yellow" if comparison.obstacles else "bold"), soft_wrap=True
+    )
     table = _table(comparison, ASCII if not console.is_terminal else SIMPLE_HEAD)
     console.print(table)
     for line in [caution(comparison), *comparison.missing]:
@@ -80,8 +86,12 @@ def _table(comparison: Comparison, box: Box) -> Table:
 
 
 def _add(table: Table, row: Row) -> None:
-    table.add_row(*(Text(clean(f"  {cell}" if place == 0 else cell), style="bold" if row.differs and place else "")
-                    for place, cell in enumerate((row.name, row.left, row.right))))  # fmt: skip
+    table.add_row(
+        *(
+            Text(clean(f"  {cell}" if place == 0 else cell), style="bold" if row.differs and place else "")
+            for place, cell in enumerate((row.name, row.left, row.right))
+        )
+    )
 
 
 def _injections(side: Side) -> str:

@@ -60,7 +60,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs. `obstacles` are differences of scenario beside the versions: with one, the figures compare no versions."""
+    """Two runs. `obstacles` are differences of scenario beside the versions: with one, the figures compare no
+    versions."""
 
     left: Side
     right: Side
@@ -71,7 +72,8 @@ class Comparison:
 
 
 def compare(left: Path, right: Path) -> Comparison:
-    """Reads two finished runs. Raises IncompleteRun if one has no verdict, or its books are not as they were written."""
+    """Reads two finished runs. Raises IncompleteRun if one has no verdict, or its books are not as they were
+    written."""
     sides = _side(left), _side(right)
     one, two = (side.scenario for side in sides)
     return Comparison(

@@ -34,11 +34,21 @@ def broker_colour(broker: int) -> str:
 def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
     """An empty plot whose wheel zooms only with Ctrl, so that the page still scrolls over it."""
     plot = figure(
-        height=height, x_range=x_range, tools="xpan,xbox_zoom,xzoom_in,xzoom_out,reset",
-        active_drag="xbox_zoom", min_border_left=68, min_border_right=12, min_border_top=4,
-        min_border_bottom=4, background_fill_color=None, border_fill_color=None, outline_line_color=None,
-        y_axis_label=label, output_backend="canvas", **more,
-    )  # type: ignore[call-arg]  # fmt: skip
+        height=height,
+        x_range=x_range,
+        tools="xpan,xbox_zoom,xzoom_in,xzoom_out,reset",
+        active_drag="xbox_zoom",
+        min_border_left=68,
+        min_border_right=12,
+        min_border_top=4,
+        min_border_bottom=4,
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        y_axis_label=label,
+        output_backend="canvas",
+        **more,
+    )  # type: ignore[call-arg]
     plot.add_tools(WheelZoomTool(dimensions="width", modifiers="ctrl"))  # type: ignore[arg-type]
     plot.xaxis.visible = False
     plot.axis.axis_label_text_font_style = "normal"
@@ -63,9 +73,12 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
     plots[-1].height += 34
     plots[-1].xaxis.visible = True
     layout = gridplot(
-        [[plot] for plot in plots], sizing_mode="stretch_width", merge_tools=True,
-        toolbar_location="above", toolbar_options={"logo": None},
-    )  # fmt: skip
+        [[plot] for plot in plots],
+        sizing_mode="stretch_width",
+        merge_tools=True,
+        toolbar_location="above",
+        toolbar_options={"logo": None},
+    )
     item: dict[str, Any] = json_item(layout, ID(target))  # type: ignore[assignment]
     return item
 
@@ -73,9 +86,11 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
 def seconds_axis(end_s: float) -> Range1d:
     """Seconds from 0 to `end_s`, which zooming and moving cannot leave."""
     return Range1d(
-        start=-0.01 * end_s, end=end_s * 1.01, min_interval=end_s / 500,
+        start=-0.01 * end_s,
+        end=end_s * 1.01,
+        min_interval=end_s / 500,
         bounds=(-0.05 * end_s, end_s * 1.05),
-    )  # fmt: skip
+    )
 
 
 def safe(text: object) -> str:

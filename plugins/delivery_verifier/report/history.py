@@ -68,9 +68,7 @@ def clock(material: Material) -> Clock:
     load = _times(material, "timeline/load", "at_us")
     if load:
         return Clock(min(load), True)
-    known = [one.at_us for one in material.observations] + [
-        one.requested_at_us for one in material.injections
-    ]
+    known = [one.at_us for one in material.observations] + [one.requested_at_us for one in material.injections]
     return Clock(min([*known, *_times(material, "anomalies", "sent_at")], default=0), False)
 
 

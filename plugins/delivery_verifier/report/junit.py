@@ -21,7 +21,12 @@ def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
     """
     cases = [_arm(verdict, arm) for arm in verdict.arms]
     cases += [_law(verdict, item) for item in validation.evaluated if item.suite == "evidence"]
-    _write(file, verdict.run_id, cases, {"scenario": verdict.scenario, "verdict": verdict.verdict, "sentence": verdict.sentence})
+    _write(
+        file,
+        verdict.run_id,
+        cases,
+        {"scenario": verdict.scenario, "verdict": verdict.verdict, "sentence": verdict.sentence},
+    )
 
 
 def write_failure(file: Path, run_id: str, error: BaseException) -> None:

@@ -37,7 +37,9 @@ def _counts(x_range: Range1d, counted: list[Lacking], end_s: float, partitions: 
     anchor = plot.line("at", "shrunk", source=source, line_alpha=0)
     told = [("from", "@at{0.000} s"), ("no leader", "@leaderless"), ("ISR not full", "@shrunk")]
     hover(plot, anchor, [*told, ("of", f"{partitions:,} partitions")], "vline")
-    plot.y_range = Range1d(start=0, end=max(1, *(one.shrunk for one in steps), *(one.leaderless for one in steps)) * 1.08)
+    plot.y_range = Range1d(
+        start=0, end=max(1, *(one.shrunk for one in steps), *(one.leaderless for one in steps)) * 1.08
+    )
     plot.yaxis.ticker.desired_num_ticks = 3
     return plot
 
@@ -54,8 +56,15 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
     plot.hbar(**bar, height=0.4, color="colour", source=leaders)
     plot.hbar(**bar, height=0.07, color="colour", source=stripes)
     whole = plot.hbar(y="row", left="left", right="right", height=0.96, alpha=0, source=leaders)
-    told = [("partition", "@partition"), ("leader", "@leader"), ("epoch", "@epoch"), ("ISR size", "@size"),
-            ("in sync", "@isr"), ("from", "@left{0.000} s"), ("until", "@right{0.000} s")]  # fmt: skip
+    told = [
+        ("partition", "@partition"),
+        ("leader", "@leader"),
+        ("epoch", "@epoch"),
+        ("ISR size", "@size"),
+        ("in sync", "@isr"),
+        ("from", "@left{0.000} s"),
+        ("until", "@right{0.000} s"),
+    ]
     hover(plot, whole, told)
     return plot
 

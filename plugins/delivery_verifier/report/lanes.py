@@ -51,17 +51,13 @@ def _thinned(mine: list[Segment], end_s: float) -> list[Segment]:
     cells = groupby(mine, key=lambda one: int(one.start / end_s * STRETCHES_DRAWN))
     worst = [min(cell, key=lambda one: (one.seen.leader >= 0, len(one.seen.isr))) for _, cell in cells]
     ends = [after.start for after in worst[1:]] + [end_s]
-    return [
-        Segment(one.partition, one.start, end, one.seen) for one, end in zip(worst, ends, strict=True)
-    ]
+    return [Segment(one.partition, one.start, end, one.seen) for one, end in zip(worst, ends, strict=True)]
 
 
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
     """The partitions that get a lane, in order of their numbers."""
     hit = {partition for one in material.injections for partition in one.hit.get(topic, [])}
-    by_interest = sorted(
-        leadership.partitions(topic), key=lambda partition: (partition not in hit, partition)
-    )
+    by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
     return sorted(by_interest[:LANES_SHOWN])
 
 

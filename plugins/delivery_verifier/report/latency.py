@@ -53,11 +53,16 @@ def spreads(material: Material) -> list[Spread]:
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows.sort(key=lambda row: row["latency_ms_from"])
     found = [
-        Spread(arm, inside, [
-            Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])
-            for row in rows if row["arm"] == arm and row["inside"] == inside and row["records"]
-        ])
+        Spread(
+            arm,
+            inside,
+            [
+                Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])
+                for row in rows
+                if row["arm"] == arm and row["inside"] == inside and row["records"]
+            ],
+        )
         for arm in arms_drawn(material)
         for inside in (False, True)
-    ]  # fmt: skip
+    ]
     return [one for one in found if one.buckets]

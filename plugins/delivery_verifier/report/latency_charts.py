@@ -30,8 +30,12 @@ def _histogram(x_range: Range1d, mine: list[Spread], colour: str) -> Figure:
     """Filled: outside the faults. Red: under way during one. Each side is a share of its own records."""
     plot = blank(x_range, safe(mine[0].arm), 130, x_axis_type="log")
     for one in mine:
-        look = {"fill_color": FAULT if one.inside else colour, "fill_alpha": 0.3 if one.inside else 0.55,
-                "line_color": FAULT if one.inside else None, "line_width": 1.5}  # fmt: skip
+        look = {
+            "fill_color": FAULT if one.inside else colour,
+            "fill_alpha": 0.3 if one.inside else 0.55,
+            "line_color": FAULT if one.inside else None,
+            "line_width": 1.5,
+        }
         source = ColumnDataSource(_bars(one))
         drawn = plot.quad(left="left", right="right", bottom=0, top="share", source=source, **look)
         when = "under way during a fault" if one.inside else "outside the faults"

@@ -65,7 +65,5 @@ def _look_up(material: Material, row: dict[str, Any], offset: int) -> list[dict[
         & (ds.field("view") == "raw")
     )
     columns = ["parsed", "timestamp", *_KEY]
-    rows: list[dict[str, Any]] = (
-        ds.dataset(path, format="parquet").head(1, columns=columns, filter=wanted).to_pylist()
-    )
+    rows: list[dict[str, Any]] = ds.dataset(path, format="parquet").head(1, columns=columns, filter=wanted).to_pylist()
     return rows

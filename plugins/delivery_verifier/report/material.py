@@ -123,9 +123,7 @@ def _empty_if_counted_empty(material: Material) -> None:
     if "anomalies" in material.tables or counted is None or sum(counted.column("cases").to_pylist()):
         return
     if not any((material.path / "anomalies").glob("*.parquet")):
-        material.tables["anomalies"] = pa.table(
-            {name: pa.array([], pa.null()) for name in COLUMNS["anomalies"]}
-        )
+        material.tables["anomalies"] = pa.table({name: pa.array([], pa.null()) for name in COLUMNS["anomalies"]})
         material.missing = [one for one in material.missing if one.name != "anomalies"]
 
 
@@ -165,9 +163,7 @@ def _table(path: Path, name: str) -> pa.Table:
 def _times_as_us(table: pa.Table) -> pa.Table:
     for index, column in enumerate(table.schema):
         if pa.types.is_timestamp(column.type):
-            whole = (
-                table.column(index).cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
-            )
+            whole = table.column(index).cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
             table = table.set_column(index, column.name, whole)
     return table
 

@@ -130,9 +130,7 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
     brokers = sorted({broker for one in drawn for broker in (one.leader, *one.isr)})
     return {
         "arms": [(arm, arm_colour(place)) for place, arm in enumerate(arms_drawn(material))],
-        "brokers": [
-            ("no leader" if broker < 0 else f"broker {broker}", broker_colour(broker)) for broker in brokers
-        ],
+        "brokers": [("no leader" if broker < 0 else f"broker {broker}", broker_colour(broker)) for broker in brokers],
     }
 
 

@@ -26,8 +26,9 @@ class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One run of one profile under one condition.
 
     `records_per_s`: reported records of the load proper, without the warm-up, from the first send to the last report.
-    `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were reported;
-    None flat out, where records wait in the client's own queue. Counts are None where a checker doubt stands in their way.
+    `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were
+    reported; None flat out, where records wait in the client's own queue. Counts are None where a checker doubt stands
+    in their way.
     """
 
     run_id: str
@@ -78,11 +79,15 @@ def price(runs: Sequence[Path], machine: str) -> Price:
     newest = max(scenarios, key=lambda one: one.created_at)
     order = list(PRICES)
     return Price(
-        conditions={**CONDITIONS}, rate=RATE, machine=machine,
-        payload_bytes=newest.load.payload_bytes, measured_at=newest.created_at, versions=newest.versions,
+        conditions={**CONDITIONS},
+        rate=RATE,
+        machine=machine,
+        payload_bytes=newest.load.payload_bytes,
+        measured_at=newest.created_at,
+        versions=newest.versions,
         commit=newest.commit,
         measured=sorted(found.values(), key=lambda one: order.index(f"price.{one.condition}.{one.profile}")),
-    )  # fmt: skip
+    )
 
 
 def measure(path: Path, scenario: Scenario) -> Measured:
@@ -94,11 +99,19 @@ def measure(path: Path, scenario: Scenario) -> Measured:
     arm = next(one for one in verdict.arms if one.role == "subject")
     latency = _latency(path, arm.arm) if condition != "flat_out" else (None, None, None)
     return Measured(
-        run_id=scenario.run_id, profile=profile, condition=msgspec.convert(condition, Condition), verdict=arm.verdict,
-        doubts=sorted({doubt.name for doubt in arm.doubts}), reported=arm.books.get("reported", 0),
-        records_per_s=_records_per_s(path, scenario), latency_ms_p50=latency[0], latency_ms_p99=latency[1],
-        latency_ms_p999=latency[2], longest_gap_s=arm.longest_gap_s, **_counts(arm),
-    )  # fmt: skip
+        run_id=scenario.run_id,
+        profile=profile,
+        condition=msgspec.convert(condition, Condition),
+        verdict=arm.verdict,
+        doubts=sorted({doubt.name for doubt in arm.doubts}),
+        reported=arm.books.get("reported", 0),
+        records_per_s=_records_per_s(path, scenario),
+        latency_ms_p50=latency[0],
+        latency_ms_p99=latency[1],
+        latency_ms_p999=latency[2],
+        longest_gap_s=arm.longest_gap_s,
+        **_counts(arm),
+    )
 
 
 def _scenario(path: Path) -> Scenario:
@@ -137,9 +150,12 @@ def _records_per_s(path: Path, scenario: Scenario) -> float | None:
     (subject,) = scenario.subjects
     ledger = ds.dataset(path / "ledger", format="parquet").to_table(
         columns=["outcome", "sent_at", "settled_at"],
-        filter=(ds.field("arm") == subject.name) & (ds.field("sequence") >= scenario.load.block * scenario.load.partitions),
-    )  # fmt: skip
-    heard = ledger.filter(pc.and_(pc.is_in(ledger["outcome"], pa.array(["ACKED", "SENT"])), pc.is_valid(ledger["settled_at"])))
+        filter=(ds.field("arm") == subject.name)
+        & (ds.field("sequence") >= scenario.load.block * scenario.load.partitions),
+    )
+    heard = ledger.filter(
+        pc.and_(pc.is_in(ledger["outcome"], pa.array(["ACKED", "SENT"])), pc.is_valid(ledger["settled_at"]))
+    )
     if not heard.num_rows:
         return None
     lasted_us = pc.max(_micros(heard["settled_at"])).as_py() - pc.min(_micros(ledger["sent_at"])).as_py()
@@ -148,5 +164,3 @@ def _records_per_s(path: Path, scenario: Scenario) -> float | None:
 
 def _micros(moments: pa.ChunkedArray) -> pa.ChunkedArray:
     return moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())
-
-

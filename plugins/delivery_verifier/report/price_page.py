@@ -20,14 +20,15 @@ from delivery_verifier.report.text import PLAIN_WIDTH, STYLES
 from delivery_verifier.report.words import clean, latency, number
 
 HOW = (
-    "Each profile ran alone, each time on a fresh cluster of three brokers on this one host, one run after the other: arms that "
-    "share a cluster compete for it. Throughput is measured flat out. Latency is not, for there records wait in the client's "
-    "own queue: it is measured at {rate} records/s of {payload} bytes, without a fault and with a leader killed and restarted. "
-    "It is the time until the acknowledgement, in transactions too: what waits for their commit waits longer."
+    "Each profile ran alone, each time on a fresh cluster of three brokers on this one host, one run after the other: "
+    "arms that share a cluster compete for it. Throughput is measured flat out. Latency is not, for there records "
+    "wait in the client's own queue: it is measured at {rate} records/s of {payload} bytes, without a fault and with "
+    "a leader killed and restarted. It is the time until the acknowledgement, in transactions too: what waits for "
+    "their commit waits longer."
 )
 CAUTION = (
-    "One run per figure, on one host: figures compare profiles with each other, roughly, and not clusters. A loss that was not "
-    "seen in one injection is no promise; what the settings promise is what kdv explain says."
+    "One run per figure, on one host: figures compare profiles with each other, roughly, and not clusters. A loss "
+    "that was not seen in one injection is no promise; what the settings promise is what kdv explain says."
 )
 ABSENT = "–"
 
@@ -73,15 +74,20 @@ class Group:
 GROUPS = (
     Group("As fast as the client can", ("flat_out",), (Column("records/s", _per_s),)),
     Group(
-        "At a fixed rate", ("none", "kill_leader"),
+        "At a fixed rate",
+        ("none", "kill_leader"),
         (
-            Column("half within", _ms("latency_ms_p50")), Column("99 % within", _ms("latency_ms_p99")),
-            Column("99.9 % within", _ms("latency_ms_p999")), Column("longest silence", _gap),
-            Column("lost", _count("lost"), count=True), Column("duplicated", _count("duplicated"), count=True),
-            Column("out of order", _count("reordered"), count=True), Column("no answer", _count("unanswered"), count=True),
+            Column("half within", _ms("latency_ms_p50")),
+            Column("99 % within", _ms("latency_ms_p99")),
+            Column("99.9 % within", _ms("latency_ms_p999")),
+            Column("longest silence", _gap),
+            Column("lost", _count("lost"), count=True),
+            Column("duplicated", _count("duplicated"), count=True),
+            Column("out of order", _count("reordered"), count=True),
+            Column("no answer", _count("unanswered"), count=True),
         ),
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -131,10 +137,19 @@ def render(price: Price) -> str:
     """The page as HTML text."""
     script = asset("page.js")
     groups = [(group, rows(price, group)) for group in GROUPS]
-    return environment().get_template("price.html.j2").render(
-        it=price, how=how(price), caution=CAUTION, groups=groups, scripts=[Markup(script)], policy=source_of(script),
-        style=Markup(asset("page.css")),
-    )  # fmt: skip
+    return (
+        environment()
+        .get_template("price.html.j2")
+        .render(
+            it=price,
+            how=how(price),
+            caution=CAUTION,
+            groups=groups,
+            scripts=[Markup(script)],
+            policy=source_of(script),
+            style=Markup(asset("page.css")),
+        )
+    )
 
 
 def how(price: Price) -> str:
@@ -152,7 +167,9 @@ def text(price: Price, to: TextIO) -> None:
         table.add_column("its contract")
         for row in rows(price, group):
             cells = [Text(clean(cell.text), style="bold yellow" if cell.stands_out else "") for cell in row.cells]
-            table.add_row(Text(clean(row.profile)), row.when, *cells, Text(clean(row.verdict), style=STYLES[row.verdict]))
+            table.add_row(
+                Text(clean(row.profile)), row.when, *cells, Text(clean(row.verdict), style=STYLES[row.verdict])
+            )
         console.print(table)
     for line in (how(price), CAUTION):
         console.print(Text(clean(line), style="dim"), soft_wrap=True)

@@ -57,9 +57,7 @@ def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
     interval_us = int(steps.min()) if len(steps) else 200_000
     count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
     joined = -(-count // POINTS)
-    return [
-        _one(arm, frame[frame["arm"] == arm], clock, interval_us * joined, -(-count // joined)) for arm in arms
-    ]
+    return [_one(arm, frame[frame["arm"] == arm], clock, interval_us * joined, -(-count // joined)) for arm in arms]
 
 
 def _one(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:

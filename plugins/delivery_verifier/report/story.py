@@ -17,8 +17,16 @@ from delivery_verifier.report.words import number, plain
 TOLD_APART = ("LOST", "DUPLICATED")
 """Each of these kinds has a story of its own; any other kind only where there is neither."""
 TELLING = (
-    "LOST", "TORN", "ABORTED_VISIBLE", "CORRUPTED", "DUPLICATED", "REORDERED", "PHANTOM", "MISPLACED", "RESENT",
-)  # fmt: skip
+    "LOST",
+    "TORN",
+    "ABORTED_VISIBLE",
+    "CORRUPTED",
+    "DUPLICATED",
+    "REORDERED",
+    "PHANTOM",
+    "MISPLACED",
+    "RESENT",
+)
 """Every anomaly, the most telling first; a test holds the table whole."""
 _CHANGES_TOLD = 6
 _Event = tuple[int, str, bool]
@@ -92,7 +100,11 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
         for arm in (material.verdict.arms if material.verdict else [])
         for finding in arm.findings
     )
-    return int(not broken), int(group.role != "subject"), TELLING.index(group.kind) if group.kind in TELLING else len(TELLING)
+    return (
+        int(not broken),
+        int(group.role != "subject"),
+        TELLING.index(group.kind) if group.kind in TELLING else len(TELLING),
+    )
 
 
 def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
@@ -149,9 +161,7 @@ def _told(row: dict[str, Any], leader: int) -> str:
         who = "a broker" if leader < 0 else f"broker {leader}, the leader,"
         return f"The producer hears that {who} has it{where}: from here on it counts as delivered."
     if row["outcome"] == "SENT":
-        return (
-            "The client hands it to the socket and reports it as sent; nobody asked for an acknowledgement."
-        )
+        return "The client hands it to the socket and reports it as sent; nobody asked for an acknowledgement."
     if row["outcome"] == "FAILED":
         return f"The client refuses it: it certainly was not written{error}."
     return f"The client gives up: nobody can know whether it was written{error}."

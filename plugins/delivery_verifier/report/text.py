@@ -91,10 +91,7 @@ def _columns(arms: list[ArmVerdict], box: Box) -> Table:
 def _cells(arm: ArmVerdict) -> list[Text]:
     """An arm's figures under _HEADINGS. A figure that the verdict does not hold is a dash, never a zero."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
-    exposure = [
-        number(exposed(arm.exposure, name)) if arm.exposure else "-"
-        for name in reversed(COUNTED)
-    ]
+    exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
     counts = [number(arm.books[name]) if name in arm.books else "-" for name in _COUNTS]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
     return [

@@ -49,9 +49,17 @@ BREAKS = {
     Anomaly.TORN: "missing for who reads committed though its transaction was committed",
 }
 """What one case of an anomaly is, as the end of `a record that is ...`."""
-SHARE_OF = {"LOST": "reported", "MISPLACED": "acked", "REORDERED": "reported", "DUPLICATED": "attempted",
-            "RESENT": "attempted", "CORRUPTED": "log_records", "PHANTOM": "log_records",
-            "ABORTED_VISIBLE": "attempted", "TORN": "attempted"}  # fmt: skip
+SHARE_OF = {
+    "LOST": "reported",
+    "MISPLACED": "acked",
+    "REORDERED": "reported",
+    "DUPLICATED": "attempted",
+    "RESENT": "attempted",
+    "CORRUPTED": "log_records",
+    "PHANTOM": "log_records",
+    "ABORTED_VISIBLE": "attempted",
+    "TORN": "attempted",
+}
 """The books column that an anomaly's count is a share of."""
 
 FILES = {

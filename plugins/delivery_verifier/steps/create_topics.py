@@ -21,8 +21,10 @@ def create_topics(run_dir: Path) -> None:
     with run.writing("create_topics") as output, lease.renewed(cluster.socket):
         topics.create(scenario, cluster.bootstrap_servers)
         wait_until(
-            lambda: cluster.isr_full(names), "all replicas of the new topics to be in sync", 60,
+            lambda: cluster.isr_full(names),
+            "all replicas of the new topics to be in sync",
+            60,
             detail=lambda: cluster.out_of_sync(names),
-        )  # fmt: skip
+        )
         cluster.watch(names)
         output.counts["topics"] = len(names)

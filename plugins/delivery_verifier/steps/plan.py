@@ -24,7 +24,13 @@ from delivery_verifier.scenario_checks import check
 from delivery_verifier.settings import ContradictorySettings, Settings
 from delivery_verifier.workload.layout import require_room
 
-PACKAGES = ("apache-airflow", "apache-airflow-providers-apache-spark", "confluent-kafka", "great-expectations", "pyspark")
+PACKAGES = (
+    "apache-airflow",
+    "apache-airflow-providers-apache-spark",
+    "confluent-kafka",
+    "great-expectations",
+    "pyspark",
+)
 QUIET_S = 4.0
 """Seconds of load before and after the fault's own duration."""
 
@@ -67,13 +73,22 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
         raise BadInput(f"kafka_version is {version!r}; allowed: {', '.join(kafka_versions())}")
     try:
         scenario = catalogue.scenario(
-            name, profile=profile, fault=fault, claim=_claim(params), load=load, records=records,
+            name,
+            profile=profile,
+            fault=fault,
+            claim=_claim(params),
+            load=load,
+            records=records,
             producers=int(params.get("producers") or 1),
-            cluster=ClusterSpec(kafka_version=version, brokers=3), seed=int(params.get("seed") or 0),
+            cluster=ClusterSpec(kafka_version=version, brokers=3),
+            seed=int(params.get("seed") or 0),
             min_exposed=int(params["min_exposed"]) if params.get("min_exposed") is not None else _min_exposed(records),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"), versions=versions_of(version), commit=commit(),
-            command=_command(params, chosen), fail_step=params.get("fail_step") or None,
-        )  # fmt: skip
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            versions=versions_of(version),
+            commit=commit(),
+            command=_command(params, chosen),
+            fail_step=params.get("fail_step") or None,
+        )
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
         _check_transactions(scenario)
         for arm in scenario.arms:
@@ -101,16 +116,23 @@ def _of_the_catalogue(params: Mapping[str, Any], name: str) -> Scenario:
     user's own are nobody's default, and refused."""
     if own := [field for field in ("own_profile", "producer_overrides", "topic_overrides") if params.get(field)]:
         raise BadInput(
-            f"{own[0]} is given, but scenario is {params['scenario']!r}, which has settings of its own; allowed: one of the two"
+            f"{own[0]} is given, but scenario is {params['scenario']!r}, which has settings of its own; allowed: one "
+            "of the two"
         )
     entry = catalogue.SCENARIOS[params["scenario"]]
     given = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}
     version = str(given.get("kafka_version") or ClusterSpec().kafka_version)
     scenario = catalogue.build(
-        entry, name, seed=int(given.get("seed") or 0), created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions_of(version), commit=commit(), command=_command(given, catalogue.PROFILES["safe"]),
-        fail_step=given.get("fail_step"), kafka_version=version,
-    )  # fmt: skip
+        entry,
+        name,
+        seed=int(given.get("seed") or 0),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=versions_of(version),
+        commit=commit(),
+        command=_command(given, catalogue.PROFILES["safe"]),
+        fail_step=given.get("fail_step"),
+        kafka_version=version,
+    )
     check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
     for arm in scenario.arms:
         check_settings(arm.profile, version, scenario.load.payload_bytes)
@@ -135,7 +157,9 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
 
 
 def _profile(params: Mapping[str, Any]) -> Profile:
-    profile = _own_profile(params.get("own_profile")) or _pick("profile", params.get("profile") or "safe", profiles.known())
+    profile = _own_profile(params.get("own_profile")) or _pick(
+        "profile", params.get("profile") or "safe", profiles.known()
+    )
     texts = (str(params.get(name) or "") for name in ("producer_overrides", "topic_overrides"))
     return profiles.overridden(profile, *texts)
 
@@ -171,8 +195,16 @@ def _claim(params: Mapping[str, Any]) -> Claim:
 def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
     given = {
         key: params[key]
-        for key in ("partitions", "replication_factor", "payload_bytes", "pacing", "rate", "recovery_s", "transaction_records",
-                    "abort_every")
+        for key in (
+            "partitions",
+            "replication_factor",
+            "payload_bytes",
+            "pacing",
+            "rate",
+            "recovery_s",
+            "transaction_records",
+            "abort_every",
+        )
         if params.get(key) is not None
     }
     duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
@@ -208,8 +240,11 @@ def commit() -> str:
     try:
         out = subprocess.run(
             ["git", "-C", str(home.project_root()), "describe", "--always", "--dirty"],
-            capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return out.stdout.strip()
@@ -220,8 +255,11 @@ _OF_THE_PROFILE = ("profile", "own_profile", "producer_overrides", "topic_overri
 
 def _command(params: Mapping[str, Any], profile: Profile) -> str:
     """The command that repeats this run: every field that was given, and settings of the user's own one by one."""
-    given = {f"--{key.replace('_', '-')}": [value] for key, value in params.items() if value is not None and key != "owner"
-             and key not in _OF_THE_PROFILE}  # fmt: skip
+    given = {
+        f"--{key.replace('_', '-')}": [value]
+        for key, value in params.items()
+        if value is not None and key != "owner" and key not in _OF_THE_PROFILE
+    }
     if any(params.get(key) for key in _OF_THE_PROFILE):
         given = {**profiles.options(profile), **given}
     options = (f"{option} {shlex.quote(str(value))}" for option, values in given.items() for value in values)

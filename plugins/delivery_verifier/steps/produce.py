@@ -1,4 +1,5 @@
-"""produce: sends the load of all arms at once, until the floor is sent, the fault has healed and recovery has passed."""
+"""produce: sends the load of all arms at once, until the floor is sent, the fault has healed and recovery has
+passed."""
 
 from __future__ import annotations
 
@@ -54,9 +55,10 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
     crew.wait_for(State.WARM)
     _await_replicated(scenario, cluster, crew)
     wait_until(
-        lambda: alive() and signals.is_set("fault"), "inject_fault to be ready: it runs beside produce and needs a "
-        "task slot of its own (core.parallelism)", INJECTOR_DEADLINE_S,
-    )  # fmt: skip
+        lambda: alive() and signals.is_set("fault"),
+        "inject_fault to be ready: it runs beside produce and needs a task slot of its own (core.parallelism)",
+        INJECTOR_DEADLINE_S,
+    )
     began_us = now_us()
     crew.open(Gate.GO)
     signals.set("load")
@@ -65,8 +67,9 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
     crew.open(Gate.RELEASE)
     wait_until(
         lambda: alive() and all(member.control[Word.STATE] == State.DONE for member in crew.members),
-        "all producers to finish", scenario.load.deadline_s,
-    )  # fmt: skip
+        "all producers to finish",
+        scenario.load.deadline_s,
+    )
     return began_us
 
 
@@ -85,9 +88,12 @@ def _await_replicated(scenario: Scenario, cluster: Cluster, crew: Crew) -> None:
         return cluster.isr_full(names) and not missing(sent, marks)
 
     wait_until(
-        replicated, "the warm-up records to be in the logs of all replicas", 60, every_s=0.1,
+        replicated,
+        "the warm-up records to be in the logs of all replicas",
+        60,
+        every_s=0.1,
         detail=lambda: f"missing: {missing(sent, marks)} {cluster.out_of_sync(names)}",
-    )  # fmt: skip
+    )
 
 
 def missing(sent: Mapping[str, int], marks: Mapping[tuple[str, int], int]) -> dict[str, int]:
@@ -105,8 +111,15 @@ def _seal(scenario: Scenario, crew: Crew, output: StepOutput) -> None:
     for member in crew.members:
         member.process.wait(timeout=30)
         file = output.staging / "ledger" / f"{member.name.replace('/', '-')}.parquet"
-        announced = seal(member.folder, file, member.arm.name, member.spec.producer, member.spec.session, member.layout,
-                         member.spec.transaction_records)  # fmt: skip
+        announced = seal(
+            member.folder,
+            file,
+            member.arm.name,
+            member.spec.producer,
+            member.spec.session,
+            member.layout,
+            member.spec.transaction_records,
+        )
         output.counts[f"announced/{member.name}"] = announced
         output.counts[f"attempted/{member.name}"] = member.control[Word.ATTEMPTED]
         if member.arm.transactional_id:

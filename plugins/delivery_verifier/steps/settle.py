@@ -39,9 +39,11 @@ def settle(run_dir: Path) -> None:
     with run.writing("settle") as output, lease.renewed(cluster.socket):
         heal(cluster)
         wait_until(
-            lambda: cluster.isr_full(names), "all replicas to be in sync before the snapshot", DEADLINE_S,
+            lambda: cluster.isr_full(names),
+            "all replicas to be in sync before the snapshot",
+            DEADLINE_S,
             detail=lambda: cluster.out_of_sync(names),
-        )  # fmt: skip
+        )
         topics.check_whole_log(cluster.bootstrap_servers, names)
         writer = _Writer(cluster.bootstrap_servers)
         _plant_canary(scenario, writer, output)
@@ -55,12 +57,20 @@ class _Writer:
     def __init__(self, bootstrap_servers: str, more: dict[str, str] | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.client = Producer(
-            {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True, "linger.ms": 5,
-             "delivery.timeout.ms": 30_000, "log_level": 3, **(more or {})}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "delivery.timeout.ms": 30_000,
+                "log_level": 3,
+                **(more or {}),
+            }
+        )
 
     def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
-        """Writes (topic, partition, value) in order; returns their offsets. Raises RuntimeError unless all are acked."""
+        """Writes (topic, partition, value) in order; returns their offsets. Raises RuntimeError unless all are
+        acked."""
         found: dict[int, int] = {}
         for place, (topic, partition, value) in enumerate(records):
             self.client.produce(topic, value, partition=partition, on_delivery=_note(found, place))
@@ -98,7 +108,8 @@ def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> No
 def _in_transactions(
     bootstrap_servers: str, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
 ) -> list[int]:
-    """Writes `values` in transactions of so many each, committed or aborted; returns their offsets. Raises KafkaException."""
+    """Writes `values` in transactions of so many each, committed or aborted; returns their offsets. Raises
+    KafkaException."""
     writer, offsets = _Writer(bootstrap_servers, {"transactional.id": "kdv-canary"}), list[int]()
     writer.client.init_transactions(DEADLINE_S)
     for count, committed in transactions:
@@ -139,15 +150,31 @@ def _snapshot(scenario: Scenario, cluster: Cluster, writer: _Writer) -> Offsets:
 
 
 def _mark(
-    scenario: Scenario, writer: _Writer, where: list[tuple[Arm, int]], marks: dict[tuple[str, int], _Marked], number: int
+    scenario: Scenario,
+    writer: _Writer,
+    where: list[tuple[Arm, int]],
+    marks: dict[tuple[str, int], _Marked],
+    number: int,
 ) -> None:
     """Writes one marker to each partition; where it stands right behind the last one, the snapshot is found."""
     started = time.monotonic()
     values = [
-        (arm.topic_name, partition, record.encode(
-            scenario.run_token, arm.ordinal, record.MARKER_PRODUCER, 0, number, 0, number, scenario.load.payload_bytes))
+        (
+            arm.topic_name,
+            partition,
+            record.encode(
+                scenario.run_token,
+                arm.ordinal,
+                record.MARKER_PRODUCER,
+                0,
+                number,
+                0,
+                number,
+                scenario.load.payload_bytes,
+            ),
+        )
         for arm, partition in where
-    ]  # fmt: skip
+    ]
     for (arm, partition), offset in zip(where, writer.write(values), strict=True):
         mark = marks[arm.name, partition]
         if mark.end < 0 or offset != mark.offset + 1:  # something came in between: the snapshot starts anew
@@ -173,11 +200,20 @@ def _publish(
     for arm, partition in where:
         mark, leader = marks[arm.name, partition], leaders[arm.topic_name, partition]
         unseen = _unseen(scenario, cluster, arm, partition, leader.leader, mark.end)
-        snapshots.append(PartitionSnapshot(
-            arm=arm.name, topic=arm.topic_name, partition=partition, start=starts[arm.topic_name, partition],
-            end=mark.end, live_end=mark.offset + 1, leader=leader.leader, leader_epoch=leader.leader_epoch,
-            control_records=unseen.control, aborted_records=unseen.aborted,
-        ))  # fmt: skip
+        snapshots.append(
+            PartitionSnapshot(
+                arm=arm.name,
+                topic=arm.topic_name,
+                partition=partition,
+                start=starts[arm.topic_name, partition],
+                end=mark.end,
+                live_end=mark.offset + 1,
+                leader=leader.leader,
+                leader_epoch=leader.leader_epoch,
+                control_records=unseen.control,
+                aborted_records=unseen.aborted,
+            )
+        )
     return Offsets(bootstrap_servers=cluster.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
 
 

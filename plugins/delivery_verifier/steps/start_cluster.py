@@ -46,17 +46,24 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
     deadline_s = scenario.load.deadline_s + MARGIN_S
     pid, _, started = (owner or "").partition(":")
     spec = {
-        "run_id": scenario.run_id, "workspace": str(workspace), "deadline_s": deadline_s,
-        "layout": msgspec.to_builtins(layout, str_keys=True), "lock_descriptor": lock,
+        "run_id": scenario.run_id,
+        "workspace": str(workspace),
+        "deadline_s": deadline_s,
+        "layout": msgspec.to_builtins(layout, str_keys=True),
+        "lock_descriptor": lock,
         "owner": {"pid": int(pid), "started": int(started)} if owner else None,
-    }  # fmt: skip
+    }
     (workspace / workspaces.ORDERS).write_bytes(dumps(spec))
     log = workspace / "keeper.log"
     with log.open("wb") as out:
         keeper = subprocess.Popen(
             [sys.executable, "-m", "delivery_verifier.cluster.keeper", str(workspace / workspaces.ORDERS)],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, pass_fds=(lock,),
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
 
     def answers() -> bool:
         if keeper.poll() is not None:

@@ -14,7 +14,8 @@ from delivery_verifier.steps.failing import fail_if_asked
 def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     """Ends the cluster. Its data stay until the run is judged; a run that cannot be judged leaves none.
 
-    `keep`: whether it can be judged, which this process will then do; None: if it has been reconciled, and others judge.
+    `keep`: whether it can be judged, which this process will then do; None: if it has been reconciled, and others
+    judge.
     """
     run = RunDirectory(run_dir)
     fail_if_asked(run.scenario, "stop_cluster")

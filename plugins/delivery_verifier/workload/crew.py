@@ -87,9 +87,10 @@ class Crew:
         """Waits until every producer has come to `state`. Raises ProducerDied, DeadlinePassed."""
         wait_until(
             lambda: self.check() and all(member.control[Word.STATE] >= state for member in self.members),
-            f"all producers to be {state.name}", deadline_s or self._deadline_s,
+            f"all producers to be {state.name}",
+            deadline_s or self._deadline_s,
             detail=lambda: str({m.name: State(m.control[Word.STATE]).name for m in self.members}),
-        )  # fmt: skip
+        )
 
     def check(self) -> bool:
         """True; raises ProducerDied if a producer ended without being done."""
@@ -97,7 +98,9 @@ class Crew:
             code = member.process.poll()
             if code is not None and not member.may_end(code):
                 error = (member.folder / "stderr").read_text(errors="replace").strip()[-500:]
-                raise ProducerDied(f"producer {member.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}")
+                raise ProducerDied(
+                    f"producer {member.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}"
+                )
         return True
 
     def obey(self, adopt: Callable[[int], None]) -> None:
@@ -137,15 +140,33 @@ def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, f
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
-    shape = layout.Layout(load.block, load.partitions) if load.block else layout.choose(records, rate or 1e9, load.partitions)
-    together = transactions.size(load.transaction_records, shape.block, load.partitions, rate) if arm.transactional_id else 0
+    shape = (
+        layout.Layout(load.block, load.partitions)
+        if load.block
+        else layout.choose(records, rate or 1e9, load.partitions)
+    )
+    together = (
+        transactions.size(load.transaction_records, shape.block, load.partitions, rate) if arm.transactional_id else 0
+    )
     spec = ProducerSpec(
-        folder=str(folder), bootstrap_servers=bootstrap_servers, settings=_settings(arm, number), topic=arm.topic_name,
-        run_token=scenario.run_token, arm=arm.ordinal, producer=number, session=0, records=records, rate=rate,
-        block=shape.block, partitions=load.partitions, payload_bytes=load.payload_bytes, deadline_s=load.deadline_s,
-        scripted=load.pacing == "scripted", abort_every=load.abort_every,
+        folder=str(folder),
+        bootstrap_servers=bootstrap_servers,
+        settings=_settings(arm, number),
+        topic=arm.topic_name,
+        run_token=scenario.run_token,
+        arm=arm.ordinal,
+        producer=number,
+        session=0,
+        records=records,
+        rate=rate,
+        block=shape.block,
+        partitions=load.partitions,
+        payload_bytes=load.payload_bytes,
+        deadline_s=load.deadline_s,
+        scripted=load.pacing == "scripted",
+        abort_every=load.abort_every,
         transaction_records=together,
-    )  # fmt: skip
+    )
     control = Control(folder)
     return Member(arm, spec, _start(spec), control)
 
@@ -162,8 +183,11 @@ def _start(spec: ProducerSpec) -> subprocess.Popen[bytes]:
     with (folder / "stderr").open("wb") as stderr:
         return subprocess.Popen(
             [sys.executable, "-m", "delivery_verifier.workload.producer", str(folder / "spec.json")],
-            stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, preexec_fn=dies_with_parent(),
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+            preexec_fn=dies_with_parent(),
+        )
 
 
 def _rate(load: Load, records: int, arm: Arm) -> float | None:

@@ -53,7 +53,8 @@ class Word(IntEnum):
     RESENT = 9
     """Attempts of all rounds of resends; like ANNOUNCED, written before they are handed over."""
     ORDER = 10
-    """Written by the fault plan: odd, the producer shall be killed; even, it shall run again; each is the last plus 1."""
+    """Written by the fault plan: odd, the producer shall be killed; even, it shall run again; each is the last plus 1.
+    """
     OBEYED = 11
     """The last order that the supervisor has carried out."""
     EXIT = 12

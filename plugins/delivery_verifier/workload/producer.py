@@ -75,14 +75,13 @@ class SequencedProducer:
         self.report = self._callback(self.ledger)
         self.transactions = (
             Transactions(self.client, Path(spec.folder), spec.transaction_records, spec.abort_every, spec.deadline_s)
-            if spec.transaction_records else None
-        )  # fmt: skip
+            if spec.transaction_records
+            else None
+        )
 
     def _encoder(self, attempt: int) -> record.BlockEncoder:
         spec = self.spec
-        return record.BlockEncoder(
-            spec.run_token, spec.arm, spec.producer, spec.session, attempt, spec.payload_bytes
-        )
+        return record.BlockEncoder(spec.run_token, spec.arm, spec.producer, spec.session, attempt, spec.payload_bytes)
 
     def _callback(self, ledger: LiveLedger) -> Callable[[KafkaError | None, Message], None]:
         """The delivery callback. It runs once per record, so everything it needs is a local.
@@ -90,7 +89,8 @@ class SequencedProducer:
         No error proves that a record was not written (docs/adr/0004): an earlier try may have been.
         """
         segments, words, clock = ledger.segments, self.control._words, time.time_ns
-        # With acks=0 librdkafka sometimes makes an offset up (seen: 0, 1, 2 ... after a lost connection): never believe it.
+        # With acks=0 librdkafka sometimes makes an offset up (seen: 0, 1, 2 ... after a lost connection): never believe
+        # it.
         unasked = str(self.spec.settings["acks"]) == "0"
         where, reported, indeterminate = record.SEQUENCE, int(Word.REPORTED), int(Word.INDETERMINATE)
 

@@ -1,8 +1,9 @@
 """Resends: which sequences an application sends again, as which attempt, and under which partition sequences.
 
-A round of resends is written down before any of it is sent. Attempts numbered n have slots of their own, by sequence, in
-the folder `attempt-n` beside those of the first attempts. A resend takes the next partition sequence of its partition, so
-that these go on numbering records in the order in which they are sent; what is first sent after a round comes behind it.
+A round of resends is written down before any of it is sent. Attempts numbered n have slots of their own, by sequence,
+in the folder `attempt-n` beside those of the first attempts. A resend takes the next partition sequence of its
+partition, so that these go on numbering records in the order in which they are sent; what is first sent after a round
+comes behind it.
 """
 
 from __future__ import annotations

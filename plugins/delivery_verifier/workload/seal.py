@@ -43,7 +43,11 @@ def seal(
     First attempts come first, then the resends, round by round. Attempts that no delivery report settled are
     INDETERMINATE and `made_by` recovery.
     """
-    whose, rounds, control = Whose(arm, producer, session, folder, transaction_records), read_rounds(folder), Control(folder)
+    whose, rounds, control = (
+        Whose(arm, producer, session, folder, transaction_records),
+        read_rounds(folder),
+        Control(folder),
+    )
     with ledger.writer(target) as out:
         for first in range(0, control[Word.ANNOUNCED], SLOTS):
             count = min(SLOTS, control[Word.ANNOUNCED] - first)
@@ -83,7 +87,9 @@ def _table(columns: Numbers, whose: Whose, first: int, numbered: Numbers, layout
     sequences = np.arange(first, first + count, dtype=np.int64)
     transaction, transaction_outcome = columns_of(whose.folder, whose.transaction_records, sequences)
     data = {
-        "arm": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([whose.arm])).cast(pa.string()),
+        "arm": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([whose.arm])).cast(
+            pa.string()
+        ),
         "producer": pa.array(np.full(count, whose.producer, np.int32)),
         "session": pa.array(np.full(count, whose.session, np.int32)),
         "sequence": pa.array(sequences),
@@ -95,7 +101,9 @@ def _table(columns: Numbers, whose: Whose, first: int, numbered: Numbers, layout
         "transaction": transaction,
         "transaction_outcome": transaction_outcome,
         "sent_at": pa.array(sent_ns // 1000).cast(pa.timestamp("us", tz="UTC")),
-        "settled_at": pa.array(settled_ns // 1000, mask=(settled_ns == 0) | (result == 0)).cast(pa.timestamp("us", tz="UTC")),
+        "settled_at": pa.array(settled_ns // 1000, mask=(settled_ns == 0) | (result == 0)).cast(
+            pa.timestamp("us", tz="UTC")
+        ),
         "error": error.take(indices),
         "made_by": pa.array(np.where(result == 0, "recovery", "client").astype(object), pa.string()),
     }

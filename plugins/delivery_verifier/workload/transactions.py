@@ -1,8 +1,8 @@
 """Transactions of one producer: which sequences each holds, how it is ended, and how it ended, on file.
 
 A transaction is a fixed number of consecutive sequences, so that which one a record belongs to is computed and never
-stored. How each ended is one letter in the file `transactions` of the producer's folder, in order, written as soon as the
-client says so; what has no letter is INDETERMINATE.
+stored. How each ended is one letter in the file `transactions` of the producer's folder, in order, written as soon as
+the client says so; what has no letter is INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ MOST_S = 1.0
 
 
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
-    """Records of a transaction of `records`, or as many as `rate` sends in MOST_S: whole blocks, and two of them where there
-    are two partitions, for a transaction within one partition has nothing to keep together."""
+    """Records of a transaction of `records`, or as many as `rate` sends in MOST_S: whole blocks, and two of them where
+    there are two partitions, for a transaction within one partition has nothing to keep together."""
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
     return max(-(-records // block), min(2, partitions)) * block
 
 
 class Transactions:
-    """Begins and ends the transactions of `client`, of `size` sequences each. The second, and every `abort_every`th from it
-    on, is aborted on purpose, once all of its records are acknowledged; 0: none."""
+    """Begins and ends the transactions of `client`, of `size` sequences each. The second, and every `abort_every`th
+    from it on, is aborted on purpose, once all of its records are acknowledged; 0: none."""
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
         self._client, self._file, self._control = client, folder / FILE, Control(folder)
@@ -68,8 +68,8 @@ class Transactions:
             self.end()
 
     def end(self) -> None:
-        """Commits, or aborts, what is open. Raises KafkaException where the client can do no more, and Unended: then it is
-        INDETERMINATE."""
+        """Commits, or aborts, what is open. Raises KafkaException where the client can do no more, and Unended: then it
+        is INDETERMINATE."""
         if not self._open:
             return
         outcome = TransactionOutcome.INDETERMINATE
@@ -130,7 +130,9 @@ def columns(folder: Path, size: int, sequences: npt.NDArray[np.int64]) -> tuple[
     places = np.full(int(numbers.max(initial=-1)) + 1, unended, np.int32)
     ended = [known[letter] for letter in letters[: len(places)]]
     places[: len(ended)] = ended
-    outcomes = pa.DictionaryArray.from_arrays(pa.array(places[numbers]), pa.array([str(outcome) for outcome in LETTERS]))
+    outcomes = pa.DictionaryArray.from_arrays(
+        pa.array(places[numbers]), pa.array([str(outcome) for outcome in LETTERS])
+    )
     return pa.array(numbers).cast(pa.string()), outcomes.cast(pa.string())
 
 

@@ -26,15 +26,16 @@ class Valve:
 
     def reported(self) -> int:
         """Records reported so far, of the subject arm with the fewest."""
-        return min(
-            sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects
-        )
+        return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self) -> int:
         """Attempts of subject arms that were announced and of which nothing was heard yet."""
         return sum(
-            control[Word.ANNOUNCED] + control[Word.RESENT]
-            - control[Word.REPORTED] - control[Word.FAILED] - control[Word.INDETERMINATE]
+            control[Word.ANNOUNCED]
+            + control[Word.RESENT]
+            - control[Word.REPORTED]
+            - control[Word.FAILED]
+            - control[Word.INDETERMINATE]
             for arm in self._scenario.subjects
             for control in self._controls(arm)
         )
@@ -47,23 +48,26 @@ class Valve:
             control[Word.DUE] += blocks * load.block * load.partitions
         wait_until(
             lambda: all(control[Word.HANDED_OVER] >= control[Word.DUE] for control in controls),
-            "all producers to hand over what they were told to send", HANDOVER_DEADLINE_S, every_s=0.002,
-        )  # fmt: skip
+            "all producers to hand over what they were told to send",
+            HANDOVER_DEADLINE_S,
+            every_s=0.002,
+        )
 
     def kill(self) -> None:
         """Has the supervisor SIGKILL every producer, all at the same moment; waits until it has."""
         self._order(dead=True)
 
     def restart(self) -> None:
-        """Has the supervisor start again every producer that was killed, and waits until each has sent again what nobody
-        had answered. Harmless where none was killed."""
+        """Has the supervisor start again every producer that was killed, and waits until each has sent again what
+        nobody had answered. Harmless where none was killed."""
         if all(control[Word.ORDER] % 2 == 0 for control in self._all()):
             return
         self._order(dead=False)
         wait_until(
             lambda: all(control[Word.STATE] >= State.LOADING for control in self._all()),
-            "all producers to have sent again what nobody had answered", RESTART_DEADLINE_S,
-        )  # fmt: skip
+            "all producers to have sent again what nobody had answered",
+            RESTART_DEADLINE_S,
+        )
 
     def resend(self) -> None:
         """Has every living producer send again what it cannot know to be written; waits until it is handed over."""
@@ -72,8 +76,10 @@ class Valve:
             control[Word.ROUNDS] += 1
         wait_until(
             lambda: all(control[Word.ROUNDS_DONE] >= control[Word.ROUNDS] for control in controls),
-            "all producers to hand over what they send again", HANDOVER_DEADLINE_S, every_s=0.002,
-        )  # fmt: skip
+            "all producers to hand over what they send again",
+            HANDOVER_DEADLINE_S,
+            every_s=0.002,
+        )
 
     def exits(self) -> dict[str, int]:
         """What each producer that was killed by order, and does not run again, ended with, by `<arm>/<producer>`."""
@@ -98,8 +104,10 @@ class Valve:
             control[Word.ORDER] = order
         wait_until(
             lambda: all(control[Word.OBEYED] >= order for control in controls),
-            f"produce to {'kill' if dead else 'start'} all producers", HANDOVER_DEADLINE_S, every_s=0.005,
-        )  # fmt: skip
+            f"produce to {'kill' if dead else 'start'} all producers",
+            HANDOVER_DEADLINE_S,
+            every_s=0.005,
+        )
 
     def _all(self) -> list[Control]:
         return [control for arm in self._scenario.loaded for control in self._controls(arm)]

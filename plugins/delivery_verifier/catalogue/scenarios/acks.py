@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, MOVED, SETTLED, SHRUNK, after, broken, control, scripted, step, subject
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    MOVED,
+    SETTLED,
+    SHRUNK,
+    after,
+    broken,
+    control,
+    scripted,
+    step,
+    subject,
+)
 from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.scenario import FaultPlan
 
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 
 _ACKS_0 = profile_of(
-    "acks_0_refreshing", "Fire and forget, by a client that looks for new leaders every second.",
-    acks="0", topic_metadata_refresh_interval_ms=1000,
-)  # fmt: skip
-"""With the default of five minutes the client would go on sending to the old leader when it is back, and lose that too."""
+    "acks_0_refreshing",
+    "Fire and forget, by a client that looks for new leaders every second.",
+    acks="0",
+    topic_metadata_refresh_interval_ms=1000,
+)
+"""With the default of five minutes the client would go on sending to the old leader when it is back, and lose that too.
+"""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",
     title="acks=0: what is on its way to a leader that dies is gone, and nobody is told",
     promise="With acks=0 a record counts as delivered once it is handed to the operating system: a leader that stands "
-    "still and then dies takes along all that waited in its socket. With acks=1 or all the producer is still waiting for "
-    "an answer, and sends it again.",
+    "still and then dies takes along all that waited in its socket. With acks=1 or all the producer is still "
+    "waiting for an answer, and sends it again.",
     source=_ACKS,
     tags=("smoke", "promises"),
     arms=(
         ArmPlan(
-            name="acks_0", role="subject", profile=_ACKS_0, claim="at_least_once",
+            name="acks_0",
+            role="subject",
+            profile=_ACKS_0,
+            claim="at_least_once",
             expectation=broken(LOST=50),
         ),
         control("acks_1"),
@@ -44,7 +61,7 @@ _FROZEN_LEADER = Entry(
     ),
     session_timeout_ms=6000,
     rules=("lost.acks_0", "lost.never"),
-)  # fmt: skip
+)
 
 _FROZEN_FOLLOWERS = Entry(
     name="acks_1.frozen_followers",
@@ -71,14 +88,14 @@ _FROZEN_FOLLOWERS = Entry(
         ),
     ),
     rules=("lost.acks_1", "lost.never"),
-)  # fmt: skip
+)
 
 _BELOW_MIN_ISR = Entry(
     name="acks_1.below_min_isr",
     title="acks=1: min.insync.replicas does not protect it",
-    promise="min.insync.replicas is a promise to acks=all alone: acks=1 goes on being acknowledged by a leader that is the "
-    "last in sync, and when that leader dies an eligible leader replica (KIP-966) is elected without those records, "
-    "although no election was unclean. acks=all is refused all the while, and loses nothing.",
+    promise="min.insync.replicas is a promise to acks=all alone: acks=1 goes on being acknowledged by a leader that "
+    "is the last in sync, and when that leader dies an eligible leader replica (KIP-966) is elected without "
+    "those records, although no election was unclean. acks=all is refused all the while, and loses nothing.",
     source="Apache Kafka documentation, topic configurations: min.insync.replicas; KIP-966",
     tags=("promises",),
     arms=(
@@ -98,6 +115,6 @@ _BELOW_MIN_ISR = Entry(
         ),
     ),
     rules=("lost.acks_1", "lost.never"),
-)  # fmt: skip
+)
 
 ENTRIES: tuple[Entry, ...] = (_FROZEN_FOLLOWERS, _FROZEN_LEADER, _BELOW_MIN_ISR)

@@ -26,11 +26,14 @@ _KIP_98 = "KIP-98: the idempotent producer's guarantee covers one producer sessi
 _KILLED_PRODUCER = Entry(
     name="idempotent.killed_producer",
     title="Idempotence: a producer that is killed and starts again writes twice what it was not answered",
-    promise="An idempotent producer recognises its own retries, within its own life. One that is killed after the append "
-    "and before the answer does not know what it wrote: if its application sends that again, it is in the log twice. "
-    "Nothing is lost by it, and what was answered before the kill is not sent again.",
+    promise="An idempotent producer recognises its own retries, within its own life. One that is killed after the "
+    "append and before the answer does not know what it wrote: if its application sends that again, it is in "
+    "the log twice. Nothing is lost by it, and what was answered before the kill is not sent again.",
     source=_KIP_98,
-    tags=("smoke", "promises",),
+    tags=(
+        "smoke",
+        "promises",
+    ),
     arms=(
         subject("idempotent", "exactly_once", _SENT_AGAIN),
         control("acks_1", "exactly_once"),
@@ -52,21 +55,25 @@ _KILLED_PRODUCER = Entry(
     ),
     session_timeout_ms=6000,
     rules=("resent.application", "lost.never"),
-)  # fmt: skip
+)
 """acks=1 is answered by the leader alone, hence at once, and sends nothing again: it is the missing answer that makes
 the copies, not the kill."""
 
 _HASTY = profile_of(
-    "hasty", "Idempotent, and gives a record up after three seconds.",
-    acks="all", enable_idempotence=True, delivery_timeout_ms=3000, linger_ms=100,
-)  # fmt: skip
+    "hasty",
+    "Idempotent, and gives a record up after three seconds.",
+    acks="all",
+    enable_idempotence=True,
+    delivery_timeout_ms=3000,
+    linger_ms=100,
+)
 
 _TIMED_OUT = Entry(
     name="idempotent.resend_after_timeout",
     title="Idempotence: an application that sends again what timed out writes it twice",
-    promise="A record that timed out (_MSG_TIMED_OUT) may be written all the same. If the application sends it again, in "
-    "the same life of the same idempotent producer, that is a new record to Kafka. A producer that goes on trying, with "
-    "the default delivery.timeout.ms of two minutes, writes each record once.",
+    promise="A record that timed out (_MSG_TIMED_OUT) may be written all the same. If the application sends it again, "
+    "in the same life of the same idempotent producer, that is a new record to Kafka. A producer that goes on "
+    "trying, with the default delivery.timeout.ms of two minutes, writes each record once.",
     source=_KIP_98,
     tags=("promises",),
     arms=(
@@ -77,8 +84,8 @@ _TIMED_OUT = Entry(
     load=scripted(100),
     fault=FaultPlan(
         name="timed_out_and_sent_again",
-        summary="Freeze a follower, so that acks=all is not answered; send 100 records, wait until they have timed out, "
-        "thaw the follower, send 100 others, and then those again.",
+        summary="Freeze a follower, so that acks=all is not answered; send 100 records, wait until they have timed "
+        "out, thaw the follower, send 100 others, and then those again.",
         duration_s=10,
         steps=(
             step(AT_ONCE, "pause", "follower", ("brief",)),
@@ -91,19 +98,22 @@ _TIMED_OUT = Entry(
     ),
     session_timeout_ms=9000,
     rules=("resent.application", "lost.never"),
-)  # fmt: skip
+)
 
 _RETRIES_OFF = Entry(
     name="retries_off.sent_again",
     title="retries=0: an application that does by itself what the client may not writes twice",
-    promise="Without retries the client gives a request up at the first error, also one that says no more than that the "
-    "followers were late: the leader has written it. An application that sends such records again writes each twice. With "
-    "retries and idempotence the client does the same, and the broker knows the copies.",
+    promise="Without retries the client gives a request up at the first error, also one that says no more than that "
+    "the followers were late: the leader has written it. An application that sends such records again writes "
+    "each twice. With retries and idempotence the client does the same, and the broker knows the copies.",
     source="Apache Kafka documentation, producer configurations: retries; request.timeout.ms",
     tags=("promises",),
     arms=(
         ArmPlan(
-            name="retries_off", role="subject", claim="exactly_once", profile=RETRIES_OFF_IMPATIENT,
+            name="retries_off",
+            role="subject",
+            claim="exactly_once",
+            profile=RETRIES_OFF_IMPATIENT,
             expectation=broken(RESENT=100, DUPLICATED=0, LOST=0, indeterminate=50),
         ),
         control("idempotent", "exactly_once"),
@@ -112,7 +122,8 @@ _RETRIES_OFF = Entry(
     load=scripted(50),
     fault=FaultPlan(
         name="refused_and_sent_again",
-        summary="Freeze both followers, send the leader 50 records, thaw them when the client has given up, send those again.",
+        summary="Freeze both followers, send the leader 50 records, thaw them when the client has given up, send "
+        "those again.",
         steps=(
             step(AT_ONCE, "pause", "followers", ("brief",)),
             step(after(0.5), "send"),
@@ -123,6 +134,6 @@ _RETRIES_OFF = Entry(
     ),
     session_timeout_ms=15_000,
     rules=("resent.application", "lost.never", "duplicated.never"),
-)  # fmt: skip
+)
 
 ENTRIES: tuple[Entry, ...] = (_KILLED_PRODUCER, _TIMED_OUT, _RETRIES_OFF)

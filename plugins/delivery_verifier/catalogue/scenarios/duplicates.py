@@ -21,9 +21,12 @@ def _one_request(profile: str, **producer: Setting) -> Profile:
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
     """An arm whose one request is written twice, every record of it."""
     return ArmPlan(
-        name=profile, role="subject", profile=_one_request(profile, **producer), claim="at_most_once",
+        name=profile,
+        role="subject",
+        profile=_one_request(profile, **producer),
+        claim="at_most_once",
         expectation=broken(DUPLICATED=_BLOCK),
-    )  # fmt: skip
+    )
 
 
 def _once(profile: str, **producer: Setting) -> ArmPlan:
@@ -32,9 +35,10 @@ def _once(profile: str, **producer: Setting) -> ArmPlan:
 
 
 _IMPATIENT = (
-    _twice("acks_all", socket_timeout_ms=1000), _twice("acks_1", socket_timeout_ms=1000),
+    _twice("acks_all", socket_timeout_ms=1000),
+    _twice("acks_1", socket_timeout_ms=1000),
     _once("idempotent", socket_timeout_ms=1000),
-)  # fmt: skip
+)
 """Arms whose clients send again what was not answered within a second."""
 _ANSWERED_TO = (step(AT_ONCE, "send"), step(BITTEN, "wait"), step(SETTLED, "release"))
 """The rest of a plan that began by doing something to the answers: one request of each, until all are settled."""
@@ -42,8 +46,8 @@ _ANSWERED_TO = (step(AT_ONCE, "send"), step(BITTEN, "wait"), step(SETTLED, "rele
 _CLOSED_CONNECTION = Entry(
     name="duplicates.closed_connection",
     title="Retries: the connection breaks before the acknowledgement is through",
-    promise="A lost acknowledgement is enough for a retry that writes everything again, whatever acks says; no broker need "
-    "fail for it. An idempotent producer's retry is recognised and discarded.",
+    promise="A lost acknowledgement is enough for a retry that writes everything again, whatever acks says; no broker "
+    "need fail for it. An idempotent producer's retry is recognised and discarded.",
     source="KIP-98; Apache Kafka documentation, producer configurations: retries, enable.idempotence",
     tags=("smoke", "promises"),
     arms=(_twice("acks_all"), _twice("acks_1"), _once("idempotent")),
@@ -58,7 +62,7 @@ _CLOSED_CONNECTION = Entry(
         ),
     ),
     rules=("duplicated.retries", "duplicated.never"),
-)  # fmt: skip
+)
 
 _SLOW_ANSWER = Entry(
     name="duplicates.slow_answer",
@@ -79,25 +83,32 @@ _SLOW_ANSWER = Entry(
         ),
     ),
     rules=("duplicated.retries", "duplicated.never"),
-)  # fmt: skip
+)
 
 _FROZEN_FOLLOWERS = Entry(
     name="duplicates.frozen_followers",
     title="Retries: the leader has written, its followers are late",
-    promise="A leader that waits for its followers longer than request.timeout.ms answers with an error for records it has "
-    "written, and every retry of acks=all writes them once more: four times in four seconds. An idempotent producer's retry "
-    "is recognised; acks=1 does not wait.",
+    promise="A leader that waits for its followers longer than request.timeout.ms answers with an error for records "
+    "it has written, and every retry of acks=all writes them once more: four times in four seconds. An "
+    "idempotent producer's retry is recognised; acks=1 does not wait.",
     source="KIP-98; Apache Kafka documentation, producer configurations: request.timeout.ms, retries",
     tags=("promises",),
     arms=(
         ArmPlan(
-            name="acks_all", role="subject", profile=_one_request("acks_all", request_timeout_ms=1000), claim="at_most_once",
+            name="acks_all",
+            role="subject",
+            profile=_one_request("acks_all", request_timeout_ms=1000),
+            claim="at_most_once",
             expectation=Expectation(
                 verdicts=("VIOLATED",),
-                bounds=(Bound(count="DUPLICATED", op="=", value=_BLOCK), Bound(count="extra_copies", op=">=", value=2 * _BLOCK)),
+                bounds=(
+                    Bound(count="DUPLICATED", op="=", value=_BLOCK),
+                    Bound(count="extra_copies", op=">=", value=2 * _BLOCK),
+                ),
             ),
         ),
-        _once("acks_1", request_timeout_ms=1000), _once("idempotent", request_timeout_ms=1000),
+        _once("acks_1", request_timeout_ms=1000),
+        _once("idempotent", request_timeout_ms=1000),
     ),
     load=scripted(_BLOCK),
     fault=FaultPlan(
@@ -112,23 +123,24 @@ _FROZEN_FOLLOWERS = Entry(
     ),
     session_timeout_ms=15_000,
     rules=("duplicated.retries", "duplicated.never"),
-)  # fmt: skip
-"""The session is long because nothing must come of the freeze but retries. Measured: four copies of every record, five on a busy
-host, which thaws late: at least three are asked for."""
+)
+"""The session is long because nothing must come of the freeze but retries. Measured: four copies of every record, five
+on a busy host, which thaws late: at least three are asked for."""
 
 _FROZEN_LEADER = Entry(
     name="duplicates.frozen_leader",
     title="Retries: a leader that stands still has the request already",
-    promise="A client that has waited socket.timeout.ms in vain closes the connection and sends again on a new one; the "
-    "broker, when it goes on, finds both requests and writes both, whatever acks says. An idempotent producer's second "
-    "request is recognised and discarded.",
+    promise="A client that has waited socket.timeout.ms in vain closes the connection and sends again on a new one; "
+    "the broker, when it goes on, finds both requests and writes both, whatever acks says. An idempotent "
+    "producer's second request is recognised and discarded.",
     source="KIP-98; librdkafka, CONFIGURATION.md: socket.timeout.ms",
     tags=("promises",),
     arms=_IMPATIENT,
     load=scripted(_BLOCK),
     fault=FaultPlan(
         name="leader_frozen_briefly",
-        summary="Freeze the leader for 2.5 s, far less than its session, with one request of every producer in its socket.",
+        summary="Freeze the leader for 2.5 s, far less than its session, with one request of every producer in its "
+        "socket.",
         duration_s=4,
         steps=(
             step(AT_ONCE, "pause", "leader", ("brief",)),
@@ -138,6 +150,6 @@ _FROZEN_LEADER = Entry(
     ),
     session_timeout_ms=15_000,
     rules=("duplicated.retries", "duplicated.never"),
-)  # fmt: skip
+)
 
 ENTRIES: tuple[Entry, ...] = (_CLOSED_CONNECTION, _SLOW_ANSWER, _FROZEN_FOLLOWERS, _FROZEN_LEADER)

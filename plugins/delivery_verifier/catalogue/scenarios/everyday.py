@@ -36,50 +36,75 @@ _ARMS = (
 )
 
 
-def _entry(
-    name: str, fault: str, title: str, promise: str, rules: tuple[str, ...], cycles: int = 1
-) -> Entry:
+def _entry(name: str, fault: str, title: str, promise: str, rules: tuple[str, ...], cycles: int = 1) -> Entry:
     plan = replace(FAULTS[fault], cycles=cycles)
     duration_s = plan.duration_s * cycles + LEAD_S + AFTER_S
     return Entry(
-        name=f"everyday.{name}", title=title, promise=promise, source=_MEASURED, tags=("everyday",), arms=_ARMS, fault=plan,
-        load=Load(rate=RATE, duration_s=duration_s, deadline_s=300), records=int(RATE * duration_s), deterministic=False,
-        min_exposed=100, rules=rules,
-    )  # fmt: skip
+        name=f"everyday.{name}",
+        title=title,
+        promise=promise,
+        source=_MEASURED,
+        tags=("everyday",),
+        arms=_ARMS,
+        fault=plan,
+        load=Load(rate=RATE, duration_s=duration_s, deadline_s=300),
+        records=int(RATE * duration_s),
+        deterministic=False,
+        min_exposed=100,
+        rules=rules,
+    )
 
 
 _MEASURED = "Apache Kafka documentation, design: message delivery semantics; measured on Kafka 4.3.1"
 _RETRIES = (
-    "duplicated.retries", "reordered.one_in_flight", "lost.never", "duplicated.never", "aborted_visible.never", "torn.never",
-)  # fmt: skip
+    "duplicated.retries",
+    "reordered.one_in_flight",
+    "lost.never",
+    "duplicated.never",
+    "aborted_visible.never",
+    "torn.never",
+)
 
 ENTRIES: tuple[Entry, ...] = (
     _entry(
-        "none", "none", "A quiet day: every profile, no fault",
+        "none",
+        "none",
+        "A quiet day: every profile, no fault",
         "On a quiet day every profile delivers each record once: without a fault they differ in speed alone.",
         ("lost.never", "duplicated.never", "reordered.never"),
     ),
     _entry(
-        "kill_leader", "kill_leader", "A leader is killed",
-        "When a leader dies, idempotence with acks=all loses nothing and writes nothing twice; acks=1 may lose, retries "
-        "may duplicate.",
-        ("lost.acks_0", "lost.acks_1", *_RETRIES), cycles=3,
+        "kill_leader",
+        "kill_leader",
+        "A leader is killed",
+        "When a leader dies, idempotence with acks=all loses nothing and writes nothing twice; acks=1 may lose, "
+        "retries may duplicate.",
+        ("lost.acks_0", "lost.acks_1", *_RETRIES),
+        cycles=3,
     ),
     _entry(
-        "rolling_restart", "rolling_restart", "All brokers are restarted, one after the other",
+        "rolling_restart",
+        "rolling_restart",
+        "All brokers are restarted, one after the other",
         "An orderly restart is harmless to idempotence with acks=all alone: acks=1 loses records in it too.",
         ("lost.acks_0", "lost.acks_1", *_RETRIES),
     ),
     _entry(
-        "pause_leader", "pause_leader", "A leader stands still for longer than its session",
-        "A leader that wakes up deposed acknowledges once more what acks=1 asks of it, and then throws it away; with acks=all "
-        "it has nobody to acknowledge with.",
-        ("lost.acks_0", "lost.acks_1", *_RETRIES), cycles=2,
+        "pause_leader",
+        "pause_leader",
+        "A leader stands still for longer than its session",
+        "A leader that wakes up deposed acknowledges once more what acks=1 asks of it, and then throws it away; with "
+        "acks=all it has nobody to acknowledge with.",
+        ("lost.acks_0", "lost.acks_1", *_RETRIES),
+        cycles=2,
     ),
     _entry(
-        "preferred_election", "elect_preferred", "Leadership moves, and no broker is harmed",
-        "A preferred leader election, which operators run without a thought, is enough for acks=1 to lose and for retries to "
-        "duplicate; idempotence with acks=all keeps its promise.",
-        ("lost.acks_0", "lost.acks_1", *_RETRIES), cycles=3,
+        "preferred_election",
+        "elect_preferred",
+        "Leadership moves, and no broker is harmed",
+        "A preferred leader election, which operators run without a thought, is enough for acks=1 to lose and for "
+        "retries to duplicate; idempotence with acks=all keeps its promise.",
+        ("lost.acks_0", "lost.acks_1", *_RETRIES),
+        cycles=3,
     ),
-)  # fmt: skip
+)

@@ -8,22 +8,26 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.scenario import Bound, Expectation, FaultPlan
 
 UNFETCHED = after(0.5)
-"""A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200); no record may still answer it."""
+"""A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200); no record may still answer it.
+"""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 
 _ISOLATED_LEADER = Entry(
     name="acks_1.isolated_leader",
     title="acks=1: a leader that is cut off goes on acknowledging, and is overruled",
-    promise="A leader that is cut off from the controller and its followers, while clients still reach it, does not know that "
-    "another leads: with acks=1 it goes on acknowledging, and cuts all of that off when it is back. With acks=all it "
-    "can acknowledge nothing.",
+    promise="A leader that is cut off from the controller and its followers, while clients still reach it, does not "
+    "know that another leads: with acks=1 it goes on acknowledging, and cuts all of that off when it is back. "
+    "With acks=all it can acknowledge nothing.",
     source=f"{_ACKS}; KIP-101",
     tags=("promises",),
     arms=(
         subject("acks_1", "at_least_once", broken(LOST=200)),
         ArmPlan(
-            name="acks_0", role="subject", profile=PROFILES["acks_0"], claim="at_least_once",
+            name="acks_0",
+            role="subject",
+            profile=PROFILES["acks_0"],
+            claim="at_least_once",
             expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="LOST", op=">=", value=200),)),
         ),
         control("acks_all"),
@@ -32,8 +36,8 @@ _ISOLATED_LEADER = Entry(
     load=_LOAD,
     fault=FaultPlan(
         name="isolated_leader",
-        summary="Cut the leader off from the controller and the followers, let it acknowledge 100 records, and 100 more once "
-        "another leads; then let it join again.",
+        summary="Cut the leader off from the controller and the followers, let it acknowledge 100 records, and 100 "
+        "more once another leads; then let it join again.",
         steps=(
             step(AT_ONCE, "isolate", "leader"),
             step(UNFETCHED, "send"),
@@ -43,15 +47,19 @@ _ISOLATED_LEADER = Entry(
         duration_s=15,
     ),
     rules=("lost.acks_1", "lost.acks_0", "lost.never"),
-)  # fmt: skip
+)
 
 _REPLICATION_CUT = Entry(
     name="acks_1.replication_cut",
     title="acks=1: followers that are in sync by the book only",
-    promise="A follower counts as in sync for replica.lag.time.max.ms (30 s) after its last fetch: if the leader dies while "
-    "replication hangs, what it acknowledged with acks=1 dies with it. With acks=all nothing was acknowledged.",
+    promise="A follower counts as in sync for replica.lag.time.max.ms (30 s) after its last fetch: if the leader dies "
+    "while replication hangs, what it acknowledged with acks=1 dies with it. With acks=all nothing was "
+    "acknowledged.",
     source=f"{_ACKS}; Apache Kafka documentation, broker configurations: replica.lag.time.max.ms",
-    tags=("smoke", "promises",),
+    tags=(
+        "smoke",
+        "promises",
+    ),
     session_timeout_ms=6000,
     arms=(
         subject("acks_1", "at_least_once", broken(LOST=100)),
@@ -60,7 +68,8 @@ _REPLICATION_CUT = Entry(
     load=_LOAD,
     fault=FaultPlan(
         name="replication_cut",
-        summary="Cut the leader's replication, let it acknowledge 100 records, kill it while its followers count as in sync.",
+        summary="Cut the leader's replication, let it acknowledge 100 records, kill it while its followers count as "
+        "in sync.",
         steps=(
             step(AT_ONCE, "isolate", "leader", ("brief",), links="replication"),
             step(UNFETCHED, "send"),
@@ -72,6 +81,6 @@ _REPLICATION_CUT = Entry(
         duration_s=12,
     ),
     rules=("lost.acks_1", "lost.never"),
-)  # fmt: skip
+)
 
 ENTRIES: tuple[Entry, ...] = (_ISOLATED_LEADER, _REPLICATION_CUT)

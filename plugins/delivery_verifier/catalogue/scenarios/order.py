@@ -12,24 +12,36 @@ from delivery_verifier.scenario import Bound, Expectation, FaultPlan, Load, Prof
 _ALL_THREE: dict[str, Setting] = {"min.insync.replicas": 3}
 
 _MANY_IN_FLIGHT = profile_of(
-    "many_in_flight", "librdkafka's own default: any number of requests in flight; here with one record each.",
-    topic=_ALL_THREE, max_in_flight_requests_per_connection=1_000_000, batch_num_messages=1, linger_ms=0,
-)  # fmt: skip
+    "many_in_flight",
+    "librdkafka's own default: any number of requests in flight; here with one record each.",
+    topic=_ALL_THREE,
+    max_in_flight_requests_per_connection=1_000_000,
+    batch_num_messages=1,
+    linger_ms=0,
+)
 _IDEMPOTENT = profile_of(
-    "idempotent_one_by_one", "Idempotent, five requests in flight, with one record each.",
-    topic=_ALL_THREE, enable_idempotence=True, batch_num_messages=1, linger_ms=0,
-)  # fmt: skip
+    "idempotent_one_by_one",
+    "Idempotent, five requests in flight, with one record each.",
+    topic=_ALL_THREE,
+    enable_idempotence=True,
+    batch_num_messages=1,
+    linger_ms=0,
+)
 
 _REFUSED_AND_TAKEN = Entry(
     name="order.refused_then_taken",
     title="Many requests in flight: the first are refused, the ones behind them are taken",
-    promise="With several requests in flight a request that is refused for a moment is sent again behind those that were "
-    "taken meanwhile. An idempotent producer numbers its requests, and the broker takes none out of order.",
+    promise="With several requests in flight a request that is refused for a moment is sent again behind those that "
+    "were taken meanwhile. An idempotent producer numbers its requests, and the broker takes none out of "
+    "order.",
     source="Apache Kafka documentation, producer configurations: max.in.flight.requests.per.connection; KIP-98",
     tags=("promises",),
     arms=(
         ArmPlan(
-            name="many_in_flight", role="subject", profile=_MANY_IN_FLIGHT, claim="ordered",
+            name="many_in_flight",
+            role="subject",
+            profile=_MANY_IN_FLIGHT,
+            claim="ordered",
             expectation=Expectation(verdicts=("VIOLATED",), bounds=(Bound(count="REORDERED", op=">=", value=1),)),
         ),
         ArmPlan(name="idempotent", role="control", profile=_IDEMPOTENT, claim="ordered"),
@@ -51,9 +63,9 @@ _REFUSED_AND_TAKEN = Entry(
     session_timeout_ms=6000,
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
-)  # fmt: skip
-"""The alteration is committed while the leader stands still, so that on waking it races what waits in its socket: how many it
-refuses before it learns is up to the host, hence no exact number. Seen: 108 of 1000."""
+)
+"""The alteration is committed while the leader stands still, so that on waking it races what waits in its socket: how
+many it refuses before it learns is up to the host, hence no exact number. Seen: 108 of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
@@ -66,20 +78,25 @@ def _record_by_record(profile: str) -> Profile:
 def _late(profile: str, count: int) -> ArmPlan:
     """An arm of which so many records are overtaken."""
     return ArmPlan(
-        name=profile, role="subject", profile=_record_by_record(profile), claim="ordered",
+        name=profile,
+        role="subject",
+        profile=_record_by_record(profile),
+        claim="ordered",
         expectation=broken(REORDERED=count),
-    )  # fmt: skip
+    )
 
 
 _STALLED_LEADER = Entry(
     name="order.stalled_leader",
     title="Order: leadership moves while requests to the old leader are stuck",
     promise="max.in.flight=1 is no guarantee of order: the limit is per connection, so that a new leader receives new "
-    "records before the one that is stuck on the way to the old leader is sent again. An idempotent producer keeps the order.",
+    "records before the one that is stuck on the way to the old leader is sent again. An idempotent producer "
+    "keeps the order.",
     source="librdkafka issue 1092; KIP-98",
     tags=("promises",),
     arms=(
-        _late("acks_all", 5), _late("in_flight_1", 1),
+        _late("acks_all", 5),
+        _late("in_flight_1", 1),
         ArmPlan(name="idempotent", role="control", profile=_record_by_record("idempotent"), claim="ordered"),
     ),
     load=Load(partitions=3, pacing="scripted", block=20),
@@ -97,8 +114,9 @@ _STALLED_LEADER = Entry(
         ),
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
-)  # fmt: skip
-"""Three partitions, each with another leader: a request for metadata is queued behind those in flight of its connection, and
-only a client that has another connection learns of the new leader while the old one's is stuck. Late is what was in flight."""
+)
+"""Three partitions, each with another leader: a request for metadata is queued behind those in flight of its
+connection, and only a client that has another connection learns of the new leader while the old one's is stuck. Late is
+what was in flight."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)

@@ -27,21 +27,29 @@ _SYNC = step(AT_ONCE, "sync", "all")
 _FLUSHING = "Apache Kafka documentation, operations: application vs. OS flush management"
 
 FLUSHED = profile_of(
-    "flushed", "As safe, and on disk before it is acknowledged.",
-    topic={"flush.messages": 1}, acks="all", enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
-)  # fmt: skip
+    "flushed",
+    "As safe, and on disk before it is acknowledged.",
+    topic={"flush.messages": 1},
+    acks="all",
+    enable_idempotence=True,
+    topic_metadata_refresh_interval_ms=1000,
+)
 _FLUSHED = ArmPlan(name="flushed", role="control", profile=FLUSHED, claim="at_least_once")
 _MIN_ISR_1 = profile_of(
-    "min_isr_1", "Idempotent; one in-sync replica may acknowledge for all.",
-    topic={"min.insync.replicas": 1}, acks="all", enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
-)  # fmt: skip
+    "min_isr_1",
+    "Idempotent; one in-sync replica may acknowledge for all.",
+    topic={"min.insync.replicas": 1},
+    acks="all",
+    enable_idempotence=True,
+    topic_metadata_refresh_interval_ms=1000,
+)
 
 _ALL_BROKERS = Entry(
     name="power.all_brokers",
     title="All brokers lose power: acks=all is no promise of the disk",
-    promise="Kafka acknowledges what is in the memory of all in-sync replicas, and leaves it to the operating system when it "
-    "reaches the disk: if all of them lose power together, whatever acks say, it is gone. With flush.messages=1 it is on "
-    "disk before it is acknowledged.",
+    promise="Kafka acknowledges what is in the memory of all in-sync replicas, and leaves it to the operating system "
+    "when it reaches the disk: if all of them lose power together, whatever acks say, it is gone. With "
+    "flush.messages=1 it is on disk before it is acknowledged.",
     source=f"{_FLUSHING}; topic configurations: flush.messages",
     tags=("smoke", "promises", "power"),
     arms=(
@@ -51,8 +59,8 @@ _ALL_BROKERS = Entry(
     load=_LOAD,
     fault=FaultPlan(
         name="all_brokers_lose_power",
-        summary="Flush all disks, let 100 records be acknowledged, cut the power of all brokers at once, send 100 more, start "
-        "the brokers.",
+        summary="Flush all disks, let 100 records be acknowledged, cut the power of all brokers at once, send 100 "
+        "more, start the brokers.",
         steps=(
             _SYNC,
             step(AT_ONCE, "send"),
@@ -64,13 +72,13 @@ _ALL_BROKERS = Entry(
         duration_s=12,
     ),
     rules=("lost.power_of_all", "lost.never"),
-)  # fmt: skip
+)
 
 _ONE_BROKER = Entry(
     name="power.one_broker",
     title="One broker loses power: what is in sync elsewhere survives",
-    promise="An acknowledged record is in all in-sync replicas: a leader that loses power loses what it had not flushed, and "
-    "copies it back from the one that leads then.",
+    promise="An acknowledged record is in all in-sync replicas: a leader that loses power loses what it had not "
+    "flushed, and copies it back from the one that leads then.",
     source=f"{_FLUSHING}; design: replication",
     tags=("power",),
     why_held="The fault takes nothing from anyone: that is the promise.",
@@ -81,7 +89,8 @@ _ONE_BROKER = Entry(
     load=_LOAD,
     fault=FaultPlan(
         name="leader_loses_power",
-        summary="Flush all disks, let 100 records be acknowledged, cut the leader's power, start it once another leads.",
+        summary="Flush all disks, let 100 records be acknowledged, cut the leader's power, start it once another "
+        "leads.",
         steps=(
             _SYNC,
             step(AT_ONCE, "send"),
@@ -92,12 +101,12 @@ _ONE_BROKER = Entry(
         duration_s=12,
     ),
     rules=("lost.never",),
-)  # fmt: skip
+)
 
 _LAST_STANDING = FaultPlan(
     name="last_replica_loses_power",
-    summary="Flush all disks, stop one follower, let 100 records be acknowledged by two, stop the other follower, cut the power "
-    "of the leader, which is the last in sync; start those two, then the first.",
+    summary="Flush all disks, stop one follower, let 100 records be acknowledged by two, stop the other follower, cut "
+    "the power of the leader, which is the last in sync; start those two, then the first.",
     steps=(
         _SYNC,
         step(AT_ONCE, "stop", "other_follower", ("isr_shrunk",)),
@@ -109,13 +118,14 @@ _LAST_STANDING = FaultPlan(
         step(AT_ONCE, "start", "other_follower"),
     ),
     duration_s=20,
-)  # fmt: skip
+)
 
 _WITHOUT_ELR = Entry(
     name="power.last_replica_without_elr",
     title="Without ELR: the last replica loses power, is elected all the same, and the other follows it",
-    promise="Without eligible leader replicas only the last in-sync replica may lead, even if it lost what it had not flushed; "
-    "one that was shut down in an orderly way and has everything cuts its own records off to follow it.",
+    promise="Without eligible leader replicas only the last in-sync replica may lead, even if it lost what it had not "
+    "flushed; one that was shut down in an orderly way and has everything cuts its own records off to follow "
+    "it.",
     source="KIP-966",
     tags=("promises", "power"),
     elr=False,
@@ -126,14 +136,14 @@ _WITHOUT_ELR = Entry(
     load=_LOAD,
     fault=_LAST_STANDING,
     rules=("lost.power_of_last",),
-)  # fmt: skip
+)
 
 _WITH_ELR = Entry(
     name="power.last_replica_with_elr",
     title="With ELR: the last replica loses power, and one that still has everything leads",
-    promise="Eligible leader replicas remember who was in sync when min.insync.replicas was still met: one that ended in an "
-    "orderly way leads instead of the last replica, which lost its power. On by default since Kafka 4.1. With "
-    "min.insync.replicas=1 there is nobody to remember.",
+    promise="Eligible leader replicas remember who was in sync when min.insync.replicas was still met: one that ended "
+    "in an orderly way leads instead of the last replica, which lost its power. On by default since Kafka "
+    "4.1. With min.insync.replicas=1 there is nobody to remember.",
     source="KIP-966",
     tags=("promises", "power"),
     arms=(
@@ -143,6 +153,6 @@ _WITH_ELR = Entry(
     load=_LOAD,
     fault=_LAST_STANDING,
     rules=("lost.min_isr_1", "lost.never"),
-)  # fmt: skip
+)
 
 ENTRIES: tuple[Entry, ...] = (_ALL_BROKERS, _ONE_BROKER, _WITHOUT_ELR, _WITH_ELR)

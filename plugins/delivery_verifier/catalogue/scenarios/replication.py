@@ -24,22 +24,31 @@ _ALL_LOST = broken(LOST=50)
 _TOPICS = "Apache Kafka documentation, topic configurations"
 
 _UNCLEAN_MIN_ISR_1 = profile_of(
-    "min_isr_1_unclean", "acks=all; one replica may acknowledge for all, and any replica may become leader.",
-    topic={"min.insync.replicas": 1, "unclean.leader.election.enable": True}, topic_metadata_refresh_interval_ms=1000,
-)  # fmt: skip
+    "min_isr_1_unclean",
+    "acks=all; one replica may acknowledge for all, and any replica may become leader.",
+    topic={"min.insync.replicas": 1, "unclean.leader.election.enable": True},
+    topic_metadata_refresh_interval_ms=1000,
+)
 _CLEAN_MIN_ISR_1 = profile_of(
-    "min_isr_1", "acks=all; one replica may acknowledge for all, and only one that is in sync may become leader.",
-    topic={"min.insync.replicas": 1}, topic_metadata_refresh_interval_ms=1000,
-)  # fmt: skip
+    "min_isr_1",
+    "acks=all; one replica may acknowledge for all, and only one that is in sync may become leader.",
+    topic={"min.insync.replicas": 1},
+    topic_metadata_refresh_interval_ms=1000,
+)
 _UNCLEAN = profile_of(
-    "unclean", "acks=all, minimum two in-sync replicas, but any replica may become leader.",
-    topic={"unclean.leader.election.enable": True}, topic_metadata_refresh_interval_ms=1000,
-)  # fmt: skip
+    "unclean",
+    "acks=all, minimum two in-sync replicas, but any replica may become leader.",
+    topic={"unclean.leader.election.enable": True},
+    topic_metadata_refresh_interval_ms=1000,
+)
 
 _UNCLEAN_IDEMPOTENT = profile_of(
-    "unclean_idempotent", "The same, idempotent: this producer notices the gap in its own sequence, and refuses to go on.",
-    topic={"unclean.leader.election.enable": True}, enable_idempotence=True, topic_metadata_refresh_interval_ms=1000,
-)  # fmt: skip
+    "unclean_idempotent",
+    "The same, idempotent: this producer notices the gap in its own sequence, and refuses to go on.",
+    topic={"unclean.leader.election.enable": True},
+    enable_idempotence=True,
+    topic_metadata_refresh_interval_ms=1000,
+)
 
 _ONE_ACKNOWLEDGES = Entry(
     name="min_isr_1.last_in_sync_killed",
@@ -51,7 +60,10 @@ _ONE_ACKNOWLEDGES = Entry(
     tags=("smoke", "promises"),
     arms=(
         ArmPlan(
-            name="min_isr_1_unclean", role="subject", profile=_UNCLEAN_MIN_ISR_1, claim="at_least_once",
+            name="min_isr_1_unclean",
+            role="subject",
+            profile=_UNCLEAN_MIN_ISR_1,
+            claim="at_least_once",
             expectation=_ALL_LOST,
         ),
         ArmPlan(name="min_isr_1", role="control", profile=_CLEAN_MIN_ISR_1, claim="at_least_once"),
@@ -60,7 +72,8 @@ _ONE_ACKNOWLEDGES = Entry(
     load=_LOAD,
     fault=FaultPlan(
         name="last_in_sync_killed",
-        summary="Kill both followers, let the leader acknowledge 50 records alone, kill it, start the followers without it.",
+        summary="Kill both followers, let the leader acknowledge 50 records alone, kill it, start the followers "
+        "without it.",
         steps=(
             step(AT_ONCE, "kill", "followers", ("isr_shrunk",)),
             step(SHRUNK, "send"),
@@ -70,7 +83,7 @@ _ONE_ACKNOWLEDGES = Entry(
         ),
     ),
     rules=("lost.unclean", "lost.never"),
-)  # fmt: skip
+)
 
 _STALE_REPLICA = (
     step(AT_ONCE, "kill", "other_follower", ("isr_shrunk",)),
@@ -83,47 +96,58 @@ _STALE_REPLICA = (
 _UNCLEAN_ELECTION = Entry(
     name="unclean.stale_replica_elected",
     title="unclean.leader.election.enable=true: a replica that missed records becomes leader",
-    promise="An unclean election trades records for availability: a replica that missed acknowledged records becomes leader, "
-    "and the others cut off what it does not have, whatever acks and min.insync.replicas say. An idempotent producer that "
-    "goes on sending notices the gap (OUT_OF_ORDER_SEQUENCE_NUMBER, fatal); what was acknowledged is gone all the same. "
-    "Without unclean election the partition waits for a replica that has them.",
+    promise="An unclean election trades records for availability: a replica that missed acknowledged records becomes "
+    "leader, and the others cut off what it does not have, whatever acks and min.insync.replicas say. An "
+    "idempotent producer that goes on sending notices the gap (OUT_OF_ORDER_SEQUENCE_NUMBER, fatal); what was "
+    "acknowledged is gone all the same. Without unclean election the partition waits for a replica that has "
+    "them.",
     source=f"{_TOPICS}: unclean.leader.election.enable; KIP-106",
     tags=("smoke", "promises"),
     arms=(
         ArmPlan(name="unclean", role="subject", profile=_UNCLEAN, claim="at_least_once", expectation=_ALL_LOST),
         ArmPlan(
-            name="unclean_idempotent", role="subject", profile=_UNCLEAN_IDEMPOTENT, claim="at_least_once", expectation=_ALL_LOST
+            name="unclean_idempotent",
+            role="subject",
+            profile=_UNCLEAN_IDEMPOTENT,
+            claim="at_least_once",
+            expectation=_ALL_LOST,
         ),
         control("safe"),
     ),
     load=_LOAD,
     fault=FaultPlan(
         name="stale_replica_alone",
-        summary="Kill one follower, let the other two acknowledge 50 records, kill both, start the one that missed them.",
+        summary="Kill one follower, let the other two acknowledge 50 records, kill both, start the one that missed "
+        "them.",
         steps=(*_STALE_REPLICA, step(LED, "start", "leader_and_follower")),
     ),
     rules=("lost.unclean", "lost.never"),
-)  # fmt: skip
+)
 
 _OPERATOR = Entry(
     name="unclean.asked_for",
     title="An unclean election that an operator asks for",
-    promise="unclean.leader.election.enable=false keeps the controller from electing a replica that missed records; it does "
-    "not keep an operator from it. Whoever asks for an unclean election to have a partition back gives up what only the "
-    "absent replicas have, whatever the settings. Whoever waits for them loses nothing.",
+    promise="unclean.leader.election.enable=false keeps the controller from electing a replica that missed records; "
+    "it does not keep an operator from it. Whoever asks for an unclean election to have a partition back "
+    "gives up what only the absent replicas have, whatever the settings. Whoever waits for them loses "
+    "nothing.",
     source="KIP-460 (ElectLeaders, UNCLEAN), kafka-leader-election.sh --election-type unclean",
     tags=("promises",),
     arms=(
         ArmPlan(
-            name="elected", role="subject", profile=PROFILES["acks_all"], claim="at_least_once", expectation=_ALL_LOST,
+            name="elected",
+            role="subject",
+            profile=PROFILES["acks_all"],
+            claim="at_least_once",
+            expectation=_ALL_LOST,
         ),
         ArmPlan(name="waiting", role="control", profile=PROFILES["acks_all"], claim="at_least_once"),
     ),
     load=_LOAD,
     fault=FaultPlan(
         name="operator_elects_stale_replica",
-        summary="Kill one follower, let the other two acknowledge 50 records, kill both, start the one that missed them and "
-        "have it elected, for the subject alone.",
+        summary="Kill one follower, let the other two acknowledge 50 records, kill both, start the one that missed "
+        "them and have it elected, for the subject alone.",
         steps=(
             *_STALE_REPLICA,
             step(DEPOSED, "elect_unclean", "other_follower"),
@@ -132,25 +156,34 @@ _OPERATOR = Entry(
         ),
     ),
     rules=("lost.unclean_request", "lost.never"),
-)  # fmt: skip
+)
 
 _REFUSED = Entry(
     name="retries_off.refused",
     title="NotEnoughReplicas: refused means not written, and the client cannot prove it",
-    promise="Below min.insync.replicas a leader refuses acks=all before it writes anything: without retries the application "
-    "gets NOT_ENOUGH_REPLICAS, and none of those records turns up. With retries the producer waits until enough replicas "
-    "are back, and all of them do.",
+    promise="Below min.insync.replicas a leader refuses acks=all before it writes anything: without retries the "
+    "application gets NOT_ENOUGH_REPLICAS, and none of those records turns up. With retries the producer "
+    "waits until enough replicas are back, and all of them do.",
     source=f"{_TOPICS}: min.insync.replicas",
     tags=("promises",),
     arms=(
         ArmPlan(
-            name="retries_off", role="subject", profile=PROFILES["retries_off"], claim="exactly_once",
-            expectation=Expectation(bounds=(
-                Bound(count="indeterminate", op="=", value=50), Bound(count="resolved_absent", op="=", value=50),
-            )),
+            name="retries_off",
+            role="subject",
+            profile=PROFILES["retries_off"],
+            claim="exactly_once",
+            expectation=Expectation(
+                bounds=(
+                    Bound(count="indeterminate", op="=", value=50),
+                    Bound(count="resolved_absent", op="=", value=50),
+                )
+            ),
         ),
         ArmPlan(
-            name="safe", role="control", profile=PROFILES["safe"], claim="exactly_once",
+            name="safe",
+            role="control",
+            profile=PROFILES["safe"],
+            claim="exactly_once",
             expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
         ),
     ),
@@ -167,32 +200,42 @@ _REFUSED = Entry(
     ),
     rules=("lost.never", "duplicated.never"),
     why_held="A refusal breaks no promise: what the client was not told to be written need not be there.",
-)  # fmt: skip
+)
 
 _TIMED_OUT = Entry(
     name="retries_off.timed_out",
     title="REQUEST_TIMED_OUT, and written all the same",
-    promise="A leader whose followers do not fetch in time answers with an error, after it has written: an application that "
-    "takes REQUEST_TIMED_OUT for a failure, and sends again, writes twice. The outcome of such a record is unknown, never "
-    "failed.",
+    promise="A leader whose followers do not fetch in time answers with an error, after it has written: an "
+    "application that takes REQUEST_TIMED_OUT for a failure, and sends again, writes twice. The outcome of "
+    "such a record is unknown, never failed.",
     source="Apache Kafka documentation, producer configurations: request.timeout.ms",
     tags=("smoke", "promises"),
     arms=(
         ArmPlan(
-            name="retries_off", role="subject", claim="exactly_once", profile=RETRIES_OFF_IMPATIENT,
-            expectation=Expectation(bounds=(
-                Bound(count="indeterminate", op="=", value=50), Bound(count="resolved_present", op="=", value=50),
-            )),
+            name="retries_off",
+            role="subject",
+            claim="exactly_once",
+            profile=RETRIES_OFF_IMPATIENT,
+            expectation=Expectation(
+                bounds=(
+                    Bound(count="indeterminate", op="=", value=50),
+                    Bound(count="resolved_present", op="=", value=50),
+                )
+            ),
         ),
         ArmPlan(
-            name="safe", role="control", profile=PROFILES["safe"], claim="exactly_once",
+            name="safe",
+            role="control",
+            profile=PROFILES["safe"],
+            claim="exactly_once",
             expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
         ),
     ),
     load=_LOAD,
     fault=FaultPlan(
         name="followers_do_not_fetch",
-        summary="Send 50 records, freeze both followers, send the leader 50 more, thaw them when the client has given up.",
+        summary="Send 50 records, freeze both followers, send the leader 50 more, thaw them when the client has given "
+        "up.",
         steps=(
             step(AT_ONCE, "send"),
             step(SETTLED, "pause", "followers", ("brief",)),
@@ -203,6 +246,6 @@ _TIMED_OUT = Entry(
     session_timeout_ms=15_000,
     rules=("lost.never", "duplicated.requeued", "duplicated.never"),
     why_held="An error convicts nobody: the records are there, and nobody was told so.",
-)  # fmt: skip
+)
 
 ENTRIES: tuple[Entry, ...] = (_ONE_ACKNOWLEDGES, _UNCLEAN_ELECTION, _OPERATOR, _REFUSED, _TIMED_OUT)

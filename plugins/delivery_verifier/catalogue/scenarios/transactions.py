@@ -13,17 +13,20 @@ _DURATION_S = _CYCLES * _ROUND_S + 8
 _COORDINATOR_KILLED = Entry(
     name="transactional.coordinator_killed",
     title="Transactions: their coordinator is killed, again and again",
-    promise="What a client was told to be committed stays so when the broker that coordinates its transactions dies, and what "
-    "was aborted is never seen by who reads committed: three brokers keep the transaction log. Of a transaction that is open at "
-    "that moment the client is told the outcome later, or that it is unknown. To clients without transactions it is no more "
-    "than the death of a leader.",
+    promise="What a client was told to be committed stays so when the broker that coordinates its transactions dies, "
+    "and what was aborted is never seen by who reads committed: three brokers keep the transaction log. Of a "
+    "transaction that is open at that moment the client is told the outcome later, or that it is unknown. To "
+    "clients without transactions it is no more than the death of a leader.",
     source="KIP-98, transaction coordinator and transaction log",
     tags=("promises",),
     arms=(
         subject("transactional", "exactly_once", Expectation()),
         control("safe", "exactly_once"),
         ArmPlan(
-            name="acks_0", role="control", profile=PROFILES["acks_0"], claim="at_least_once",
+            name="acks_0",
+            role="control",
+            profile=PROFILES["acks_0"],
+            claim="at_least_once",
             expectation=Expectation(verdicts=("HELD", "VIOLATED")),
         ),
     ),
@@ -36,7 +39,12 @@ _COORDINATOR_KILLED = Entry(
         duration_s=_ROUND_S,
         cycles=_CYCLES,
         steps=(
-            step(Trigger(kind="reported", value=0.15), "kill", "transaction_coordinator", ("leader_moved", "coordinator_moved")),
+            step(
+                Trigger(kind="reported", value=0.15),
+                "kill",
+                "transaction_coordinator",
+                ("leader_moved", "coordinator_moved"),
+            ),
             step(MOVED, "wait"),
             step(Trigger(kind="coordinator_moved"), "start"),
         ),
@@ -44,6 +52,6 @@ _COORDINATOR_KILLED = Entry(
     deterministic=False,
     min_exposed=100,
     rules=("lost.acks_0", "lost.never", "duplicated.never", "aborted_visible.never", "torn.never"),
-)  # fmt: skip
+)
 
 ENTRIES: tuple[Entry, ...] = (_COORDINATOR_KILLED,)
