@@ -20,12 +20,12 @@ help: ## list what can be made
 # Java comes with the environment only where the machine has none from version 17 on.
 .venv/.synced: .venv-uv/bin/uv pyproject.toml uv.lock
 	@if [ "$(JAVA)" != wheel ]; then $(UV) sync --quiet --frozen --python $(PYTHON); fi
-	@if [ "$(JAVA)" = wheel ] || ! .venv/bin/python -m delivery_verifier.cluster.java; then \
+	@if [ "$(JAVA)" = wheel ] || ! .venv/bin/python -m delivery_verifier.host.java.runtime; then \
 	  echo "taking Java from a Python wheel"; $(UV) sync --quiet --frozen --python $(PYTHON) --extra java; fi
 	@touch .venv/.synced
 
 setup: .venv/.synced ## the environment and the jars, fetched once
-	@.venv/bin/python -m delivery_verifier.cluster.prefetch $(KAFKA)
+	@.venv/bin/python -m delivery_verifier.host.java.prefetch $(KAFKA)
 
 verify: setup ## the main job: a million records, the leader killed and back
 	@$(KDV) run --profile idempotent --fault kill_leader --records 1000000

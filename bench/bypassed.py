@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 import saved
 
-from delivery_verifier import catalogue, direct
+from delivery_verifier import catalogue
 from delivery_verifier.faults import runner
+from delivery_verifier.faults.action import Moment
 from delivery_verifier.faults.actions import ACTIONS, Action
-from delivery_verifier.faults.moment import Moment
-from delivery_verifier.preflight import Unavailable
-from delivery_verifier.runs import now_us
-from delivery_verifier.scenario import ClusterSpec
-from delivery_verifier.steps.plan import versions_of
-from delivery_verifier.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.vocabulary import ACTS
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.planning.preflight import Unavailable
+from delivery_verifier.run import direct
+from delivery_verifier.run.steps.plan import versions_of
+from delivery_verifier.store.run_directory import now_us
 
 DEADLINE_S = 5.0
 """How long a plan waits for an effect that will not come."""

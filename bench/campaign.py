@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier import catalogue, direct
-from delivery_verifier.cluster.jars import spark_jars
-from delivery_verifier.steps.plan import versions_of
+from delivery_verifier import catalogue
+from delivery_verifier.host.java.jars import spark_jars
+from delivery_verifier.run import direct
+from delivery_verifier.run.steps.plan import versions_of
 
 
 def main() -> int:

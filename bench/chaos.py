@@ -27,8 +27,8 @@ import chaos_host
 import chaos_trial
 from chaos_trial import Trial
 
-from delivery_verifier import home
-from delivery_verifier.steps.plan import versions_of
+from delivery_verifier.host import folders
+from delivery_verifier.run.steps.plan import versions_of
 
 BENCH = Path(__file__).parent
 _COLUMNS = (
@@ -119,7 +119,7 @@ def _undisturbed(mode: str, folder: Path) -> dict[str, float]:
 
 def _performed(trial: Trial, folder: Path) -> dict[str, Any]:
     row = {**chaos_trial.perform(trial, folder), "commit": _commit()}
-    run = home.runs_dir() / row["run"]
+    run = folders.runs_dir() / row["run"]
     if _is_bad(row):
         kept = BENCH / "results" / f"chaos-{row['run']}"
         shutil.copytree(run, kept, dirs_exist_ok=True) if run.exists() else kept.mkdir(parents=True)

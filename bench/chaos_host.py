@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.orchestration import local, supervisor
+from delivery_verifier.orchestration.local import lifecycle, supervisor
 
 MARK = "KDV_TEST_CHAOS"
 """Environment variable that everything started here inherits, however often it is reparented."""
@@ -53,10 +53,10 @@ KINDS: dict[str, Kind] = {
     "supervisor": Kind(),
     "task": Kind(r"^airflow worker -- (?!LocalExecutor: <idle>)"),
     "kdv": Kind(modes=_BOTH),
-    "keeper": Kind(r"cluster\.keeper ", ("start_cluster", *_WITH_CLUSTER), _BOTH),
+    "keeper": Kind(r"embedded\.keeper ", ("start_cluster", *_WITH_CLUSTER), _BOTH),
     "broker": Kind(r"kafka\.Kafka .*/conf/\d\.properties", _WITH_CLUSTER, _BOTH),
     "controller": Kind(r"kafka\.Kafka .*/conf/100\.properties", _WITH_CLUSTER, _BOTH),
-    "producer": Kind(r"workload\.producer ", ("produce",), _BOTH),
+    "producer": Kind(r"load\.producer ", ("produce",), _BOTH),
     "spark-jvm": Kind(r"java.*SparkSubmit", ("read_topic", "reconcile"), _BOTH),
     "spark-driver": Kind(r"^\S*python\S* \S*spark_jobs/reconcile\.py", ("read_topic", "reconcile")),
 }
@@ -81,7 +81,7 @@ def own_host(port: int) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        local.down()
+        lifecycle.down()
         shutil.rmtree(folder, ignore_errors=True)
 
 

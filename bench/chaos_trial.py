@@ -17,11 +17,11 @@ from typing import Any
 import chaos_host
 import chaos_truth
 
-from delivery_verifier import home, processes
-from delivery_verifier.orchestration import local
-from delivery_verifier.orchestration.client import ENDED, AirflowError, Client
-from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.waiting import DeadlinePassed, wait_until
+from delivery_verifier.host import folders, processes
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
+from delivery_verifier.orchestration.local import lifecycle
+from delivery_verifier.orchestration.local.client import ENDED, AirflowError, Client
+from delivery_verifier.orchestration.local.settings import DAG_ID
 
 SCENARIOS = {
     "safe": ("--profile", "safe", "--fault", "kill_leader"),
@@ -48,7 +48,7 @@ class Started:
     """A kdv command of its own, its run directory and the step at work."""
 
     def __init__(self, trial: Trial, name: str, folder: Path) -> None:
-        self.run, self.log = home.runs_dir() / name, folder / f"{name}.log"
+        self.run, self.log = folders.runs_dir() / name, folder / f"{name}.log"
         self.begun_s = self.step_since_s = time.monotonic()
         self.step, self.steps_s = chaos_host.STEPS[0], dict[str, float]()
         mode = ("--direct",) if trial.mode == "direct" else ()
@@ -56,7 +56,7 @@ class Started:
         options = [*mode, "--run-id", name, *SCENARIOS[trial.scenario], *LOAD, "--seed", seed]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cli", "run", *options],
+                [sys.executable, "-m", "delivery_verifier", "run", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -126,7 +126,7 @@ def _airflow_up(findings: list[str]) -> float:
     begun = time.monotonic()
     for attempt in (1, 2):
         try:
-            local.up(owner=processes.myself())
+            lifecycle.up(owner=processes.myself())
             break
         except AirflowError as error:
             findings.append(f"kdv up, attempt {attempt}: {error}")
@@ -184,7 +184,7 @@ def _await_nothing_left(run_id: str) -> tuple[list[str], float]:
 
 def _unfinished(run_id: str) -> list[str]:
     """The run's state in an Airflow that is up, unless it has ended there too."""
-    status = local.status()
+    status = lifecycle.status()
     if not status.ready or status.url is None:
         return []
     try:

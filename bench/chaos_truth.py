@@ -10,9 +10,9 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delivery_verifier.runs import IncompleteRun, RunDirectory
-from delivery_verifier.scenario import STEPS
-from delivery_verifier.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EXIT_CODES = {0: "HELD", 1: "VIOLATED", 2: "INCONCLUSIVE"}
 _KEY = ("producer", "session", "sequence", "attempt")

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import psutil
 
-from delivery_verifier import home
 from delivery_verifier.cluster import workspaces
-from delivery_verifier.steps.plan import versions_of
+from delivery_verifier.host import folders
+from delivery_verifier.run.steps.plan import versions_of
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = ("run", "--profile", "idempotent", "--fault", "kill_leader", "--records", "1000000")
@@ -97,12 +97,12 @@ def _left() -> dict[str, float]:
         for one in psutil.process_iter(["cmdline", "memory_info"])
         if str(ROOT) in " ".join(one.info["cmdline"] or [])
     ]
-    runs = sum(1 for _ in home.runs_dir().glob("*/scenario.json"))
+    runs = sum(1 for _ in folders.runs_dir().glob("*/scenario.json"))
     return {
         "processes": len(ours),
         "their memory, MB": round(sum(one.info["memory_info"].rss for one in ours) / 1e6),
         "runs kept": runs,
-        "disk below runs/, MB": round(_size(home.runs_dir()) / 1e6),
+        "disk below runs/, MB": round(_size(folders.runs_dir()) / 1e6),
         "workspaces": len(workspaces.every()),
     }
 

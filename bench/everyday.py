@@ -20,12 +20,14 @@ from dataclasses import dataclass, field
 import saved
 from msgspec.structs import replace
 
-from delivery_verifier import catalogue, direct, home
-from delivery_verifier.bites import OUTSIDE, interval
+from delivery_verifier import catalogue
 from delivery_verifier.catalogue.entry import Entry
-from delivery_verifier.commands.stored import read_verdict, run_dir_of
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.command_line.stored import read_verdict, run_dir_of
+from delivery_verifier.host import folders
+from delivery_verifier.judgement.bites import OUTSIDE, interval
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.run import direct
+from delivery_verifier.store.run_directory import RunDirectory
 
 MOST_RUNS = 40
 
@@ -92,7 +94,7 @@ def _run(entries: list[str], wanted: int) -> int:
             for seed in range(MOST_RUNS):
                 name = f"everyday-{time.strftime('%m%dT%H%M%S')}-{entry}"
                 verdicts.append(direct.run({"scenario": entry, "seed": seed}, name, lambda *_: None, spark))
-                versions = RunDirectory(home.runs_dir() / name).scenario.versions
+                versions = RunDirectory(folders.runs_dir() / name).scenario.versions
                 target.write_text(report(verdicts, versions))
                 print(verdicts[-1].sentence, flush=True)
                 if _injections(verdicts, entry) >= wanted or not catalogue.ENTRIES[entry].fault.steps:

@@ -24,17 +24,17 @@ from pathlib import Path
 from delivery_verifier import catalogue
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.jars import fetch
-from delivery_verifier.cluster.java import java_home
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import Load, Scenario
-from delivery_verifier.steps.plan import versions_of
-from delivery_verifier.steps.start_cluster import start_cluster
-from delivery_verifier.steps.stop_cluster import stop_cluster
-from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.crew import Crew
-from delivery_verifier.workload.live import Gate, State
-from delivery_verifier.workload.seal import seal
+from delivery_verifier.host.java.jars import fetch
+from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.crew import Crew
+from delivery_verifier.load.live_ledger import Gate, State
+from delivery_verifier.load.seal import seal
+from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.run.steps.plan import versions_of
+from delivery_verifier.run.steps.start_cluster import start_cluster
+from delivery_verifier.run.steps.stop_cluster import stop_cluster
+from delivery_verifier.store.run_directory import RunDirectory
 
 
 def main() -> int:

@@ -36,8 +36,9 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, task, teardown
 
-from delivery_verifier.orchestration import form, notify
-from delivery_verifier.orchestration.cells import (
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, nightly
+from delivery_verifier.orchestration.tasks import form, notify
+from delivery_verifier.orchestration.tasks.verify_catalogue import (
     AGAIN,
     FIRST,
     RunScenario,
@@ -46,7 +47,6 @@ from delivery_verifier.orchestration.cells import (
     require_green,
     write_matrix,
 )
-from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, nightly
 
 SHORT, LONG = timedelta(minutes=15), timedelta(hours=3)
 

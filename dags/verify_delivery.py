@@ -38,9 +38,15 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import DAG, setup, task, teardown
 
-from delivery_verifier.orchestration import form, notify
-from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.orchestration.tasks import TIMEOUTS, SubmitReconcile, conclude_run, plan_run, run_step
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.tasks import form, notify
+from delivery_verifier.orchestration.tasks.verify_delivery import (
+    TIMEOUTS,
+    SubmitReconcile,
+    conclude_run,
+    plan_run,
+    run_step,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import XComArg

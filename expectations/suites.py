@@ -13,9 +13,9 @@ from typing import Any
 from great_expectations import ExpectationSuite
 from great_expectations.expectations.row_conditions import Column
 
-from delivery_verifier.anomalies import DEFINITIONS
-from delivery_verifier.books import total_column
-from delivery_verifier.evaluation import CANARY, LAWS, Suite
+from delivery_verifier.judgement.evaluation import CANARY, LAWS, Suite
+from delivery_verifier.model.anomalies import DEFINITIONS
+from delivery_verifier.store.books import total_column
 from expectations.vocabulary import (
     GUARANTEES,
     ExpectCanariesToBeFound,

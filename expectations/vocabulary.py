@@ -2,7 +2,7 @@
 
 Columns are passed where an expectation is made, never as class defaults: Great Expectations does not write defaults
 into a suite's JSON, and a suite must say which column it judges. Importing this module registers the names; it costs
-seconds, hence only `delivery_verifier.validation` and the suites do so.
+seconds, hence only `expectations.checkpoint` and the suites do so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from great_expectations.expectations.core.expect_column_values_to_be_between imp
     ExpectColumnValuesToBeBetween,
 )
 
-from delivery_verifier.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly
 
 
 class ExpectNoCorruptedRecords(ExpectColumnValuesToBeBetween):

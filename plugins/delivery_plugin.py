@@ -7,8 +7,8 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from delivery_verifier.orchestration import warm
-from delivery_verifier.orchestration.reports import app
+from delivery_verifier.orchestration.plugin import warm
+from delivery_verifier.orchestration.plugin.app import app
 
 
 class DeliveryPlugin(AirflowPlugin):

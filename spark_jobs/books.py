@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.anomalies import REPORTED, Anomaly, Outcome, also_column, column
-from delivery_verifier.books import COUNTS
-from delivery_verifier.scenario import Arm, Scenario
+from delivery_verifier.model.anomalies import REPORTED, Anomaly, Outcome, also_column, column
+from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.store.books import COUNTS
 from spark_jobs.anomalies import OWN
 from spark_jobs.schemas import LOCATION_UNIT, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
 

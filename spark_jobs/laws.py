@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from delivery_verifier.anomalies import Anomaly, column
-from delivery_verifier.injection import Offsets
-from delivery_verifier.scenario import Scenario
+from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.model.history import Offsets
+from delivery_verifier.model.scenario import Scenario
 from spark_jobs.books import SESSIONS
 from spark_jobs.committed import NONE, Views
 from spark_jobs.schemas import CASES, LAWS, PARTITIONS, arrow

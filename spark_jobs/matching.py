@@ -11,8 +11,8 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.runs import StepOutput
-from delivery_verifier.scenario import Scenario
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, laws, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 from spark_jobs.tables import write_table

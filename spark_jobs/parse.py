@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.record import (
+from delivery_verifier.model.record import (
     CRC_WIDTH,
     FIELDS,
     HEADER_BYTES,
@@ -13,7 +13,7 @@ from delivery_verifier.record import (
     MARKER_PRODUCER,
     MIN_PAYLOAD_BYTES,
 )
-from delivery_verifier.scenario import Scenario
+from delivery_verifier.model.scenario import Scenario
 from spark_jobs.schemas import LOG, RAW, promise
 
 NUMBERS = {
@@ -27,8 +27,8 @@ NUMBERS = {
 
 
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
-    """RAW -> LOG, of the given view (`raw` alone if none). Agrees with `delivery_verifier.record.parse` on every byte
-    string.
+    """RAW -> LOG, of the given view (`raw` alone if none). Agrees with `delivery_verifier.model.record.parse` on every
+    byte string.
 
     `foreign` marks a parsed record of another run, or of another arm than the one whose topic it stands in.
     """

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from delivery_verifier import ledger as ledger_file
-from delivery_verifier.injection import Offsets, read_injections, read_offsets
-from delivery_verifier.runs import IncompleteRun, RunDirectory, StepOutput
-from delivery_verifier.scenario import Scenario
+from delivery_verifier.model.history import Offsets, read_injections, read_offsets
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store import ledger as ledger_file
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from spark_jobs import anomalies, census, committed, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
 from spark_jobs.matching import Found, match

@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from delivery_verifier.books import COUNTS
-from delivery_verifier.ledger import read_schema
-from delivery_verifier.scenario import BadInput
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.store.books import COUNTS
+from delivery_verifier.store.ledger import read_schema
 
 _S, _I, _L, _B, _T = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
 
@@ -55,7 +55,7 @@ LEDGER = StructType(
         StructField("made_by", _S, False),
     ]
 )
-"""ledger/: one row per attempt; the same as `delivery_verifier.ledger.SCHEMA`, which a test holds equal."""
+"""ledger/: one row per attempt; the same as `delivery_verifier.store.ledger.SCHEMA`, which a test holds equal."""
 
 RAW = _table({"arm": _S, "partition": _I, "offset": _L, "timestamp": _T}, {"value": BinaryType()})
 """What a topic gave: one row per record, before parsing. `value` is null for a record without one."""

@@ -16,8 +16,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from delivery_verifier.cluster.class_archive import ClassArchive
-from delivery_verifier.processes import how_it_ended
+from delivery_verifier.host.java.class_archive import ClassArchive
+from delivery_verifier.host.processes import how_it_ended
 
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""

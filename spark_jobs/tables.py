@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.runs import StepOutput
+from delivery_verifier.store.run_directory import StepOutput
 
 
 def write_table(output: StepOutput, name: str, table: pa.Table) -> Path:

@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from airflow_fixture import local_airflow  # noqa: F401  (a fixture: one for all folders)
 from pyspark.sql import SparkSession
+from support.airflow import local_airflow  # noqa: F401  (a fixture: one for all folders)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small local Spark session for all tests that need one."""
-    from delivery_verifier.cluster.jars import cache_dir, spark_jars
+    from delivery_verifier.host.java.jars import cache_dir, spark_jars
     from spark_jobs.session import JARS_VARIABLE, end, local_session
 
     if (cache_dir() / "jars").is_dir():  # a JVM takes its jars when it starts; without them only Kafka is missing

@@ -11,15 +11,16 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import DagRunState
 from airflow.sdk.exceptions import AirflowFailException
-from catalogue_runs import catalogue, item
-from listed_runs import judged
+from support.catalogue_runs import catalogue, item
+from support.runs_for_overview import judged
 
-from delivery_verifier.catalogue_run import record
-from delivery_verifier.orchestration import cells, notify, settings
-from delivery_verifier.orchestration.cells import NotGreen, RunScenario, attempt_of, collected
-from delivery_verifier.orchestration.gate import Shut
-from delivery_verifier.orchestration.run_catalogue import item_of
-from delivery_verifier.scenario import BadInput
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.orchestration.local import settings
+from delivery_verifier.orchestration.local.run_catalogue import item_of
+from delivery_verifier.orchestration.tasks import notify, verify_catalogue
+from delivery_verifier.orchestration.tasks.gate import Shut
+from delivery_verifier.orchestration.tasks.verify_catalogue import NotGreen, RunScenario, attempt_of, collected
+from delivery_verifier.store import catalogue_runs
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 
@@ -176,12 +177,12 @@ def test_what_the_cells_ended_with_is_collected_anew_each_time(runs: Path) -> No
 def test_the_gate_stays_shut_where_the_page_was_not_written(
     runs: Path, monkeypatch: pytest.MonkeyPatch, matrix: str | None, told: str
 ) -> None:
-    record.write(catalogue(item("acks_1.frozen_followers")))
+    catalogue_runs.write(catalogue(item("acks_1.frozen_followers")))
     instance = Instance(tasks={"matrix": matrix})
     _in_task(monkeypatch, instance)
     with pytest.raises(Shut, match=told):
-        cells.require_green()
-    assert record.read("c").ended_at, "nothing will say any more that it is under way"
+        verify_catalogue.require_green()
+    assert catalogue_runs.read("c").ended_at, "nothing will say any more that it is under way"
 
 
 def _in_task(monkeypatch: pytest.MonkeyPatch, instance: Instance) -> None:
@@ -190,7 +191,7 @@ def _in_task(monkeypatch: pytest.MonkeyPatch, instance: Instance) -> None:
         "ti": instance,
         "params": {"names": ["acks_1.frozen_followers"], "tag": "", "expect_unavailable": ""},
     }
-    monkeypatch.setattr(cells, "get_current_context", lambda: context)
+    monkeypatch.setattr(verify_catalogue, "get_current_context", lambda: context)
 
 
 def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_is_green(
@@ -198,31 +199,31 @@ def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_
 ) -> None:
     instance = Instance(states={"c-acks_1.frozen_followers": "failed", "c-acks_1.frozen_followers-2": "success"})
     _in_task(monkeypatch, instance)
-    instance.xcoms["plan", "return_value", None] = planned = cells.begin_catalogue()
+    instance.xcoms["plan", "return_value", None] = planned = verify_catalogue.begin_catalogue()
     assert planned == [{"scenario": "acks_1.frozen_followers", "run": "c-acks_1.frozen_followers"}]
     with pytest.raises(NotGreen, match="pending"):
-        cells.require_green()
+        verify_catalogue.require_green()
     judged(runs, planned[0]["run"], "INCONCLUSIVE")
     instance.xcoms["run_scenario", "trigger_run_id", 0] = planned[0]["run"]
-    instance.xcoms["repeat", "return_value", None] = again = cells.collect_first()
+    instance.xcoms["repeat", "return_value", None] = again = verify_catalogue.collect_first()
     assert [cell["run"] for cell in again] == ["c-acks_1.frozen_followers-2"]
     with pytest.raises(NotGreen, match="inconclusive"):
-        cells.require_green()
+        verify_catalogue.require_green()
     judged(runs, again[0]["run"])
     instance.xcoms["run_again", "trigger_run_id", 0] = again[0]["run"]
     with pytest.raises(NotGreen):
-        cells.require_green()  # not before the page is written
-    cells.write_matrix()
-    cells.require_green()
+        verify_catalogue.require_green()  # not before the page is written
+    verify_catalogue.write_matrix()
+    verify_catalogue.require_green()
     instance.tasks["matrix"] = "failed"
     with pytest.raises(Shut):
-        cells.require_green()  # whatever lies there
-    assert len(record.read("c").items[0].attempts) == 2
+        verify_catalogue.require_green()  # whatever lies there
+    assert len(catalogue_runs.read("c").items[0].attempts) == 2
     assert "c-acks_1.frozen_followers-2/report.html" in (runs / "catalogues" / "c" / "matrix.html").read_text()
 
 
 def test_the_mail_names_what_is_red(runs: Path) -> None:
-    record.write(catalogue(item("a", "as expected"), item("b", "failed"), item("d", "not as expected")))
+    catalogue_runs.write(catalogue(item("a", "as expected"), item("b", "failed"), item("d", "not as expected")))
     subject, text = notify.catalogue_message("c")
     assert subject.startswith("Catalogue run is red: 2 of 3 scenarios")
     assert "b: failed" in text and "d: not as expected" in text and f"/dags/{settings.CATALOGUE_DAG_ID}/runs/c" in text

@@ -8,9 +8,9 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from delivery_verifier import catalogue
-from delivery_verifier.cluster.jars import kafka_versions
-from delivery_verifier.orchestration import form
-from delivery_verifier.scenario import STEPS, BadInput, Claim, OwnPacing
+from delivery_verifier.host.java.jars import kafka_versions
+from delivery_verifier.model.scenario import STEPS, BadInput, Claim, OwnPacing
+from delivery_verifier.orchestration.tasks import form
 
 PARAMS = form.params()
 

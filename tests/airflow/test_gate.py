@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from delivery_verifier.orchestration import cells, tasks
-from delivery_verifier.orchestration.gate import Passed, Shut
-from delivery_verifier.orchestration.tasks import SubmitReconcile, conclude_run, plan_run, run_step
-from delivery_verifier.scenario import STEPS
+from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.orchestration.tasks import verify_catalogue, verify_delivery
+from delivery_verifier.orchestration.tasks.gate import Passed, Shut
+from delivery_verifier.orchestration.tasks.verify_delivery import SubmitReconcile, conclude_run, plan_run, run_step
 
 BEFORE = [step for step in STEPS if step not in ("conclude", "stop_cluster")]
 
@@ -33,7 +33,7 @@ class Instance:
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found: dict[str, Any] = {"run_id": "r"}
-    for module in (tasks, cells):
+    for module in (verify_delivery, verify_catalogue):
         monkeypatch.setattr(module, "get_current_context", lambda: found)
     return found
 
@@ -55,9 +55,9 @@ def test_whatever_lies_in_the_run_directory_there_is_no_verdict_after_a_task_tha
 ) -> None:
     """A step may have written everything down and been killed then: Airflow calls it failed, and so do we."""
     concluded: list[str] = []
-    monkeypatch.setattr(tasks, "run_step", concluded.append)
-    monkeypatch.setattr(tasks, "_run_directory", lambda _: None)
-    monkeypatch.setattr(tasks.note, "attach_verdict", lambda *_: None)
+    monkeypatch.setattr(verify_delivery, "run_step", concluded.append)
+    monkeypatch.setattr(verify_delivery, "_run_directory", lambda _: None)
+    monkeypatch.setattr(verify_delivery.note, "attach_verdict", lambda *_: None)
     context["ti"] = Instance(**{**dict.fromkeys(BEFORE, "success"), **states})
     with pytest.raises(Shut, match=told):
         conclude_run()
@@ -84,7 +84,9 @@ def test_neither_does_spark(context: dict[str, Any]) -> None:
         SubmitReconcile(task_id="reconcile").execute(context)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("work", [cells.begin_catalogue, cells.collect_first, cells.write_matrix])
+@pytest.mark.parametrize(
+    "work", [verify_catalogue.begin_catalogue, verify_catalogue.collect_first, verify_catalogue.write_matrix]
+)
 def test_nor_any_part_of_a_catalogue_run(context: dict[str, Any], work: Callable[[], object]) -> None:
     context["ti"] = Instance(gate="success")
     with pytest.raises(Passed):
@@ -94,4 +96,4 @@ def test_nor_any_part_of_a_catalogue_run(context: dict[str, Any], work: Callable
 def test_nor_one_of_its_cells(context: dict[str, Any]) -> None:
     context["ti"] = Instance(gate="success")
     with pytest.raises(Passed):
-        cells.RunScenario(task_id="run_scenario", cell={"scenario": "a", "run": "c-a"}).execute(context)  # type: ignore[arg-type]
+        verify_catalogue.RunScenario(task_id="run_scenario", cell={"scenario": "a", "run": "c-a"}).execute(context)  # type: ignore[arg-type]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from airflow_fixture import LocalAirflow
+from support.airflow import LocalAirflow
 
-from delivery_verifier.orchestration import local, supervisor
-from delivery_verifier.orchestration.client import AirflowError
-from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.orchestration.local import lifecycle, supervisor
+from delivery_verifier.orchestration.local.client import AirflowError
+from delivery_verifier.orchestration.local.settings import DAG_ID
 
 PAGES = [
     "/delivery/",
@@ -90,14 +90,14 @@ def test_secrets_are_readable_by_their_owner_alone(local_airflow: LocalAirflow) 
 
 def test_bringing_it_up_again_finds_it(local_airflow: LocalAirflow) -> None:
     with local_airflow.environment():
-        before = local.status()
-        assert local.up() == before
+        before = lifecycle.status()
+        assert lifecycle.up() == before
         assert before.ready
 
 
 def test_asking_for_another_port_while_it_runs_is_refused(local_airflow: LocalAirflow) -> None:
     with local_airflow.environment(), pytest.raises(AirflowError, match=f"runs on port {local_airflow.port} already"):
-        local.up(local_airflow.port + 1)
+        lifecycle.up(local_airflow.port + 1)
 
 
 def test_a_taken_port_is_refused_by_name_with_the_remedy(local_airflow: LocalAirflow, tmp_path: Path) -> None:

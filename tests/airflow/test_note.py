@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from delivery_verifier.orchestration import note, settings
-from delivery_verifier.orchestration.client import AirflowError, Client
-from delivery_verifier.runs import RunDirectory
+from delivery_verifier.orchestration.local import settings
+from delivery_verifier.orchestration.local.client import AirflowError, Client
+from delivery_verifier.orchestration.tasks import note
+from delivery_verifier.store.run_directory import RunDirectory
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow_fixture import LocalAirflow
-from listed_runs import judged
-from mail_sink import sink
+from support.airflow import LocalAirflow
+from support.mail import sink
+from support.runs_for_overview import judged
 
-from delivery_verifier import home
-from delivery_verifier.orchestration import notify
-from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.tasks import notify
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
@@ -44,7 +44,7 @@ def test_the_mail_is_sent_over_the_connection_and_takes_nothing_a_run_says_for_a
     monkeypatch.setenv("KDV_RUNS", str(tmp_path))
     judged(
         tmp_path,
-        home.run_directory_name(RUN_ID),
+        folders.run_directory_name(RUN_ID),
         "VIOLATED",
         lost=3,
         sentence="VIOLATED: {{ conn.smtp_default.password }} <b>3</b> lost.",

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from airflow_fixture import LocalAirflow
-from browser_fixture import CHROMIUM, SIZES, Visitor, chromium, shots  # noqa: F401  (shots is a fixture)
-from catalogue_runs import catalogue, item
 from playwright.sync_api import Browser
-from priced_runs import made
+from support.airflow import LocalAirflow
+from support.browser import CHROMIUM, SIZES, Visitor, chromium, shots  # noqa: F401  (shots is a fixture)
+from support.catalogue_runs import catalogue, item
+from support.runs_for_prices import made
 
 from delivery_verifier.catalogue.prices import PRICES
-from delivery_verifier.catalogue_run import record
-from delivery_verifier.report import price_page
-from delivery_verifier.report.price import price
+from delivery_verifier.pages.price import page as price_page
+from delivery_verifier.pages.price.price import price
+from delivery_verifier.store import catalogue_runs
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 EVERY_LOOK = pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_matrix_is_read_in_airflow(
     size: str,
 ) -> None:
     with local_airflow.environment():
-        record.write(
+        catalogue_runs.write(
             catalogue(
                 item("acks_1.frozen_followers", "as expected"),
                 item("order.stalled_leader", "inconclusive", "not as expected"),

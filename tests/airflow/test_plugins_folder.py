@@ -22,7 +22,7 @@ def test_airflow_executes_only_the_plugin() -> None:
 def test_without_the_ignore_file_it_would_execute_the_library(tmp_path: Path) -> None:
     copy = shutil.copytree(PLUGINS, tmp_path / "plugins")
     (copy / ".airflowignore").unlink()
-    assert "delivery_verifier/scenario.py" in _executed(copy)
+    assert "delivery_verifier/model/scenario.py" in _executed(copy)
 
 
 def test_no_module_of_the_library_hides_an_installed_package() -> None:

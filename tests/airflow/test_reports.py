@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from catalogue_runs import catalogue, item
 from fastapi.testclient import TestClient
-from listed_runs import judged, planned
+from support.catalogue_runs import catalogue, item
+from support.runs_for_overview import judged, planned
 
-from delivery_verifier import home
-from delivery_verifier.catalogue_run import page, record
-from delivery_verifier.orchestration import dag_runs, reports, unreported
-from delivery_verifier.orchestration.dag_runs import State, Step
-from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.host import folders
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.plugin import app as reports
+from delivery_verifier.orchestration.plugin import dag_runs, unreported
+from delivery_verifier.orchestration.plugin.dag_runs import State, Step
+from delivery_verifier.pages.matrix import page
+from delivery_verifier.store import catalogue_runs
 
 RUN_ID = "manual__2026-01-01T00:00:00+00:00"
 
@@ -46,7 +48,7 @@ def client(runs: Path) -> Iterator[TestClient]:
 
 
 def _finished(runs: Path, run_id: str = RUN_ID, sentence: str = "Nothing was lost.") -> Path:
-    return judged(runs, home.run_directory_name(run_id), sentence=sentence).path
+    return judged(runs, folders.run_directory_name(run_id), sentence=sentence).path
 
 
 def _known(state: str, **steps: str | None) -> None:
@@ -120,7 +122,7 @@ def test_what_a_failed_step_said_never_becomes_markup(client: TestClient) -> Non
 def test_the_data_docs_tab_leads_to_the_runs_place_in_the_list(client: TestClient, runs: Path) -> None:
     page = f"/dag/{DAG_ID}/{RUN_ID}/docs/"
     assert "no Data Docs" in client.get(page).text
-    run = planned(runs, home.run_directory_name(RUN_ID)).path
+    run = planned(runs, folders.run_directory_name(RUN_ID)).path
     (run / "validate.json").write_text("{}")
     answer = client.get(page, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (
@@ -197,7 +199,7 @@ def test_every_answer_refuses_foreign_frames_and_guessing_of_types(client: TestC
 def _catalogues(runs: Path) -> None:
     for number, name in enumerate(["older", "newer"]):
         found = catalogue(item("a", "as expected"), id=name, started_at=f"2026-11-2{number}T02:00:00+00:00")
-        record.write(found)
+        catalogue_runs.write(found)
         page.write(found)
 
 
@@ -238,7 +240,7 @@ def logs_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
 def _failed_catalogue() -> str:
     """A catalogue run with a run that failed; returns what that said."""
     found = catalogue(item("a", "failed"), item("b", "as expected"))
-    record.write(found)
+    catalogue_runs.write(found)
     page.write(found)
     return found.items[0].attempts[0].error
 
@@ -252,7 +254,7 @@ def test_the_matrix_tells_what_a_failed_run_said(client: TestClient, runs: Path)
 def test_what_a_failed_run_said_is_told_to_nobody_who_may_not_read_logs(client: TestClient, runs: Path) -> None:
     said = _failed_catalogue()
     text = client.get("/matrix/").text
-    assert said not in text and record.UNTOLD in text
+    assert said not in text and catalogue_runs.UNTOLD in text
     for path in ("catalogues/c/catalogue.json", "catalogues/c/matrix.html", "x/..%2fcatalogues/c/catalogue.json"):
         answer = client.get(f"/runs/{path}")
         assert answer.status_code in (403, 404) and said not in answer.text

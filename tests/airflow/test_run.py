@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from delivery_verifier import processes
 from delivery_verifier.cluster import workspaces
-from delivery_verifier.orchestration import run as run_module
-from delivery_verifier.orchestration import supervisor
-from delivery_verifier.orchestration.client import AirflowError, AirflowSilent, Client, Task, ui_url
-from delivery_verifier.orchestration.run import (
+from delivery_verifier.host import processes
+from delivery_verifier.orchestration.local import run as run_module
+from delivery_verifier.orchestration.local import supervisor
+from delivery_verifier.orchestration.local.client import AirflowError, AirflowSilent, Client, Task, ui_url
+from delivery_verifier.orchestration.local.run import (
     Begun,
     RunFailed,
     _require_verdict,

@@ -6,8 +6,8 @@ import pytest
 from airflow.sdk.bases.hook import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from delivery_verifier.orchestration.settings import SPARK_CONNECTION
-from delivery_verifier.orchestration.spark_connection import NoSparkConnection, require
+from delivery_verifier.orchestration.local.settings import SPARK_CONNECTION
+from delivery_verifier.orchestration.tasks.spark_connection import NoSparkConnection, require
 
 VARIABLE = "AIRFLOW_CONN_SPARK_DEFAULT"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from delivery_verifier import catalogue
-from delivery_verifier.cluster import jars
-from delivery_verifier.orchestration import tasks
-from delivery_verifier.scenario import Load, Scenario
+from delivery_verifier.host.java import jars
+from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.orchestration.tasks import verify_delivery
 
 
 @pytest.fixture
@@ -21,21 +21,21 @@ def scenario(monkeypatch: pytest.MonkeyPatch) -> Scenario:
 
 
 def test_spark_gets_the_jars_that_read_kafka_when_it_runs_not_when_the_dag_is_parsed(scenario: Scenario) -> None:
-    assert tasks._spark_conf(scenario, "local[2]")["spark.jars"] == "/cache/a.jar,/cache/b.jar"
-    operator = tasks.SubmitReconcile(task_id="reconcile")
+    assert verify_delivery._spark_conf(scenario, "local[2]")["spark.jars"] == "/cache/a.jar,/cache/b.jar"
+    operator = verify_delivery.SubmitReconcile(task_id="reconcile")
     assert operator.conf == {}
     assert operator.jars is None
 
 
 def test_a_local_driver_listens_on_the_loopback(scenario: Scenario) -> None:
-    assert tasks._spark_conf(scenario, "local[2]")["spark.driver.host"] == "127.0.0.1"
+    assert verify_delivery._spark_conf(scenario, "local[2]")["spark.driver.host"] == "127.0.0.1"
 
 
 def test_a_driver_of_a_remote_master_is_reachable_under_its_own_address(scenario: Scenario) -> None:
-    conf = tasks._spark_conf(scenario, "spark://master:7077")
+    conf = verify_delivery._spark_conf(scenario, "spark://master:7077")
     assert "spark.driver.host" not in conf
     assert "spark.driver.bindAddress" not in conf
 
 
 def test_the_script_is_the_installed_one() -> None:
-    assert tasks._reconcile_script().name == "reconcile.py"
+    assert verify_delivery._reconcile_script().name == "reconcile.py"

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from airflow_fixture import LocalAirflow
+from support.airflow import LocalAirflow
 
-from delivery_verifier.orchestration import supervisor, warm
-from delivery_verifier.orchestration.settings import MARK
+from delivery_verifier.orchestration.local import supervisor
+from delivery_verifier.orchestration.local.settings import MARK
+from delivery_verifier.orchestration.plugin import warm
 
 CALLED = """
 import os, sys

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_fixture import plain_run, shots  # noqa: F401  (fixtures)
-from own_host import own_host
+from support.browser import plain_run, shots  # noqa: F401  (fixtures)
+from support.own_host import own_host
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,26 +12,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow_fixture import LocalAirflow
-from browser_fixture import PLAIN, RUN_ID
-from own_host import alive
 from pyspark.sql import SparkSession
-from stored import arm
+from support.airflow import LocalAirflow
+from support.browser import PLAIN, RUN_ID
+from support.own_host import alive
+from support.stored_runs import arm
 
-from delivery_verifier import direct, home
-from delivery_verifier.books import Books
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.commands.stored import read_verdict
-from delivery_verifier.orchestration import settings, supervisor
-from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import STEPS
-from delivery_verifier.verdict import RunVerdict
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.command_line.stored import read_verdict
+from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.orchestration.local import settings, supervisor
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.run import direct
+from delivery_verifier.store.books import Books
+from delivery_verifier.store.run_directory import RunDirectory
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for a whole run, on a host that may be busy
 LONG: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 5000, "duration_s": 90}
-OF_A_RUN = r"cluster\.keeper|kafka\.Kafka|workload\.producer|SparkSubmit"
+OF_A_RUN = r"embedded\.keeper|kafka\.Kafka|load\.producer|SparkSubmit"
 GONE_WITHIN_S = 30.0
 
 
@@ -51,7 +52,7 @@ def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
 
 def is_loading(airflow: LocalAirflow) -> None:
     wait_until(
-        lambda: len([line for line in of_the_run(airflow).values() if "workload.producer" in line]) == 2,
+        lambda: len([line for line in of_the_run(airflow).values() if "load.producer" in line]) == 2,
         "the load",
         120,
     )
@@ -69,7 +70,7 @@ def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirecto
     """One and the same plain run, from the form through Airflow and without it."""
     name = plain_run.path.name  # topics are named after their run
     direct.run({**PLAIN, "seed": plain_run.scenario.seed}, name, lambda step, state, seconds: None, kafka_spark)
-    return plain_run, RunDirectory(home.runs_dir() / name)
+    return plain_run, RunDirectory(folders.runs_dir() / name)
 
 
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:
@@ -153,7 +154,7 @@ def test_when_the_command_that_started_it_is_killed_the_run_in_airflow_ends(own_
     own_airflow.up()
     options = [word for key, value in LONG.items() for word in (f"--{key.replace('_', '-')}", str(value))]
     with own_airflow.environment():
-        command = [sys.executable, "-m", "delivery_verifier.cli", "run", "--run-id", "orphan", *options]
+        command = [sys.executable, "-m", "delivery_verifier", "run", "--run-id", "orphan", *options]
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
         )

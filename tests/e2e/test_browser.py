@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from airflow_fixture import LocalAirflow
-from browser_fixture import CHROMIUM, RUN_ID, Visitor, chromium
 from playwright.sync_api import Browser, FrameLocator, expect
+from support.airflow import LocalAirflow
+from support.browser import CHROMIUM, RUN_ID, Visitor, chromium
 
-from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.runs import RunDirectory
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.store.run_directory import RunDirectory
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from smoke import DIRECTLY, THROUGH_AIRFLOW, assert_recounted, expect_unavailable
+from support.smoke_scenarios import DIRECTLY, THROUGH_AIRFLOW, assert_recounted, expect_unavailable
 
-from delivery_verifier import cli, retention, variables
 from delivery_verifier.catalogue import token
-from delivery_verifier.catalogue_run import directly, record
-from delivery_verifier.catalogue_run.record import CatalogueRun
+from delivery_verifier.catalogue_run import directly
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.runs import RunDirectory
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.host import variables
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import CatalogueRun
+from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.upkeep import retention
 
 BREAKS = "acks_1.frozen_followers"
 Run = Callable[..., tuple[int, CatalogueRun]]
@@ -29,7 +32,7 @@ def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Iterator[Run]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(directly, "runner", lambda watch: own(watch, kafka_spark))  # spares a JVM
             code = cli.main(["catalogue", "--direct", *arguments])
-        return code, record.newest(1)[0]
+        return code, catalogue_runs.newest(1)[0]
 
     yield run
     for kept in workspaces.every():  # of what was VIOLATED; the tests of crashes want to find nothing
@@ -62,7 +65,7 @@ def test_a_scenario_that_breaks_its_weak_arm_says_by_how_much(smoke: tuple[int, 
 
 def test_a_recount_without_spark_comes_to_the_same_books(smoke: tuple[int, CatalogueRun]) -> None:
     for item in (item for item in smoke[1].items if item.state != "unavailable"):
-        assert_recounted(RunDirectory(record.folder().parent / item.attempts[-1].run), item.name)
+        assert_recounted(RunDirectory(catalogue_runs.folder().parent / item.attempts[-1].run), item.name)
 
 
 def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRun], e2e_host: Path) -> None:
@@ -70,14 +73,14 @@ def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRu
     for item in smoke[1].items:
         for run in (attempt.run for attempt in item.attempts[-1:]):
             assert f'href="../../{run}/report.html"' in html
-            assert (record.folder().parent / run / "report.html").is_file()
+            assert (catalogue_runs.folder().parent / run / "report.html").is_file()
     assert BREAKS in next(e2e_host.glob("catalogue-*.md")).read_text()
 
 
 def test_nothing_is_left_and_its_runs_are_kept_with_it(smoke: tuple[int, CatalogueRun]) -> None:
     assert lease.holder() is None
     assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.every())
-    (one,) = [one for one in retention.catalogues(record.folder().parent) if one.path.name == smoke[1].id]
+    (one,) = [one for one in retention.catalogues(catalogue_runs.folder().parent) if one.path.name == smoke[1].id]
     assert {run.name for run in one.runs} == {attempt.run for item in smoke[1].items for attempt in item.attempts}
 
 

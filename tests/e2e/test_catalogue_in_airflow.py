@@ -4,15 +4,15 @@ all."""
 from __future__ import annotations
 
 import pytest
-from airflow_fixture import LocalAirflow
-from smoke import THROUGH_AIRFLOW, assert_recounted, expect_unavailable
+from support.airflow import LocalAirflow
+from support.smoke_scenarios import THROUGH_AIRFLOW, assert_recounted, expect_unavailable
 
-from delivery_verifier import cli
-from delivery_verifier.catalogue_run import record
-from delivery_verifier.catalogue_run.record import CatalogueRun, Item
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.orchestration.settings import CATALOGUE_DAG_ID, DAG_ID
-from delivery_verifier.runs import RunDirectory
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
+from delivery_verifier.store.run_directory import RunDirectory
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def ended(local_airflow: LocalAirflow) -> tuple[int, CatalogueRun]:
     with local_airflow.environment():
         names = [*THROUGH_AIRFLOW.values()]
         code = cli.main(["catalogue", *names, *expect_unavailable(names)])
-        return code, record.newest(1)[0]
+        return code, catalogue_runs.newest(1)[0]
 
 
 def item(catalogue: CatalogueRun, kind: str) -> Item:

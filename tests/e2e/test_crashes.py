@@ -12,13 +12,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from own_host import alive
+from support.own_host import alive
 
-from delivery_verifier import cli, home
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.live import Control, Word
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.live_ledger import Control, Word
+from delivery_verifier.store.run_directory import RunDirectory
 
 MARK, GONE_WITHIN_S = "KDV_TEST_CRASH", 30.0
 LOAD = ("--profile", "safe", "--fault", "none", "--records", "2000")
@@ -34,7 +35,7 @@ class Started:
                 [
                     sys.executable,
                     "-m",
-                    "delivery_verifier.cli",
+                    "delivery_verifier",
                     "run",
                     "--direct",
                     "--run-id",
@@ -51,7 +52,7 @@ class Started:
 
     @property
     def run(self) -> RunDirectory:
-        return RunDirectory(home.runs_dir() / self.name)
+        return RunDirectory(folders.runs_dir() / self.name)
 
     def alive(self, command: str = "") -> dict[int, str]:
         return alive(MARK, self.name, command)
@@ -100,7 +101,7 @@ LONG = pytest.mark.parametrize("started", [("--duration-s", "60")], indirect=Tru
 @LONG
 def test_when_a_producer_is_killed_the_run_ends_without_a_verdict_and_leaves_nothing(started: Started) -> None:
     started.is_loading()
-    os.kill(started.awaits(r"workload\.producer .*/safe/0/"), signal.SIGKILL)
+    os.kill(started.awaits(r"load\.producer .*/safe/0/"), signal.SIGKILL)
     started.left_nothing()
     assert started.process.returncode == cli.FAILED
     assert "producer safe/0/0 ended with exit code -9" in started.log.read_text()
@@ -109,7 +110,7 @@ def test_when_a_producer_is_killed_the_run_ends_without_a_verdict_and_leaves_not
 @LONG
 def test_when_the_command_is_killed_its_brokers_and_producers_go_too(started: Started) -> None:
     started.is_loading()
-    assert len(started.alive("kafka.Kafka")) == 4 and len(started.alive(r"workload\.producer")) == 2
+    assert len(started.alive("kafka.Kafka")) == 4 and len(started.alive(r"load\.producer")) == 2
     started.process.kill()
     started.left_nothing()
 

@@ -13,24 +13,27 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from stored import arm, claiming, copy_of, doubts, judge_again, reseal, with_scenario
+from support.stored_runs import arm, claiming, copy_of, doubts, judge_again, reseal, with_scenario
 
-from delivery_verifier import catalogue, cli, direct, home
+from delivery_verifier import catalogue
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.injection import read_injections
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import FaultPlan, FaultStep, Trigger
-from delivery_verifier.verdict import RunVerdict
-from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.signals import Signals
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.history import read_injections
+from delivery_verifier.model.scenario import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.run import direct
+from delivery_verifier.run.signals import Signals
+from delivery_verifier.store.run_directory import RunDirectory
 
 FROZEN: dict[str, Any] = {"fault": "pause_leader", "rate": 500, "records": 5000, "claim": "at_least_once"}
 
 
 def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
     verdict = direct.run(params, name, lambda step, state, seconds: None, spark)
-    return RunDirectory(home.runs_dir() / name), verdict
+    return RunDirectory(folders.runs_dir() / name), verdict
 
 
 def until_it_bites(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
@@ -214,7 +217,7 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
     killed: list[int] = []
 
     def kill_a_broker() -> None:
-        run = RunDirectory(home.runs_dir() / name)
+        run = RunDirectory(folders.runs_dir() / name)
         wait_until((run.path / "create_topics.json").exists, "the topics to be created", 120)
         cluster = Cluster.of(run)
         signals = Signals(cluster.workspace)

@@ -11,19 +11,19 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from airflow_fixture import LocalAirflow
-from browser_fixture import RUN_ID
+from support.airflow import LocalAirflow
+from support.browser import RUN_ID
 
-from delivery_verifier import home
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.commands.stored import read_verdict
-from delivery_verifier.orchestration.client import ENDED, Task
-from delivery_verifier.orchestration.run import RunFailed, patiently, trigger
-from delivery_verifier.orchestration.settings import DAG_ID
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import STEPS
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.command_line.stored import read_verdict
+from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.orchestration.local.client import ENDED, Task
+from delivery_verifier.orchestration.local.run import RunFailed, patiently, trigger
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.store.run_directory import RunDirectory
 
 TINY = {"profile": "safe", "fault": "none", "records": 500, "pacing": "flat_out"}
 BEHIND_THE_VERDICT = {"stop_cluster"}
@@ -56,7 +56,7 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
     wait_until(lambda: ended("ended-at-work"), "the run that was at work to end", 120, detail=lambda: str(states()))
     for run_id in ("ended-at-once", "ended-at-work"):
         assert client.state(DAG_ID, run_id) == "failed", run_id
-        assert not (local_airflow.runs / home.run_directory_name(run_id) / "verdict.json").exists()
+        assert not (local_airflow.runs / folders.run_directory_name(run_id) / "verdict.json").exists()
 
 
 def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_was(
@@ -85,7 +85,7 @@ def test_if_a_step_fails_the_run_is_red_and_says_nothing_is_held(local_airflow: 
         local_airflow.run({**TINY, "fail_step": step}, run_id)
     assert failure.value.task_id == step
     assert local_airflow.client().state(DAG_ID, run_id) == "failed"
-    verdict = local_airflow.runs / home.run_directory_name(run_id) / "verdict.json"
+    verdict = local_airflow.runs / folders.run_directory_name(run_id) / "verdict.json"
     if verdict.exists() and step not in BEHIND_THE_VERDICT:
         assert json.loads(verdict.read_bytes())["verdict"] != "HELD"
     if (

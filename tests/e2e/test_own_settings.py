@@ -11,15 +11,17 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from stored import arm
+from support.stored_runs import arm
 
-from delivery_verifier import cli, direct, home
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.commands import fields
-from delivery_verifier.injection import read_offsets
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.verdict import RunVerdict
-from delivery_verifier.workload.spec import ProducerSpec
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.command_line import options as fields
+from delivery_verifier.host import folders
+from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.model.history import read_offsets
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.run import direct
+from delivery_verifier.store.run_directory import RunDirectory
 
 PRODUCER = """\
 bootstrap.servers=prod-1.example:9093
@@ -52,7 +54,7 @@ def own(
     params: dict[str, Any] = fields.given(cli._parser().parse_args(line))
     specs: list[ProducerSpec] = []
     seen: list[bytes] = []
-    run = RunDirectory(home.runs_dir() / "own-settings")
+    run = RunDirectory(folders.runs_dir() / "own-settings")
 
     def watch(step: str, state: str, _seconds: float) -> None:
         if (step, state) == ("produce", "success"):
@@ -130,7 +132,7 @@ def test_no_secret_of_the_file_is_in_any_file_of_the_run(
     run, _, _, workspace = own
     everything = [
         file.read_bytes()
-        for file in (*run.path.rglob("*"), *(home.runs_dir() / home.DATA_DOCS).rglob("*"))
+        for file in (*run.path.rglob("*"), *(folders.runs_dir() / folders.DATA_DOCS).rglob("*"))
         if file.is_file()
     ]
     assert len(everything) > 20 and workspace

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from airflow_fixture import free_port
-from own_host import alive
+from support.airflow import free_port
+from support.own_host import alive
 
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "KDV_TEST_README"

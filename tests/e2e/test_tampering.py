@@ -14,17 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from own_host import alive
 from pyspark.sql import SparkSession
-from stored import arm, copy_of, doubts, judge_again, reseal, rewrite
+from support.own_host import alive
+from support.stored_runs import arm, copy_of, doubts, judge_again, reseal, rewrite
 
-from delivery_verifier import direct, home
-from delivery_verifier.checker_doubts import LAW_DOUBTS
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.evaluation import CANARY, LAWS
-from delivery_verifier.ledger import LOAD_BEGAN
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.verdict import RunVerdict
+from delivery_verifier.host import folders
+from delivery_verifier.judgement.checker_doubts import LAW_DOUBTS
+from delivery_verifier.judgement.evaluation import CANARY, LAWS
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.run import direct
+from delivery_verifier.store.ledger import LOAD_BEGAN
+from delivery_verifier.store.run_directory import RunDirectory
 
 PLAIN: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 1500, "duration_s": 3}
 
@@ -34,14 +35,14 @@ def good(kafka_spark: SparkSession) -> RunDirectory:
     """A run without a fault, HELD and green."""
     verdict = direct.run(PLAIN, "good", lambda step, state, seconds: None, kafka_spark)
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
-    return RunDirectory(home.runs_dir() / "good")
+    return RunDirectory(folders.runs_dir() / "good")
 
 
 def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(good: RunDirectory) -> None:
     """`test_crashes` runs before, on the same host. Workspaces of VIOLATED runs are kept on purpose."""
     assert lease.holder() is None
     assert not (workspaces.folder() / good.scenario.run_token).exists()
-    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"cluster\.keeper|kafka\.Kafka|workload\.producer") == {}
+    assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}
 
 
 def test_no_silence_of_a_run_began_before_its_load(good: RunDirectory) -> None:

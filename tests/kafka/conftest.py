@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kept import Kept
-from own_host import own_host
+from support.kept_clusters import Kept
+from support.own_host import own_host
 
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.processes import ProcessId
-from delivery_verifier.scenario import ClusterSpec
-from delivery_verifier.vocabulary import Equipment
+from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.scenario import ClusterSpec
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -10,25 +10,25 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from test_workload import read_log
+from support.log_reader import read_log
 
-from delivery_verifier import record
 from delivery_verifier.catalogue.entry import ArmPlan, Entry, build
 from delivery_verifier.catalogue.parts import AT_ONCE, FULL, SETTLED, after, step
 from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.action import Moment
 from delivery_verifier.faults.actions import ACTIONS, heal
-from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.runner import FaultRunner
-from delivery_verifier.injection import Injection
-from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario
-from delivery_verifier.waiting import DeadlinePassed, wait_until
-from delivery_verifier.workload import valve as valve_module
-from delivery_verifier.workload.crew import Crew, ProducerDied
-from delivery_verifier.workload.live import Gate, State, Word
-from delivery_verifier.workload.seal import seal
-from delivery_verifier.workload.valve import Valve
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
+from delivery_verifier.load import handle as valve_module
+from delivery_verifier.load.crew import Crew, ProducerDied
+from delivery_verifier.load.handle import Valve
+from delivery_verifier.load.live_ledger import Gate, State, Word
+from delivery_verifier.load.seal import seal
+from delivery_verifier.model import record
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.scenario import FaultPlan, FaultStep, Load, Scenario
 
 BLOCK, PARTITIONS = 20, 2
 SENT = BLOCK * PARTITIONS

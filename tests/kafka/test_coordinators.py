@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from quiet_load import QuietLoad
+from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import coordinators, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.faults.targets import Targets, Unresolved
-from delivery_verifier.injection import Injection
-from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
 
 AT_ONCE = Trigger(kind="at_once")
 

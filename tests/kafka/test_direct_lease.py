@@ -7,11 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kept import Kept
+from support.kept_clusters import Kept
 
-from delivery_verifier import direct
 from delivery_verifier.cluster import lease
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.run import direct
 from spark_jobs import reconcile as job
 from spark_jobs import session
 

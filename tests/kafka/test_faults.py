@@ -9,20 +9,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from quiet_load import QuietLoad
+from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.disturbances import disturbances
+from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.faults import elections
 from delivery_verifier.faults.actions import ACTIONS, Moment, Signal, heal
 from delivery_verifier.faults.runner import FaultRunner
-from delivery_verifier.injection import Injection, Observation
-from delivery_verifier.processes import is_frozen
-from delivery_verifier.runs import now_us
-from delivery_verifier.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host.processes import is_frozen
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.model.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.store.run_directory import now_us
 
 AT_ONCE = Trigger(kind="at_once")
 

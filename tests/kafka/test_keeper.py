@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from kept import Kept
+from support.kept_clusters import Kept
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.processes import identify
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host.processes import identify
+from delivery_verifier.host.waiting import wait_until
 
 Keep = Callable[..., Kept]
 

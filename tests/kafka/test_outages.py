@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kept import Kept
+from support.kept_clusters import Kept
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.cluster import disks, lease, packet_filter, topics, workspaces
-from delivery_verifier.cluster.disks import Disk
-from delivery_verifier.cluster.equipment import availability
+from delivery_verifier.cluster import lease, topics, workspaces
+from delivery_verifier.cluster.embedded import disks, packet_filter
+from delivery_verifier.cluster.embedded.disks import Disk
+from delivery_verifier.cluster.embedded.equipment import availability
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, Moment, heal
 from delivery_verifier.faults.runner import FaultRunner
-from delivery_verifier.scenario import ClusterSpec, FaultStep, Load, Scenario, Trigger
-from delivery_verifier.vocabulary import Equipment
-from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.valve import Valve
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.handle import Valve
+from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.scenario import ClusterSpec, FaultStep, Load, Scenario, Trigger
 
 AT_ONCE = Trigger(kind="at_once")
 NEEDED: tuple[Equipment, ...] = ("network", "power")

@@ -13,18 +13,18 @@ import msgspec
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
-from kept import Kept
+from support.kept_clusters import Kept
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.action import Moment
 from delivery_verifier.faults.actions import ACTIONS, heal
-from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.runner import FaultRunner
-from delivery_verifier.injection import Injection
-from delivery_verifier.scenario import ClusterSpec, FaultPlan, FaultStep, Load, Scenario, Setting, Trigger
-from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload.valve import Valve
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.handle import Valve
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.scenario import ClusterSpec, FaultPlan, FaultStep, Load, Scenario, Setting, Trigger
 
 SPEC = ClusterSpec(brokers=1, equipment=("proxy",))
 AT_ONCE, BITTEN = Trigger(kind="at_once"), Trigger(kind="bitten")

@@ -16,13 +16,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from run_directories import TOKEN, attempt, scenario, table, write
+from support.run_directories import TOKEN, attempt, scenario, table, write
 
-from delivery_verifier import record
-from delivery_verifier.cluster import embedded
-from delivery_verifier.injection import Offsets
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import ClusterSpec, Scenario, dumps
+from delivery_verifier.cluster.embedded import nodes as embedded
+from delivery_verifier.model import record
+from delivery_verifier.model.history import Offsets
+from delivery_verifier.model.scenario import ClusterSpec, Scenario, dumps
+from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs.reconcile import read, reconcile
 
 RECORDS, BOOT_S = 5000, 60

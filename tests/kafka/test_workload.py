@@ -14,21 +14,23 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
+from support.log_reader import TOKEN, read_log
 
-from delivery_verifier import record
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.cluster import batches, topics
+from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.scenario import Setting, dumps
-from delivery_verifier.waiting import wait_until
-from delivery_verifier.workload import producer as producer_module
-from delivery_verifier.workload.layout import Layout
-from delivery_verifier.workload.live import Control, Gate, State, Word
-from delivery_verifier.workload.producer import SequencedProducer
-from delivery_verifier.workload.seal import seal
-from delivery_verifier.workload.spec import ProducerSpec
+from delivery_verifier.cluster.protocol import batches
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load import producer as producer_module
+from delivery_verifier.load.layout import Layout
+from delivery_verifier.load.live_ledger import Control, Gate, State, Word
+from delivery_verifier.load.producer import SequencedProducer
+from delivery_verifier.load.seal import seal
+from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.model import record
+from delivery_verifier.model.scenario import Setting, dumps
 
-TOKEN, PARTITIONS = "abcdefgh", 2
+PARTITIONS = 2
 Row = dict[str, Any]
 Plan = Callable[..., ProducerSpec]
 
@@ -82,30 +84,6 @@ def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
     return list(pq.read_table(file).to_pylist())
 
 
-def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], record.Header]:
-    """Every record of the topic by partition and offset."""
-    found: dict[tuple[int, int], record.Header] = {}
-    consumer = Consumer(
-        {"bootstrap.servers": spec.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False, "log_level": 0}
-    )
-    consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
-    ends = {
-        p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=20)[1] for p in range(spec.partitions)
-    }
-
-    def all_read() -> bool:
-        for message in consumer.consume(1000, timeout=0.2):
-            assert message.error() is None
-            header = record.parse(message.value() or b"")
-            assert header is not None and header.crc_ok and header.run == token
-            found[message.partition() or 0, message.offset() or 0] = header
-        return len(found) == sum(ends.values())
-
-    wait_until(all_read, f"all records up to {ends} to be read", 30)
-    consumer.close()
-    return found
-
-
 def read_committed(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
     """Every record that a consumer sees which reads committed, up to the end of each partition."""
     found: dict[tuple[int, int], record.Header] = {}
@@ -146,7 +124,7 @@ def test_an_ack_that_the_callback_saw_survives_the_killing_of_its_producer(plan:
     spec = plan("acks_all", records=10_000_000, settings={"linger.ms": 50})
     control = Control(Path(spec.folder))
     (tmp_path / "spec.json").write_bytes(dumps(spec))
-    command = [sys.executable, "-m", "delivery_verifier.workload.producer", str(tmp_path / "spec.json")]
+    command = [sys.executable, "-m", "delivery_verifier.load.producer", str(tmp_path / "spec.json")]
     process = subprocess.Popen(command)
     try:
         control[Word.GATE] = Gate.GO
@@ -267,6 +245,6 @@ def test_records_too_large_for_the_broker_are_indeterminate_and_not_in_the_log(p
 def test_settings_that_the_client_refuses_end_the_producer_with_its_reason(plan: Plan, tmp_path: Path) -> None:
     spec = plan("idempotent", settings={"acks": "1"})
     (tmp_path / "spec.json").write_bytes(msgspec.json.encode(spec))
-    command = [sys.executable, "-m", "delivery_verifier.workload.producer", str(tmp_path / "spec.json")]
+    command = [sys.executable, "-m", "delivery_verifier.load.producer", str(tmp_path / "spec.json")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1 and "`acks` must be set to `all`" in ended.stderr

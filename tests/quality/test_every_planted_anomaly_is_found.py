@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle import Case, judge
-from planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
 from pyspark.sql import SparkSession
-from run_directories import scenario, table, write
+from support.oracle import Case, judge
+from support.planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
+from support.run_directories import scenario, table, write
 
-from delivery_verifier.anomalies import DEFINITIONS, Anomaly
-from delivery_verifier.books import COUNTS
-from delivery_verifier.runs import RunDirectory
+from delivery_verifier.model.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.store.books import COUNTS
+from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile as job
 from spark_jobs.anomalies import DETECTORS
 

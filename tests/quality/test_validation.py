@@ -16,20 +16,17 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 import pytest
+from support.evidence import RUN, SUBJECT, WEAK, a_scenario, arm, doubts, evidence_of, judged, lost, the_rows
 
-sys.path.append(str(Path(__file__).parent.parent / "unit"))
-
-from hand_made import RUN, SUBJECT, WEAK, a_scenario, arm, doubts, evidence_of, judged, lost, the_rows
-
-from delivery_verifier import validation as module
-from delivery_verifier.anomalies import Anomaly
-from delivery_verifier.books import Books
-from delivery_verifier.evaluation import LAWS, Validation, read_validation
-from delivery_verifier.evidence import Evidence
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.scenario import dumps
-from delivery_verifier.validation import evaluate, validate
-from delivery_verifier.verdict import RunVerdict
+from delivery_verifier.judgement.evaluation import LAWS, Validation, read_validation
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.scenario import dumps
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.books import Books
+from delivery_verifier.store.run_directory import RunDirectory
+from expectations import checkpoint as module
+from expectations.checkpoint import evaluate, validate
 
 
 def validated(evidence: Evidence, folder: Path) -> tuple[RunVerdict, Validation]:
@@ -217,7 +214,7 @@ def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
 
 
 def test_the_step_writes_what_the_judge_reads_and_may_be_repeated(tmp_path: Path) -> None:
-    from delivery_verifier.judge import load_and_judge
+    from delivery_verifier.judgement.judge import load_and_judge
 
     run = a_run_directory(tmp_path)
     for _ in range(2):
@@ -239,7 +236,7 @@ def test_the_step_fails_at_its_entry_when_it_is_told_to(tmp_path: Path) -> None:
 def test_the_library_does_not_import_great_expectations_by_itself() -> None:
     import subprocess
 
-    modules = "delivery_verifier.judge, delivery_verifier.validation"
+    modules = "delivery_verifier.judgement.judge, expectations.checkpoint"
     code = f"import sys, {modules}; sys.exit('great_expectations' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert module.SITE == "data_docs"

@@ -8,13 +8,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
+from support.run_directories import ILLEGIBLE, START_US, Row, attempt, line, scenario, table, write
 
-from delivery_verifier import canary, ledger
-from delivery_verifier.books import COUNTS, TABLES, Books
-from delivery_verifier.injection import Injection
-from delivery_verifier.record import parse
-from delivery_verifier.runs import RunDirectory
+from delivery_verifier.judgement import canary
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.record import parse
+from delivery_verifier.store import ledger
+from delivery_verifier.store.books import COUNTS, TABLES, Books
+from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import laws
 from spark_jobs.reconcile import reconcile, write_books
 from spark_jobs.schemas import LATENCY, LEDGER, arrow

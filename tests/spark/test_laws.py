@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
-from run_directories import Row, attempt, line, scenario, table, write
+from support.run_directories import Row, attempt, line, scenario, table, write
 
-from delivery_verifier.injection import PartitionSnapshot
-from delivery_verifier.runs import IncompleteRun, RunDirectory
+from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.books import planned
 from spark_jobs.reconcile import reconcile
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from run_directories import TOKEN, scenario
+from support.run_directories import TOKEN, scenario
 
-from delivery_verifier import record
+from delivery_verifier.model import record
 from spark_jobs.parse import is_marker, parse
 from spark_jobs.schemas import LOG, RAW
 

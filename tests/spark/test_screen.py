@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from run_directories import Row, attempt, line, scenario, table, write
+from support.run_directories import Row, attempt, line, scenario, table, write
 
-from delivery_verifier.runs import RunDirectory
+from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import screen
 from spark_jobs.reconcile import reconcile
 

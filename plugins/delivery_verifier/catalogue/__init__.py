@@ -1,11 +1,11 @@
 """The catalogue: profiles, fault plans and ready-made scenarios, each one literal."""
 
-from delivery_verifier.catalogue.adhoc import CANARY, CONTROL_SHARE, WEAK, scenario, token
-from delivery_verifier.catalogue.entries import ENTRIES
 from delivery_verifier.catalogue.entry import build
 from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.catalogue.scenarios.entries import ENTRIES
+from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, WEAK, scenario, token
 
 SCENARIOS = {**ENTRIES, **PRICES}
 """Everything that can be run by name."""

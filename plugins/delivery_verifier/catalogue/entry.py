@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from delivery_verifier.catalogue.adhoc import arm_of, token
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.scenario import (
+from delivery_verifier.catalogue.single import arm_of, token
+from delivery_verifier.model.scenario import (
     Claim,
     ClusterSpec,
     Expectation,

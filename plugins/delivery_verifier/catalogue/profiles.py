@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from delivery_verifier.scenario import Profile, Setting
+from delivery_verifier.model.scenario import Profile, Setting
 
 _PRODUCER: dict[str, Setting] = {
     "acks": "all",

@@ -13,14 +13,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import Entry
-from delivery_verifier.catalogue_run import record, selection
+from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
-from delivery_verifier.catalogue_run.record import CatalogueRun, Item
-from delivery_verifier.cluster.equipment import Lack, tried
-from delivery_verifier.fields import refusal, whole
-from delivery_verifier.scenario import BadInput, ClusterSpec, equipment_of
-from delivery_verifier.steps.plan import commit, versions_of
-from delivery_verifier.vocabulary import Equipment
+from delivery_verifier.cluster.embedded.equipment import Lack, tried
+from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.inputs import refusal, whole
+from delivery_verifier.model.scenario import BadInput, ClusterSpec, equipment_of
+from delivery_verifier.run.steps.plan import commit, versions_of
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
 
 MOST_ROUNDS = 100
 
@@ -28,12 +29,12 @@ MOST_ROUNDS = 100
 def begin(name: str, *, direct: bool, **wanted: Any) -> CatalogueRun:
     """A new catalogue run, written down as pending; `wanted` as `plan` takes it. Raises BadInput, also if it is there
     already."""
-    if (record.directory(name) / record.FILE).exists():
+    if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
         raise refusal(
             "catalogue run", name, "a name that none has yet", f"take it up again with: kdv catalogue --resume {name}"
         )
     catalogue = plan(name, direct=direct, **wanted)
-    record.write(catalogue)
+    catalogue_runs.write(catalogue)
     return catalogue
 
 
@@ -69,7 +70,7 @@ def resume(name: str) -> CatalogueRun:
 
     A failed attempt stays in the record only until it is done again.
     """
-    catalogue = record.read(name)
+    catalogue = catalogue_runs.read(name)
     here = (versions_of(ClusterSpec().kafka_version), commit(), machine())
     if here != (catalogue.versions, catalogue.commit, catalogue.machine):
         raise BadInput(

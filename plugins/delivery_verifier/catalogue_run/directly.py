@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delivery_verifier import direct, home, processes
 from delivery_verifier.catalogue_run import results
 from delivery_verifier.catalogue_run.loop import attempted, now
-from delivery_verifier.catalogue_run.record import Attempt
+from delivery_verifier.host import folders, processes
+from delivery_verifier.run import direct
+from delivery_verifier.store.catalogue_runs import Attempt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,7 @@ def runner(watch: Watch, spark: SparkSession | None = None) -> Iterator[DirectRu
 
     The session starts, and Great Expectations is imported, while the first cluster boots.
     """
-    home.require_writable()
+    folders.require_writable()
     direct.prepare_spark()
     with ThreadPoolExecutor(1, "judge") as judges:
         made = DirectRunner(judges.submit(_warm_up, spark), judges, watch)

@@ -13,9 +13,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from delivery_verifier import home
-from delivery_verifier.catalogue_run import record, results
-from delivery_verifier.catalogue_run.record import Attempt, CatalogueRun, Item
+from delivery_verifier.catalogue_run import results
+from delivery_verifier.host import folders
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import Attempt, CatalogueRun, Item
 
 
 class Runner(Protocol):
@@ -44,13 +45,13 @@ class Loop:
 
     def run(self) -> CatalogueRun:
         """Runs all items that are open, an INCONCLUSIVE one once more, and returns the finished catalogue run."""
-        record.write(self.catalogue)
+        catalogue_runs.write(self.catalogue)
         while (item := self._next()) is not None:
             ours = (item, self._runner.begin(item.name, self._free_name(item), self._note))
             self._note()  # if the run ended before its load, nobody has asked for what came before it
             self._awaited = ours
         self.catalogue = replace(self.catalogue, ended_at=now())
-        record.write(self.catalogue)
+        catalogue_runs.write(self.catalogue)
         return self.catalogue
 
     def _next(self) -> Item | None:
@@ -71,14 +72,16 @@ class Loop:
             changed = replace(item, attempts=(*item.attempts, attempt))
             items = tuple(changed if one is item else one for one in self.catalogue.items)
             self.catalogue = replace(self.catalogue, items=items)
-            record.write(self.catalogue)
+            catalogue_runs.write(self.catalogue)
         self._told(self.catalogue, changed)
 
     def _free_name(self, item: Item) -> str:
         """The name of the next run of `item`: that of one which was interrupted is taken."""
         stem = run_name(self.catalogue, item)
-        names = (home.run_directory_name(f"{stem}-{number}" if number > 1 else stem) for number in itertools.count(1))
-        return next(name for name in names if not (home.runs_dir() / name).exists())
+        names = (
+            folders.run_directory_name(f"{stem}-{number}" if number > 1 else stem) for number in itertools.count(1)
+        )
+        return next(name for name in names if not (folders.runs_dir() / name).exists())
 
 
 def run_name(catalogue: CatalogueRun, item: Item) -> str:

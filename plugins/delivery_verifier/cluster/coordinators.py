@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.wire import PartitionState
+from delivery_verifier.cluster.protocol.requests import PartitionState
 
 TOPIC = "__transaction_state"
 _WRAP = 2**32

@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 
-from delivery_verifier.cluster import embedded, lease, views, wire
-from delivery_verifier.cluster.wire import PartitionState
-from delivery_verifier.processes import how_it_ended, identify
-from delivery_verifier.runs import RunDirectory
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.cluster import lease, views
+from delivery_verifier.cluster.embedded import nodes as embedded
+from delivery_verifier.cluster.protocol import requests as wire
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.host.processes import how_it_ended, identify
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.store.run_directory import RunDirectory
 
 UP_DEADLINE_S = 90.0
 PROXY_SOCKET = "proxy.sock"

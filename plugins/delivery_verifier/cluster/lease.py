@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from delivery_verifier import variables
-from delivery_verifier.waiting import DeadlinePassed, wait_until
+from delivery_verifier.host import variables
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 
 LEASE_S = 60.0
 """How long a cluster outlives the last sign of work on it. Nobody renews it while Airflow starts the next task, which a

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster import views, wire
-from delivery_verifier.cluster.embedded import Layout
-from delivery_verifier.injection import Observation
+from delivery_verifier.cluster import views
+from delivery_verifier.cluster.embedded.nodes import Layout
+from delivery_verifier.cluster.protocol import requests as wire
+from delivery_verifier.model.history import Observation
 
 EVERY_S = 0.1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from delivery_verifier.scenario import Scenario
+from delivery_verifier.model.scenario import Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Without these the broker may remove records itself, and absence would prove nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from delivery_verifier.cluster.wire import PartitionState
+from delivery_verifier.cluster.protocol.requests import PartitionState
 
 View = dict[tuple[str, int], PartitionState]
 

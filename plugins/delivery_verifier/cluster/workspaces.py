@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from delivery_verifier import variables
-from delivery_verifier.cluster import disks, equipment, lease, packet_filter
-from delivery_verifier.processes import identify, lives, myself
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.embedded import disks, equipment, packet_filter
+from delivery_verifier.host import variables
+from delivery_verifier.host.processes import identify, lives, myself
 
 ORDERS = "keeper.json"
 """What `start_cluster` writes into a workspace before anything else."""

@@ -7,13 +7,13 @@ from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults import outages
+from delivery_verifier.faults.action import Moment
+from delivery_verifier.faults.administration import AlterTopic, ElectUnclean
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, load
-from delivery_verifier.faults.commands import AlterTopic, ElectUnclean
 from delivery_verifier.faults.elections import ElectPreferred
-from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.proxied import Frames, Release
-from delivery_verifier.runs import now_us
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.store.run_directory import now_us
 
 DEADLINE_S = 10.0
 

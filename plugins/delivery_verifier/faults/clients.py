@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from delivery_verifier.faults.moment import Moment
-from delivery_verifier.processes import how_it_ended
-from delivery_verifier.runs import now_us
-from delivery_verifier.workload.valve import Valve
+from delivery_verifier.faults.action import Moment
+from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.load.handle import Valve
+from delivery_verifier.store.run_directory import now_us
 
 
 class KillProducer:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from confluent_kafka import ElectionType, TopicPartition
 
 from delivery_verifier.cluster import topics
-from delivery_verifier.cluster.wire import PartitionState
-from delivery_verifier.faults.moment import Moment
-from delivery_verifier.runs import now_us
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.faults.action import Moment
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.store.run_directory import now_us
 
 DEADLINE_S = 20.0
 States = dict[tuple[str, int], PartitionState]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from delivery_verifier.cluster.disks import Disk
-from delivery_verifier.faults.moment import Moment
-from delivery_verifier.runs import now_us
-from delivery_verifier.step_options import Link
-from delivery_verifier.waiting import wait_until
+from delivery_verifier.cluster.embedded.disks import Disk
+from delivery_verifier.faults.action import Moment
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.step_options import Link
+from delivery_verifier.store.run_directory import now_us
 
 DEADLINE_S = 10.0
 

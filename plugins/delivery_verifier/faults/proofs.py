@@ -7,10 +7,10 @@ from typing import Any
 
 from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.wire import PartitionState
-from delivery_verifier.runs import now_us
-from delivery_verifier.scenario import Scenario
-from delivery_verifier.vocabulary import Proof
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.model.fault_actions import Proof
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.run_directory import now_us
 
 States = dict[tuple[str, int], PartitionState]
 BRIEF = 0.8

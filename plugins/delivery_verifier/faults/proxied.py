@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from delivery_verifier.cluster.proxy_rules import Rule, rule_of
-from delivery_verifier.faults.moment import Moment
-from delivery_verifier.runs import now_us
+from delivery_verifier.cluster.proxy.rules import Rule, rule_of
+from delivery_verifier.faults.action import Moment
+from delivery_verifier.store.run_directory import now_us
 
 
 @dataclass(frozen=True)

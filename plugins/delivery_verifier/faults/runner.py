@@ -10,16 +10,16 @@ import msgspec
 
 from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.action import Moment
 from delivery_verifier.faults.actions import ACTIONS, heal
-from delivery_verifier.faults.moment import Moment
 from delivery_verifier.faults.proofs import coordinated, prove
 from delivery_verifier.faults.targets import Targets, touched
-from delivery_verifier.injection import Injection
-from delivery_verifier.runs import now_us
-from delivery_verifier.scenario import FaultStep, Scenario
-from delivery_verifier.vocabulary import ACTS, Proof
-from delivery_verifier.waiting import DeadlinePassed, pause, wait_until
-from delivery_verifier.workload.valve import Valve
+from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
+from delivery_verifier.load.handle import Valve
+from delivery_verifier.model.fault_actions import ACTS, Proof
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.scenario import FaultStep, Scenario
+from delivery_verifier.store.run_directory import now_us
 
 LEADER_DEADLINE_S = 40.0
 RECOVERY_DEADLINE_S = 90.0

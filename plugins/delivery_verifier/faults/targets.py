@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.scenario import Scenario
-from delivery_verifier.vocabulary import Act
+from delivery_verifier.model.fault_actions import Act
+from delivery_verifier.model.scenario import Scenario
 
 
 class Unresolved(RuntimeError):

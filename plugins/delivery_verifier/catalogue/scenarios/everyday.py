@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.scenario import Claim, Expectation, Load
+from delivery_verifier.model.scenario import Claim, Expectation, Load
 
 RATE = 500
 """Records per second and arm: eight arms and a cluster share a small host, which must not be the fault."""

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, SHRUNK, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.scenario import Bound, Expectation, FaultPlan, Load, Profile, Setting
+from delivery_verifier.model.scenario import Bound, Expectation, FaultPlan, Load, Profile, Setting
 
 _ALL_THREE: dict[str, Setting] = {"min.insync.replicas": 3}
 

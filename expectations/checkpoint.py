@@ -1,0 +1,214 @@
+"""Validation: the committed suites, evaluated by Great Expectations over the books, and Data Docs of every run.
+
+The only module of the library that uses Great Expectations, and only inside its functions: the import costs seconds.
+(`data_docs` is imported by Great Expectations itself.)
+It decides nothing: Great Expectations fails open, so `judge` reads its results with suspicion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from filelock import FileLock
+
+from delivery_verifier.judgement.evaluation import (
+    Evaluated,
+    Planned,
+    Suite,
+    Validation,
+    evidence_table,
+    planned_evidence,
+    planned_guarantees,
+)
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.store.books import with_totals
+from delivery_verifier.store.run_directory import RunDirectory
+
+SITE = "data_docs"
+"""Data Docs stand beside the run directories, and keep the results of all runs (hidden, in `.results`)."""
+SITE_LOCK_S = 300.0
+"""How long a validation waits for another one that is writing the site."""
+HISTORY = 500
+"""Validations that the index page lists."""
+
+
+def validate(run_dir: Path) -> None:
+    """Evaluates both suites over the books of a run; writes validation.json and the run's Data Docs.
+
+    Raises IncompleteRun if the reconciliation did not finish, filelock.Timeout if the site stays locked.
+    """
+    run = RunDirectory(run_dir)
+    if run.scenario.fail_step == "validate":
+        raise RuntimeError("scenario.fail_step is validate: this step fails on request")
+    evidence = Evidence.load(run.path)
+    with run.writing("validate") as output:
+        validation = evaluate(evidence, run.path.parent)
+        output.write_json("validation.json", validation)
+        output.counts["evaluated"] = len(validation.evaluated)
+        output.counts["failed"] = sum(not item.success for item in validation.evaluated)
+
+
+def evaluate(evidence: Evidence, runs: Path) -> Validation:
+    """Evaluates every planned expectation; Data Docs go to `runs/data_docs`."""
+    (runs / SITE).mkdir(parents=True, exist_ok=True)
+    with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
+        session = _Session(runs, evidence.scenario.run_id)
+        guarantees = planned_guarantees(evidence)
+        found: list[Evaluated] = []
+        for arm in evidence.scenario.loaded:
+            rows = with_totals(evidence.books.rows("producers", arm=arm.name))
+            found += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
+        found += session.run("evidence", "", evidence_table(evidence), planned_evidence(evidence))
+    return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=found)
+
+
+class _Session:
+    """One ephemeral context: suites come from the committed JSON, results and Data Docs go to files."""
+
+    def __init__(self, runs: Path, run_id: str) -> None:
+        from expectations import vocabulary  # quietens Great Expectations, and registers the names suites use
+
+        gx = vocabulary.great_expectations
+
+        self._gx, self._runs, self.version = gx, runs, str(gx.__version__)
+        self._run_name = re.sub(r"[^A-Za-z0-9_.-]", "_", run_id)
+        self._context = gx.get_context(mode="ephemeral", project_config=_configuration(runs / SITE))
+        self._source = self._context.data_sources.add_pandas("books")
+        self._suites: dict[Suite, Any] = {}
+
+    def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[Planned]) -> list[Evaluated]:
+        """Evaluates one suite over one table. A result that no plan asked for is kept: `judge` must see it."""
+        checkpoint = self._checkpoint(suite, arm or suite)
+        outcome = checkpoint.run(
+            batch_parameters={"dataframe": table.to_pandas()},
+            expectation_parameters=_tolerances(plans),
+            # Without a time it is read off the name, and `20260101T000000-2764` would be 27 hours from Greenwich.
+            run_id=self._gx.RunIdentifier(run_name=self._run_name, run_time=datetime.now(UTC)),
+        )
+        ((identifier, result),) = outcome.run_results.items()
+        by_about = {plan.about: plan for plan in plans}
+        url = self._url(identifier)
+        return [_evaluated(suite, arm, by_about, item.to_json_dict(), url) for item in result.results]
+
+    def _checkpoint(self, suite: Suite, asset: str) -> Any:
+        gx, name = self._gx, f"{suite}-{asset}"
+        batch = self._source.add_dataframe_asset(asset).add_batch_definition_whole_dataframe("all")
+        definition = gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
+        return self._context.checkpoints.add(
+            gx.Checkpoint(
+                name=name,
+                validation_definitions=[self._context.validation_definitions.add(definition)],
+                actions=[gx.checkpoint.UpdateDataDocsAction(name="docs", site_names=[SITE])],
+                result_format={"result_format": "SUMMARY"},
+            )
+        )
+
+    def _suite(self, name: Suite) -> Any:
+        from expectations.suites import load
+
+        if name not in self._suites:
+            self._suites[name] = self._context.suites.add(load(name))
+        return self._suites[name]
+
+    def _url(self, identifier: Any) -> str:
+        (site,) = self._context.get_docs_sites_urls(resource_identifier=identifier)
+        return str(site["site_url"]).removeprefix("file://").removeprefix(f"{self._runs}/")
+
+
+def _configuration(site: Path) -> Any:
+    from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
+
+    memory = {"class_name": "InMemoryStoreBackend"}
+    return DataContextConfig(
+        stores={
+            "results": {"class_name": "ValidationResultsStore", "store_backend": _files(site / ".results")},
+            "suites": {"class_name": "ExpectationsStore", "store_backend": memory},
+            "checkpoints": {"class_name": "CheckpointStore", "store_backend": memory},
+            "validation_definition_store": {
+                "class_name": "ValidationDefinitionStore",
+                "store_backend": memory,
+            },
+        },
+        validation_results_store_name="results",
+        expectations_store_name="suites",
+        checkpoint_store_name="checkpoints",
+        data_docs_sites={
+            SITE: {
+                "class_name": "SiteBuilder",
+                "show_how_to_buttons": False,
+                "store_backend": _files(site),
+                "site_index_builder": {
+                    "class_name": "DefaultSiteIndexBuilder",
+                    "validation_results_limit": HISTORY,
+                    "renderer": _ours("Listed"),
+                    "view": _ours("Index"),
+                },
+                "site_section_builders": {
+                    "expectations": {"view": _ours("Page")},
+                    # A filter that leaves nothing out: the default one hides every run with `profiling` in its name.
+                    "validations": {
+                        "renderer": _ours("Results"),
+                        "view": _ours("Page"),
+                        "run_name_filter": {"matches_regex": "."},
+                    },
+                    "profiling": "none",
+                },
+            }
+        },
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+
+
+def _ours(name: str) -> dict[str, str]:
+    """A class of `data_docs.views`, whose pages need no network."""
+    return {"module_name": "expectations.data_docs.views", "class_name": name}
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
+
+
+def _tolerances(plans: Iterable[Planned]) -> dict[str, int | None]:
+    from expectations.suites import tolerance_parameter
+
+    return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
+
+
+def _evaluated(suite: Suite, arm: str, plans: Mapping[str, Planned], item: Mapping[str, Any], url: str) -> Evaluated:
+    config, result = item["expectation_config"], item["result"]
+    about = str(config["meta"].get("about", ""))
+    plan = plans.get(about)
+    return Evaluated(
+        suite=suite,
+        arm=arm,
+        about=about,
+        expectation=config["type"],
+        tolerance=_evaluated_tolerance(suite, config),
+        expected_rows=plan.rows if plan else 0,
+        element_count=result.get("element_count"),
+        missing_count=result.get("missing_count"),
+        unexpected_count=result.get("unexpected_count"),
+        success=bool(item["success"]),
+        exception=_exception(item.get("exception_info") or {}),
+        count=plan.count if plan else 0,
+        url=url,
+    )
+
+
+def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
+    """The tolerance Great Expectations really evaluated with, not the one it was given; a law has none to give."""
+    limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
+    return None if limit is None else int(limit)
+
+
+def _exception(info: Mapping[str, Any]) -> str:
+    """The messages of what raised: Great Expectations gives one mapping, or one per metric. Empty if nothing did."""
+    each = [info] if "raised_exception" in info else [one for one in info.values() if isinstance(one, Mapping)]
+    raised = [str(one.get("exception_message") or "unnamed exception") for one in each if one.get("raised_exception")]
+    return "; ".join(dict.fromkeys(raised))

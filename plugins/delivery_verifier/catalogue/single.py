@@ -1,0 +1,80 @@
+"""The ad hoc scenario: one subject of a user's choice, its controls, and the canary."""
+
+from __future__ import annotations
+
+import hashlib
+
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.model.scenario import (
+    Arm,
+    Claim,
+    ClusterSpec,
+    Expectation,
+    FaultPlan,
+    Load,
+    Profile,
+    Role,
+    Scenario,
+    equipment_of,
+)
+
+CANARY = "canary"
+CONTROL_SHARE = 0.1
+"""A control arm's load, as a share of the subject's."""
+WEAK = ("acks_0", "acks_1")
+"""Profiles beside which a strong control (safe) runs: it must hold while they break."""
+
+
+def token(run_id: str) -> str:
+    """The eight characters that mark a run's records."""
+    return hashlib.sha256(run_id.encode()).hexdigest()[:8]
+
+
+def scenario(
+    run_id: str,
+    *,
+    profile: Profile,
+    fault: FaultPlan,
+    claim: Claim = "contract",
+    load: Load,
+    records: int,
+    producers: int = 1,
+    cluster: ClusterSpec | None = None,
+    **more: object,
+) -> Scenario:
+    """The ad hoc scenario: one subject, its controls, and the canary.
+
+    The weak control acks_0 shows what the fault takes from those it can hurt; beside a weak subject the strong
+    control safe must hold.
+    """
+    control_records = max(1000, int(records * CONTROL_SHARE)) if records else 0
+    arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
+    if profile.producer["acks"] not in ("0", 0):
+        either = Expectation(verdicts=("HELD", "VIOLATED"))
+        arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=either))
+    if profile.producer["acks"] not in ("all", "-1", -1):
+        arms.append(arm_of(run_id, 3, "control", PROFILES["safe"], records=control_records))
+    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
+    return Scenario(
+        run_id=run_id,
+        run_token=token(run_id),
+        name=f"{profile.name}.{fault.name}",
+        arms=tuple(arms),
+        load=load,
+        fault=fault,
+        cluster=cluster or ClusterSpec(equipment=equipment_of(fault)),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:
+    """An arm on a topic of its own, called after its profile."""
+    name = CANARY if role == "canary" else profile.name if role == "subject" else f"control-{profile.name}"
+    return Arm(
+        name=name,
+        ordinal=ordinal,
+        role=role,
+        profile=profile,
+        topic_name=f"kdv-{token(run_id)}-{name}",
+        **more,  # type: ignore[arg-type]
+    )

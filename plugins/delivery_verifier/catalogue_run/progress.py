@@ -1,0 +1,108 @@
+"""The text of a catalogue run: its list, a line per entry while it goes, and what it came to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue_run import selection
+from delivery_verifier.pages.words import clean, listed
+from delivery_verifier.store.catalogue_runs import STATES, Attempt, CatalogueRun, Item
+
+SIGNS = {
+    "as expected": "✔",
+    "not as expected": "✘",
+    "failed": "✘",
+    "inconclusive": "?",
+    "unavailable": "–",
+    "pending": "…",
+}
+
+
+def listing(found: Iterable[tuple[Entry, str]]) -> str:
+    """The entries by kind, one to a line, each with its tags and why it is unavailable, if it is."""
+    lines, kind = [], ""
+    for entry, why in found:
+        if selection.KINDS[entry.name] != kind:
+            kind = selection.KINDS[entry.name]
+            lines.append(kind)
+        lines.append(
+            f"  {entry.name:<36} {entry.title} [{', '.join(entry.tags)}]" + (f" UNAVAILABLE: {why}" if why else "")
+        )
+    return "\n".join(
+        [*lines, f"{len(lines) - len({line for line in lines if not line.startswith(' ')})} scenarios", ""]
+    )
+
+
+def verdicts(attempt: Attempt) -> str:
+    """`acks_1 VIOLATED, safe HELD`, or the error."""
+    if attempt.verdict is None:
+        return clean(f"no verdict: {attempt.error}")
+    return clean(", ".join(f"{arm.arm} {arm.verdict}" for arm in attempt.arms))
+
+
+def summary(catalogue: CatalogueRun, page: Path, to: TextIO) -> None:
+    """What the catalogue run came to, what needs attention, and where its page is."""
+    counts = listed(
+        [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
+    )
+    repeated = sum(len(item.attempts) > 1 for item in catalogue.items)
+    to.write(f"{'green' if catalogue.green else 'NOT GREEN'}: of {len(catalogue.items)} scenarios {counts}\n")
+    if repeated:
+        to.write(f"run once more because they were INCONCLUSIVE: {repeated}\n")
+    for item in catalogue.items:
+        if not item.green:
+            to.write(f"  {SIGNS[item.state]} {item.name}: {_why(item)}\n")
+    to.write(f"matrix     {page}\n")
+
+
+def _why(item: Item) -> str:
+    if item.unavailable:
+        return clean(f"unavailable: {item.unavailable}")
+    if not item.attempts:
+        return "was not run"
+    last = item.attempts[-1]
+    wrong = [f"{arm.arm} is {arm.verdict}, expected {arm.expected}" for arm in last.arms if not arm.as_expected]
+    doubts = last.doubts[:2] if item.state == "inconclusive" else []
+    return clean("; ".join([*(wrong or [verdicts(last)]), *doubts]))
+
+
+class Progress:
+    """One line per entry that has ended; between them, which step is at work, on a terminal only."""
+
+    def __init__(self, to: TextIO) -> None:
+        self._to, self._begun = to, time.monotonic()
+        self._lock = threading.Lock()
+
+    def begin(self, catalogue: CatalogueRun, more: str) -> None:
+        """Says how much there is to do, what this host cannot do, and `more`."""
+        self.say(f"catalogue run {catalogue.id}: {len(catalogue.open)} to run; {more}")
+        for item in catalogue.items:
+            if item.unavailable:
+                self.say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
+
+    def told(self, catalogue: CatalogueRun, item: Item) -> None:
+        """An item has got another attempt."""
+        attempt, left, done = item.attempts[-1], len(catalogue.open), sum(len(one.attempts) for one in catalogue.items)
+        state = "inconclusive, once more" if item.open else item.state
+        each = (time.monotonic() - self._begun) / max(done, 1)
+        rest = f"{left} left, about {left * each / 60:.1f} min" if left else "none left"
+        self.say(f"{SIGNS[item.state]} {item.name}  {verdicts(attempt)}: {state}  ({attempt.seconds:.0f} s; {rest})")
+
+    def step(self, run: str, step: str, state: str, _seconds: float) -> None:
+        """A step of a run changed its state."""
+        if self._to.isatty() and state == "running":
+            with self._lock:
+                self._to.write(f"\r\033[K{clean(run)}: {step}")
+                self._to.flush()
+
+    def say(self, text: str) -> None:
+        """One line, with the seconds since the start."""
+        with self._lock:
+            start = "\r\033[K" if self._to.isatty() else ""
+            self._to.write(f"{start}{time.monotonic() - self._begun:6.1f} s  {clean(text)}\n")
+            self._to.flush()

@@ -1,0 +1,123 @@
+"""Disks: brokers' data on file systems of their own, whose power can be cut.
+
+Each is an ext4 in a sparse file, mounted through a loop device. Cutting its power is the kernel's own shutdown of the
+file system without flushing its log (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`): what was not yet on the disk is gone, as
+after a power failure of the host; killing a process alone leaves all of that in the page cache.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from delivery_verifier.host.processes import LIBC
+from delivery_verifier.host.waiting import wait_until
+
+SIZE = 512 << 20
+_SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
+"""Linux, include/uapi/linux/ext4.h: EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH."""
+_OPTIONS = "loop,noatime,commit=300"
+"""The journal is committed when somebody asks for it, not by its own timer of 5 s."""
+FREE_DEADLINE_S = 10.0
+
+
+class DiskError(RuntimeError):
+    """A file system could not be made, mounted or unmounted; the message has the tool's own words."""
+
+
+class Disk(NamedTuple):
+    """One file system: the file it lies in, and where it is mounted."""
+
+    image: Path
+    folder: Path
+
+    @classmethod
+    def of(cls, workspace: Path, broker: int) -> Disk:
+        """The disk of a broker's data folder."""
+        return cls(workspace / f"disks/{broker}.img", workspace / f"data/{broker}")
+
+    def make(self, size: int = SIZE) -> None:
+        """Formats and mounts it, empty. Raises DiskError."""
+        self.image.parent.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.image.open("wb") as out:
+            out.truncate(size)
+        _call("mkfs.ext4", "-q", "-F", "-m0", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(self.image))
+        self.mount()
+        (self.folder / "lost+found").rmdir()  # a broker takes every folder here for a partition
+
+    def mount(self) -> None:
+        """Mounts it. What its journal has is recovered, as at a boot. Raises DiskError."""
+        _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
+
+    def remount(self) -> None:
+        """Mounts it again if its power is off: what comes back is what had reached the disk. Raises DiskError."""
+        if self.is_off():
+            unmount(self.folder)
+            self.mount()
+
+    def sync(self) -> None:
+        """Puts everything written so far on the disk. Raises OSError."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            if LIBC.syncfs(descriptor):
+                raise OSError(f"{self.folder} cannot be flushed")
+        finally:
+            os.close(descriptor)
+
+    def cut_power(self) -> None:
+        """What is not on the disk yet will never be; nothing can be written any more. Raises OSError."""
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+        finally:
+            os.close(descriptor)
+
+    def is_off(self) -> bool:
+        """Whether the file system answers with an I/O error. The file that is tried has no name and leaves nothing."""
+        try:
+            os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
+        except OSError:
+            return self.is_mounted()
+        return False
+
+    def is_mounted(self) -> bool:
+        """Whether it is mounted."""
+        return self.folder.resolve() in mounts(self.folder)
+
+
+def mounts(below: Path) -> list[Path]:
+    """What is mounted at `below` or beneath it, the innermost first (proc(5): mountinfo, field 5)."""
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    found = [Path(re.sub(r"\\([0-7]{3})", lambda it: chr(int(it[1], 8)), line.split()[4])) for line in lines]
+    real = below.resolve()
+    return [place for place in reversed(found) if place == real or real in place.parents]
+
+
+def unmount(place: Path) -> None:
+    """Unmounts it and frees its loop device, waiting until nobody uses it any more. Raises DiskError."""
+    wait_until(lambda: _quietly("umount", str(place)), f"{place} to be unmounted", FREE_DEADLINE_S)
+
+
+def release(workspace: Path) -> None:
+    """Unmounts all that is mounted beneath a workspace; without that it cannot be removed. Raises DeadlinePassed."""
+    for place in mounts(workspace):
+        unmount(place)
+
+
+def _quietly(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+
+
+def _call(*command: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DiskError(f"{command[0]}: {error}") from None
+    if done.returncode:
+        raise DiskError(f"{command[0]}: {done.stderr.strip() or f'exit code {done.returncode}'}")

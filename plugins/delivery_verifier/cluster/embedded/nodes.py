@@ -1,0 +1,238 @@
+"""The embedded cluster: real Apache Kafka as processes, one KRaft controller and up to three brokers on loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from msgspec import Struct
+
+from delivery_verifier.cluster.embedded.disks import Disk
+from delivery_verifier.host.java.class_archive import ClassArchive
+from delivery_verifier.host.java.jars import cache_dir, kafka_jars
+from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.model.scenario import ClusterSpec
+
+CONTROLLER = 100
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+HEAP = "256m"
+NO_ELR = ("--feature", "eligible.leader.replicas.version=0")
+
+_LOG4J = """status=error
+rootLogger.level=INFO
+rootLogger.appenderRefs=c
+rootLogger.appenderRef.c.ref=C
+appender.c.type=Console
+appender.c.name=C
+appender.c.layout.type=PatternLayout
+appender.c.layout.pattern=[%d] %p %m (%c)%n
+"""
+
+_BROKER = {
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "200",
+    "replica.lag.time.max.ms": "30000",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.retention.ms": "-1",
+}
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    """Where the nodes of one embedded cluster listen and live. Ports by node id."""
+
+    workspace: str
+    spec: ClusterSpec
+    controller_port: int
+    client_ports: dict[int, int]
+    replication_ports: dict[int, int]
+    proxied_ports: dict[int, int] = {}
+    """Where brokers listen for what comes through the proxy; empty without one."""
+    proxy_ports: dict[int, int] = {}
+    """Where the proxy listens before each broker."""
+
+    @property
+    def brokers(self) -> list[int]:
+        """Broker ids."""
+        return sorted(self.client_ports)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses for clients."""
+        return _addresses(self.client_ports)
+
+    @property
+    def load_bootstrap_servers(self) -> str:
+        """Addresses for the producers under test: the proxy's, where there is one."""
+        return _addresses(self.proxy_ports or self.client_ports)
+
+    def listeners(self, broker: int) -> dict[str, tuple[int, int]]:
+        """Per listener of a broker the port that it binds, and the one that it advertises."""
+        ports = {"CLIENT": (self.client_ports[broker],) * 2, "REPL": (self.replication_ports[broker],) * 2}
+        return ports | ({"PROXIED": (self.proxied_ports[broker], self.proxy_ports[broker])} if self.proxy_ports else {})
+
+
+def _addresses(ports: dict[int, int]) -> str:
+    return ",".join(f"127.0.0.1:{ports[broker]}" for broker in sorted(ports))
+
+
+def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
+    """Chooses free loopback ports and writes configurations and formatted data folders into `workspace`."""
+    ids = list(range(1, spec.brokers + 1))
+    controller, *ports = _free_ports(1 + 4 * len(ids))
+    client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
+    layout = Layout(
+        workspace=str(workspace),
+        spec=spec,
+        controller_port=controller,
+        client_ports=client,
+        replication_ports=replication,
+        proxied_ports=proxied if "proxy" in spec.equipment else {},
+        proxy_ports=proxy if "proxy" in spec.equipment else {},
+    )
+    for folder in ("conf", "data", "logs"):
+        (workspace / folder).mkdir(parents=True)
+    (workspace / "conf/log4j2.properties").write_text(_LOG4J)
+    for node in (CONTROLLER, *ids):
+        (workspace / f"conf/{node}.properties").write_text(_properties(layout, node))
+    template = _template(layout)
+    for disk in _disks(layout):
+        disk.make()
+    for node in (CONTROLLER, *ids):
+        shutil.copytree(template / str(node), workspace / "data" / str(node), dirs_exist_ok=True)
+    for disk in _disks(layout):
+        disk.sync()
+    return layout
+
+
+def _disks(layout: Layout) -> list[Disk]:
+    """The brokers' disks, where they have their own. The controller never loses power."""
+    has_own = "power" in layout.spec.equipment
+    return [Disk.of(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
+
+
+def command(layout: Layout, node: int) -> list[str]:
+    """The command line of one node. The last broker writes the class data archive at exit if there is none yet."""
+    classes = archive(layout)
+    sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []
+    return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
+
+
+def archive(layout: Layout) -> ClassArchive:
+    """The brokers' class data archive."""
+    return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
+
+
+def _java(layout: Layout, *arguments: str) -> list[str]:
+    """C1 only, serial collector: the fastest boot measured for short-lived brokers."""
+    classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
+    options, main = arguments[:-2], arguments[-2:]
+    return [
+        f"{java_home()}/bin/java",
+        "-XX:+UseSerialGC",
+        "-XX:-UsePerfData",
+        "-XX:TieredStopAtLevel=1",
+        *options,
+        f"-Dlog4j2.configurationFile={layout.workspace}/conf/log4j2.properties",
+        f"-Xms{HEAP}",
+        f"-Xmx{HEAP}",
+        "-cp",
+        classpath,
+        *main,
+    ]
+
+
+def _properties(layout: Layout, node: int) -> str:
+    spec = layout.spec
+    settings = {
+        "node.id": node,
+        "log.dirs": f"{layout.workspace}/data/{node}",
+        "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{layout.controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT,PROXIED:PLAINTEXT",
+        # Both are read by the controller as well: it is the controller that fences a silent broker.
+        "broker.session.timeout.ms": spec.session_timeout_ms,
+        "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
+        "unclean.leader.election.enable": "false",
+    }
+    if node == CONTROLLER:
+        settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{layout.controller_port}"}
+    else:
+        ports = layout.listeners(node).items()
+        bound, advertised = (",".join(f"{name}://127.0.0.1:{pair[side]}" for name, pair in ports) for side in (0, 1))
+        settings |= {
+            "process.roles": "broker",
+            "listeners": bound,
+            "advertised.listeners": advertised,
+            "inter.broker.listener.name": "REPL",
+            **_BROKER,
+        }
+        replicas = min(3, spec.brokers)
+        settings |= {
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": min(2, replicas),
+            **spec.broker_settings,
+        }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def _template(layout: Layout) -> Path:
+    """Formatted data folders, made once per version and then copied: formatting costs four JVM starts."""
+    spec = layout.spec
+    without = "" if spec.elr else "-without-elr"
+    template = cache_dir() / "templates" / f"kafka-{spec.kafka_version}-{spec.brokers}{without}"
+    if template.exists():
+        return template
+    nodes = [CONTROLLER, *layout.brokers]
+    running = [
+        subprocess.Popen(
+            [
+                *_java(layout, "kafka.tools.StorageTool", "format"),
+                "-t",
+                CLUSTER_ID,
+                "-c",
+                f"{layout.workspace}/conf/{node}.properties",
+                *([] if spec.elr else NO_ELR),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for node in nodes
+    ]
+    for process in running:
+        output = process.communicate(timeout=120)[0]
+        if process.returncode:
+            raise RuntimeError(f"formatting the storage failed: {output.decode(errors='replace')[-1500:]}")
+    partial = template.with_name(f"{template.name}.{os.getpid()}")
+    shutil.copytree(Path(layout.workspace) / "data", partial)
+    try:
+        partial.rename(template)
+    except OSError:  # another run was faster
+        shutil.rmtree(partial)
+    for node in nodes:
+        shutil.rmtree(Path(layout.workspace) / "data" / str(node))
+    return template
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

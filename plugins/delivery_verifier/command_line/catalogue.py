@@ -1,0 +1,155 @@
+"""kdv catalogue: many scenarios one after another, with one page for all of them."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue_run import begin, selection
+from delivery_verifier.catalogue_run.progress import Progress, listing, summary
+from delivery_verifier.cluster import lease
+from delivery_verifier.command_line import outputs, parsers
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.host import folders
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.pages.matrix.markdown import document
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
+
+_EXAMPLES = """examples:
+  kdv catalogue --list                                 what there is, and whether this host can run it
+  kdv catalogue --tag smoke --direct                   the quick ones, without Airflow
+  kdv catalogue acks_1.frozen_followers --direct       one of them
+  kdv catalogue --direct --repeat 3 --expect-unavailable power,network
+                                                       everything three times, on a host without root
+Exit codes: 0 green, 1 something is not as expected (also a scenario that this host cannot run, unless that was
+expected), 2 nothing worse than INCONCLUSIVE, 70 something failed.
+"""
+
+
+def register(add: Add) -> None:
+    """The command of this module."""
+    sub = add("catalogue", catalogue, "Run scenarios of the catalogue, and give one page for all.", epilog=_EXAMPLES)
+    sub.add_argument("names", nargs="*", metavar="NAME", help="scenarios (default: all); `kdv catalogue --list`")
+    sub.add_argument("--tag", default="", help="only scenarios with this tag, e.g. smoke")
+    sub.add_argument("--list", action="store_true", help="only say which scenarios these are")
+    sub.add_argument("--direct", action="store_true", help="without Airflow: in this process, with one Spark session")
+    sub.add_argument("--repeat", metavar="N", default=1, help="run everything N times (with --direct)")
+    sub.add_argument("--resume", metavar="ID", help="take up a catalogue run that was interrupted (with --direct)")
+    sub.add_argument(
+        "--expect-unavailable",
+        metavar="WORDS",
+        default=selection.expected_here(),
+        help="equipment (power,network), kinds or names that may be unavailable on this host",
+    )
+    sub.add_argument("--out", metavar="FILE.html", help="copy the page to this file")
+    sub.add_argument(
+        "--results", metavar="FOLDER", help="write a table of results into this folder, as in docs/results"
+    )
+    sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+
+
+def catalogue(arguments: argparse.Namespace) -> int:
+    """`kdv catalogue`."""
+    if arguments.list:
+        found = selection.entries(arguments.names, arguments.tag)
+        sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in found]))
+        return 0
+    out = outputs.destination("--out", arguments.out) if arguments.out else None
+    table = (
+        outputs.destination("--results", f"{arguments.results}/catalogue-{date.today()}.md")
+        if arguments.results
+        else None
+    )
+    folders.require_writable()
+    ended = _directly(arguments) if arguments.direct else _through_airflow(arguments)
+    page = catalogue_runs.directory(ended.id) / catalogue_runs.PAGE
+    summary(ended, page, sys.stdout)
+    if out is not None:
+        shutil.copyfile(page, out)
+    if table is not None:
+        table.write_text(document(ended), encoding="utf-8")
+    return ended.exit_code
+
+
+def _directly(arguments: argparse.Namespace) -> CatalogueRun:
+    from delivery_verifier.catalogue_run.directly import runner
+    from delivery_verifier.catalogue_run.loop import Loop
+    from delivery_verifier.pages.matrix import page
+
+    if (holder := lease.holder()) is not None:
+        raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
+    started, progress = _begun(arguments), Progress(sys.stderr)
+    progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
+    told = _writing(page.write, progress.told)
+    with runner(progress.step) as running:
+        ended = Loop(started, running, told).run()
+    page.write(ended)
+    return ended
+
+
+def _begun(arguments: argparse.Namespace) -> CatalogueRun:
+    """A new catalogue run, or the one to be resumed. Raises BadInput."""
+    if not arguments.resume:
+        return begin.begin(
+            begin.new_id(),
+            names=arguments.names,
+            tag=arguments.tag,
+            expect_unavailable=arguments.expect_unavailable,
+            rounds=arguments.repeat,
+            direct=True,
+        )
+    if arguments.names or arguments.tag or arguments.expect_unavailable or arguments.repeat != 1:
+        raise BadInput(
+            f"resume is {arguments.resume!r}, which has its scenarios already: give no names, tag, repeat or "
+            "expect_unavailable beside it"
+        )
+    return begin.resume(arguments.resume)
+
+
+def _writing(write: Callable[[CatalogueRun], Path], told: Callable[[CatalogueRun, Item], None]) -> Callable[..., None]:
+    """The page is as far as the catalogue run, whenever somebody looks."""
+
+    def both(catalogue: CatalogueRun, item: Item) -> None:
+        told(catalogue, item)
+        write(catalogue)
+
+    return both
+
+
+def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
+    from delivery_verifier.orchestration.local import lifecycle
+    from delivery_verifier.orchestration.local.client import ui_url
+    from delivery_verifier.orchestration.local.run_catalogue import item_of, run_catalogue_through_airflow
+    from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID
+    from delivery_verifier.orchestration.tasks.verify_catalogue import attempt_of
+
+    if arguments.resume or arguments.repeat != 1:
+        raise BadInput(
+            "direct is not given; allowed without it: neither --resume nor --repeat; in Airflow, clear the cells of "
+            "run_scenario that are to run again"
+        )
+    name, progress = begin.new_id(), Progress(sys.stderr)
+    planned = begin.plan(
+        name, names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable
+    )
+    progress.say("bringing up Airflow on this host (first time about half a minute)")
+    url = ui_url(lifecycle.up(parsers.port(arguments)).url or "", CATALOGUE_DAG_ID, name)
+    progress.begin(planned, f"to follow it: {url}")
+    known = planned
+
+    def ended(run_id: str, state: str) -> None:
+        nonlocal known
+        if (item := item_of(known, run_id)) is not None:
+            changed = replace(item, attempts=(*item.attempts, attempt_of(run_id, state)))
+            known = replace(known, items=tuple(changed if one is item else one for one in known.items))
+            progress.told(known, changed)
+
+    conf = {"names": arguments.names, "tag": arguments.tag, "expect_unavailable": arguments.expect_unavailable}
+    return run_catalogue_through_airflow(conf, name, ended, port=parsers.port(arguments))

@@ -1,0 +1,74 @@
+"""kdv compare: two runs side by side, stored ones or one scenario run on two Kafka versions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from delivery_verifier.command_line import options as fields
+from delivery_verifier.command_line import parsers
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.command_line.run import carry_out
+from delivery_verifier.command_line.stored import run_dir_of
+from delivery_verifier.model.scenario import BadInput
+
+_EXAMPLES = """examples:
+  kdv compare RUN RUN                                    two stored runs
+  kdv compare --kafka-versions 4.2.1 4.3.1 --direct --profile safe --records 20000
+                                                         one scenario on two versions, run now, one after the other
+"""
+
+
+def register(add: Add) -> None:
+    """The commands of this module."""
+    sub = add("compare", compare, "Put two runs of one scenario side by side.", epilog=_EXAMPLES)
+    sub.set_defaults(of_a_stored_run=True)
+    sub.add_argument("runs", nargs="*", metavar="RUN", help="two run directories, or names of runs")
+    sub.add_argument("--kafka-versions", nargs=2, metavar="VERSION", help="run the scenario on both versions first")
+    sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: in the current folder)")
+    sub.add_argument("--direct", action="store_true", help="without Airflow")
+    sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+    fields.add(sub, only=frozenset(fields.RUN_FIELDS) - {"kafka_version", "fail_step"})
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """`kdv compare`. 0 also where two stored runs differ: it shows. Runs that it started itself answer for their
+    verdicts."""
+    from delivery_verifier.pages.comparison import comparison
+    from delivery_verifier.pages.comparison import page as compare_page
+
+    if bool(arguments.kafka_versions) == bool(arguments.runs) or len(arguments.runs) not in (0, 2):
+        raise BadInput(f"runs is {' '.join(arguments.runs)!r}; allowed: two runs, or none with --kafka-versions A B")
+    arguments.of_a_stored_run = not arguments.kafka_versions  # what a run of today leaves undone is no bad input
+    started = _run_both(arguments) if arguments.kafka_versions else []
+    runs = [run_dir for run_dir, _ in started] or [run_dir_of(name) for name in arguments.runs]
+    found = comparison.compare(*runs)
+    into = Path(arguments.out) if arguments.out else Path(f"{runs[0].name}-beside-{runs[1].name}.html")
+    try:
+        compare_page.write(found, into)
+    except OSError as error:
+        why = f"out is {str(into)!r}: cannot be written ({error.strerror})"
+        raise BadInput(f"{why}; name a file in a folder that exists") from None
+    compare_page.text(found, sys.stdout)
+    print(f"page       {into.absolute()}")
+    return max((code for _, code in started), default=0)
+
+
+def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
+    """Runs the scenario once per version, with one seed, load and settings. Each run's directory and exit code."""
+    from delivery_verifier.run.steps.plan import scenario_from_params
+
+    given, at = fields.given(arguments), time.strftime("%Y%m%dT%H%M%S")
+    wanted = {
+        f"{at}-{place}-kafka-{version}": {**given, "kafka_version": version}
+        for place, version in enumerate(arguments.kafka_versions, 1)
+    }
+    for run_id, params in wanted.items():
+        scenario_from_params(params, run_id)  # both are refused before the first one runs
+    done = [
+        carry_out(params, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=False)
+        for run_id, params in wanted.items()
+    ]
+    return [(run_dir, verdict.exit_code) for verdict, run_dir, _ in done]

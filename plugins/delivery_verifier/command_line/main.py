@@ -1,0 +1,92 @@
+"""kdv: the verifier from a terminal.
+
+Exit codes: 0 everything as expected, 1 an arm did not end as expected, 2 INCONCLUSIVE, 64 bad input, 69 UNAVAILABLE
+(this host lacks what the scenario needs), 70 the run or the program failed (there is no verdict), 75 another run holds
+this host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from delivery_verifier import __version__
+from delivery_verifier.cluster import lease
+from delivery_verifier.command_line import catalogue, host, stored
+from delivery_verifier.command_line import compare as comparing
+from delivery_verifier.command_line import price as pricing
+from delivery_verifier.command_line import prune as pruning
+from delivery_verifier.command_line import run as running
+from delivery_verifier.command_line.parsers import BAD_INPUT, Parser
+from delivery_verifier.host import variables
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.planning.preflight import Unavailable
+from delivery_verifier.store.run_directory import IncompleteRun
+
+UNAVAILABLE, FAILED, BUSY = 69, 70, 75
+GROUPS = (running, catalogue, stored, comparing, pricing, host, pruning)
+"""Modules that add their commands, in the order in which the help shows them."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The entry point. Returns the exit code; every expected failure is one line on stderr."""
+    arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        for warning in variables.check():
+            print(f"kdv: {warning}", file=sys.stderr)
+        return int(arguments.command(arguments) or 0)
+    except KeyboardInterrupt:
+        return _fail(130, RuntimeError("interrupted; the run has been ended"))
+    except Exception as error:  # told, with its code: nothing that failed is ever taken for a verdict
+        return _fail(_code_of(error, arguments), error)
+
+
+def _code_of(error: Exception, arguments: argparse.Namespace) -> int:
+    """The exit code that stands for `error`. One that nobody foresaw is told with its traceback."""
+    from delivery_verifier.command_line.errors import EXPECTED
+
+    if isinstance(error, lease.HostBusy):
+        return BUSY
+    if isinstance(error, Unavailable):
+        return UNAVAILABLE
+    if isinstance(error, BadInput) or (arguments.of_a_stored_run and isinstance(error, IncompleteRun)):
+        return BAD_INPUT
+    if not isinstance(error, EXPECTED):
+        traceback.print_exc()
+    return FAILED
+
+
+def _terminate(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _fail(code: int, error: BaseException) -> int:
+    print(f"kdv: {error}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="kdv",
+        description="Finds out, record by record, whether Kafka settings lose or duplicate.",
+        epilog=__doc__.split("\n\n", 1)[1] if __doc__ else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"kdv {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Any, text: str, **more: Any) -> argparse.ArgumentParser:
+        sub = commands.add_parser(
+            name, help=text, description=text, formatter_class=argparse.RawDescriptionHelpFormatter, **more
+        )
+        sub.set_defaults(command=command, of_a_stored_run=False)
+        return sub
+
+    for group in GROUPS:
+        group.register(add)
+    return parser

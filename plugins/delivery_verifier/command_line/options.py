@@ -1,0 +1,148 @@
+"""The options that say what a run is, which are the fields of the Airflow form as well."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Container, Iterable
+from typing import Any, get_args
+
+import msgspec
+
+from delivery_verifier import catalogue
+from delivery_verifier.model import inputs
+from delivery_verifier.model.scenario import STEPS, BadInput, Claim, OwnPacing, Profile
+from delivery_verifier.planning.own_settings import profiles, properties
+from delivery_verifier.planning.own_settings.translation import Client
+from delivery_verifier.run.steps.plan import BESIDE_A_SCENARIO, check_settings
+
+
+def _shown(choices: Iterable[str]) -> str:
+    return "{" + ",".join(choices) + "}"
+
+
+RUN_FIELDS: dict[str, dict[str, Any]] = {
+    "scenario": {
+        "metavar": "NAME",
+        "help": "a scenario of the catalogue, in place of profile, fault, claim and load; `kdv list scenarios`",
+    },
+    "profile": {"metavar": "NAME", "help": "delivery settings to be verified (default safe); `kdv list profiles`"},
+    "fault": {"metavar": _shown(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
+    "claim": {"metavar": _shown(get_args(Claim)), "help": "what must hold: the settings' contract (default), or more"},
+    "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
+    "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},
+    "pacing": {
+        "metavar": _shown(get_args(OwnPacing)),
+        "help": "spread over the planned duration (default), or flat_out",
+    },
+    "producers": {"metavar": "N", "help": "producer processes of the subject (default 1)"},
+    "partitions": {"metavar": "N", "help": "partitions per topic (default 3)"},
+    "replication_factor": {"metavar": "N", "help": "replicas per partition (default 3)"},
+    "min_insync_replicas": {
+        "metavar": "N",
+        "help": "min.insync.replicas of the subject's topic (default: the profile's)",
+    },
+    "payload_bytes": {"metavar": "N", "help": "bytes per record, at least 70 (default 100)"},
+    "transaction_records": {
+        "metavar": "N",
+        "help": "records of a transaction, in whole blocks and no more than a second sends; of arms with a "
+        "transactional.id (default 500)",
+    },
+    "abort_every": {
+        "metavar": "N",
+        "help": "the second transaction, and every N-th from it on, is aborted on purpose (default 10)",
+    },
+    "cycles": {"metavar": "N", "help": "how often the fault is repeated in one load (default 1)"},
+    "seed": {"metavar": "N", "help": "which broker leads which partition (default 0)"},
+    "kafka_version": {"help": "version of the brokers (default 4.3.1)"},
+    "min_exposed": {
+        "metavar": "N",
+        "help": "fewer exposed records than this forbid HELD (default 100, or 1%% of records)",
+    },
+    "duration_s": {"metavar": "S", "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
+    "fail_step": {"metavar": _shown(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
+}
+"""Options of `run` and `plan`, which are the fields of the Airflow form as well; `params` checks them."""
+
+
+FILES: dict[str, dict[str, Any]] = {
+    "producer_config": {
+        "metavar": "FILE",
+        "help": "producer settings in .properties syntax, Java's or librdkafka's names",
+    },
+    "topic_config": {"metavar": "FILE", "help": "topic settings in .properties syntax"},
+    "consumer_config": {"metavar": "FILE", "help": "consumer settings: checked by name, not exercised in this version"},
+    "client": {"choices": get_args(Client), "help": "whose defaults fill the gaps of a file (default: by its names)"},
+    "save_profile": {
+        "metavar": "NAME",
+        "help": "save the settings as a profile, for --profile NAME and the Airflow form",
+    },
+}
+"""Options that are read here, on the user's host: what is sent on is the profile that they describe, without secrets.
+"""
+OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
+"""Repeatable options, and the fields of the form that take the same, one to a line."""
+
+
+def given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The fields that were given on the command line, with the settings of the user's own as `own_profile`."""
+    found = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
+    for option, field in OVERRIDES.items():
+        if lines := getattr(arguments, option):
+            found[field] = properties.text(properties.parse("\n".join(lines), field))
+    if (own := _own_profile(arguments, found)) is not None:
+        found["own_profile"] = msgspec.to_builtins(own)
+        found.pop("profile", None)
+    if "scenario" in found and (beside := sorted(set(found) - set(BESIDE_A_SCENARIO))):
+        raise BadInput(
+            f"scenario is {found['scenario']!r}, which settles {', '.join(name.replace('_', '-') for name in beside)} "
+            f"itself; allowed beside it: {', '.join(BESIDE_A_SCENARIO[1:4])}. Leave out one or the other"
+        )
+    return found
+
+
+def _own_profile(arguments: argparse.Namespace, found: dict[str, Any]) -> Profile | None:
+    """The profile of files or of a saved name, sent whole: whoever runs it need not know the files. Raises BadInput."""
+    name = found.get("profile")
+    if name and arguments.producer_config:
+        raise BadInput(f"profile is {name!r}, but producer_config gives all producer settings: give one of the two")
+    if name in catalogue.PROFILES or not name:
+        base = catalogue.PROFILES[name] if name else None
+    else:
+        base = profiles.known().get(name) or _unknown(name)
+    files = (arguments.producer_config, arguments.topic_config, arguments.consumer_config)
+    own = (
+        profiles.from_files(base, *files, arguments.client)
+        if any(files)
+        else None
+        if name in catalogue.PROFILES
+        else base
+    )
+    if arguments.save_profile:
+        texts = (found.pop(field, "") for field in OVERRIDES.values())
+        own = profiles.overridden(own or base or catalogue.PROFILES["safe"], *texts)
+        check_settings(own)
+        own = profiles.save(own, arguments.save_profile)
+    return own
+
+
+def _unknown(name: str) -> Profile:
+    """Raises BadInput, with what is wrong with a saved profile of that name, if there is one."""
+    if (why := profiles.unreadable().get(f"{name}.json")) is not None:
+        raise BadInput(f"profile is {name!r}, but {profiles.folder() / name}.json cannot be read: {why}")
+    inputs.choice("profile", name, profiles.known(), "`kdv list profiles` describes them")
+    raise AssertionError("unreachable")
+
+
+def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
+    """Gives `parser` an option for each field (or `only` some), for each file, and for overrides."""
+    for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
+    for name in OVERRIDES:
+        what = name.removesuffix("_override")
+        parser.add_argument(
+            f"--{what}-override",
+            dest=name,
+            action="append",
+            metavar="NAME=VALUE",
+            help=f"one {what} setting; repeatable",
+        )

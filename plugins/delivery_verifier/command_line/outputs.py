@@ -1,0 +1,76 @@
+"""Files that a command writes beside what it prints: JUnit XML for a CI server, the bundle for a ticket."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from delivery_verifier.model.inputs import refusal
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.verdict import RunVerdict
+
+Tell = Callable[[Path, RunVerdict], None]
+"""Takes the run directory and its verdict."""
+
+
+def add_junit(parser: argparse.ArgumentParser) -> None:
+    """The option --junit."""
+    parser.add_argument("--junit", metavar="FILE", help="write the verdict as JUnit XML, for a CI server")
+
+
+def add_bundle(parser: argparse.ArgumentParser) -> None:
+    """The options --bundle and --bundle-full."""
+    parser.add_argument("--bundle", metavar="FILE.zip", help="zip the evidence for a ticket; secrets are taken out")
+    parser.add_argument("--bundle-full", action="store_true", help="with the raw ledger and log in the bundle")
+
+
+def destination(field: str, given: str) -> Path:
+    """The file to be written. Raises BadInput unless it can be."""
+    file, allowed = Path(given), "a file in a folder that is there and can be written"
+    try:
+        folder = file.absolute().parent
+        sound = bool(given) and not file.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
+    except OSError as error:
+        raise refusal(field, given, allowed, str(error.strerror)) from None
+    if not sound:
+        raise refusal(field, given, allowed, f"make the folder, or name another, e.g. {field} kdv.out")
+    return file
+
+
+@contextmanager
+def junit(given: str | None, run_id: str) -> Iterator[Tell]:
+    """Inside, the verdict is told to what this yields; if there is none, whatever ended the block is written as an
+    error."""
+    if given is None:
+        yield lambda run_dir, verdict: None
+        return
+    file = destination("--junit", given)
+    file.unlink(missing_ok=True)  # a run that is killed must not leave the last one's file behind
+    from delivery_verifier.pages import junit as xml
+
+    def tell(run_dir: Path, verdict: RunVerdict) -> None:
+        xml.write(file, verdict, xml.validation_of(run_dir))
+
+    try:
+        yield tell
+    except BaseException as error:
+        xml.write_failure(file, run_id, error)
+        raise
+
+
+def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
+    """Writes the bundle that was asked for, if one was, and says so on stderr."""
+    if arguments.bundle is None:
+        if arguments.bundle_full:
+            raise BadInput("--bundle-full is given without --bundle; allowed: both; add --bundle FILE.zip")
+        return
+    from delivery_verifier.upkeep import bundle as bundles
+
+    file = destination("--bundle", arguments.bundle)
+    about = bundles.write(run_dir, file, full=arguments.bundle_full)
+    taken = sum(about.redacted.values())
+    print(f"bundle     {file} ({len(about.members)} files; secrets taken out: {taken})", file=sys.stderr)

@@ -1,0 +1,33 @@
+"""How a command gets its parser: one that ends with 64 on a mistyped option, and the door through which groups add."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+
+from delivery_verifier.model.inputs import whole
+
+BAD_INPUT = 64
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with 64 on a mistyped option: argparse's own 2 would say INCONCLUSIVE."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(BAD_INPUT, f"kdv: {message}\n")
+
+
+def port(arguments: argparse.Namespace) -> int | None:
+    """The port that was asked for, None if none was. Raises BadInput."""
+    return None if arguments.port is None else whole("--port", arguments.port, 1, 65535, example=8080)
+
+
+class Add(Protocol):
+    """Adds one command and returns its parser."""
+
+    def __call__(
+        self, name: str, command: Callable[[argparse.Namespace], int], text: str, **more: Any
+    ) -> argparse.ArgumentParser: ...

@@ -1,0 +1,103 @@
+"""kdv price: what every guarantee costs and gives, measured now or read from stored runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES
+from delivery_verifier.command_line import outputs
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.command_line.stored import run_dir_of
+from delivery_verifier.host import folders, processes
+from delivery_verifier.model.inputs import choice
+from delivery_verifier.model.scenario import dumps
+from delivery_verifier.run.progress import Follower
+
+_EXAMPLES = """examples:
+  kdv price                                       all profiles, one after the other: about a quarter of an hour
+  kdv price --profiles acks_1,idempotent          two of them
+  kdv price --from RUN RUN RUN --out price.html   the page again, from stored runs
+"""
+
+
+def register(add: Add) -> None:
+    """The commands of this module."""
+    sub = add("price", price, "Measure what every profile costs, and what is got for it, each alone.", epilog=_EXAMPLES)
+    sub.add_argument(
+        "--profiles", default=",".join(PRICED), metavar="A,B", help=f"some of {','.join(PRICED)} (default: all)"
+    )
+    sub.add_argument(
+        "--conditions", default=",".join(CONDITIONS), metavar="A,B", help=f"some of {','.join(CONDITIONS)}"
+    )
+    sub.add_argument(
+        "--from", dest="runs", nargs="+", metavar="RUN", help="measure nothing: read these runs of price scenarios"
+    )
+    sub.add_argument(
+        "--out", metavar="FILE.html", help="where the page goes (default: price.html in the current folder)"
+    )
+    sub.add_argument("--json", action="store_true", help="print the figures as JSON and nothing else")
+
+
+def price(arguments: argparse.Namespace) -> int:
+    """`kdv price`. 0 unless a run that it started itself is not as expected: a profile may lose what it never
+    promised."""
+    from delivery_verifier.pages.price import page as price_page
+    from delivery_verifier.pages.price import price as prices
+
+    into = outputs.destination("--out", arguments.out or "price.html")
+    arguments.of_a_stored_run = arguments.runs is not None
+    code, runs = (0, [run_dir_of(name) for name in arguments.runs]) if arguments.runs else _measure(arguments)
+    found = prices.price(runs, machine())
+    price_page.write(found, into)
+    if arguments.json:
+        sys.stdout.write(dumps(found).decode())
+        return code
+    price_page.text(found, sys.stdout)
+    print(f"page       {into.absolute()}")
+    return code
+
+
+def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
+    """Runs every measurement that was asked for, with one Spark session. The worst exit code, and the run
+    directories."""
+    from delivery_verifier.host.java.jars import spark_jars
+    from delivery_verifier.host.java.runtime import java_home
+    from delivery_verifier.run import direct
+
+    names, home_of_java = _wanted(arguments), str(java_home())
+    folders.require_writable()
+    os.environ.setdefault("JAVA_HOME", home_of_java)
+    os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+    from spark_jobs.session import end, local_session
+
+    at, code = time.strftime("%Y%m%dT%H%M%S"), 0
+    runs: list[Path] = []
+    spark = local_session()
+    try:
+        for place, name in enumerate(names, 1):
+            run = folders.run_directory_name(f"{at}-{name}")
+            with Follower(folders.runs_dir() / run, quiet=arguments.json) as follower:
+                follower.say(f"{place} of {len(names)}: {name}")
+                verdict = direct.run({"scenario": name, "owner": str(processes.myself())}, run, follower.step, spark)
+            code, runs = max(code, verdict.exit_code), [*runs, folders.runs_dir() / run]
+    finally:
+        end(spark)
+    return code, runs
+
+
+def _wanted(arguments: argparse.Namespace) -> Sequence[str]:
+    """The measurements, profile by profile. Raises BadInput."""
+    profiles = [choice("profiles", name, PRICED) for name in arguments.profiles.split(",")]
+    conditions = [choice("conditions", name, CONDITIONS) for name in arguments.conditions.split(",")]
+    return [name for name in PRICES if name.split(".")[2] in profiles and name.split(".")[1] in conditions]
+
+
+def machine() -> str:
+    """The host in one line: without it a figure says nothing."""
+    return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"

@@ -1,0 +1,49 @@
+"""kdv prune: makes room among the runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.host import folders
+from delivery_verifier.model.inputs import decimal, whole
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.upkeep import retention
+
+_TEXT = """Remove the oldest runs. One that is in progress stays, and whatever is no run directory. The runs of a
+catalogue run stay or go with it."""
+
+
+def register(add: Add) -> None:
+    """The command of this module."""
+    sub = add("prune", prune, _TEXT)
+    sub.add_argument(
+        "--keep", metavar="N", help="at most so many runs stay; a catalogue run counts as one, with all its runs"
+    )
+    sub.add_argument("--max-gb", metavar="G", help="at most so many GB of runs stay")
+    sub.add_argument("--dry-run", action="store_true", help="only say which would go")
+
+
+def prune(arguments: argparse.Namespace) -> int:
+    """`kdv prune`."""
+    if arguments.keep is None and arguments.max_gb is None:
+        raise BadInput("neither --keep nor --max-gb is given; allowed: one or both; e.g. kdv prune --keep 50 --dry-run")
+    keep = None if arguments.keep is None else whole("--keep", arguments.keep, 0, 10**6, example=50)
+    most = None if arguments.max_gb is None else decimal("--max-gb", arguments.max_gb, 0, 1e6) * 1e9
+    if not arguments.dry_run:
+        retention.finish(folders.runs_dir())
+    going = retention.surplus(folders.runs_dir(), keep, most)
+    for run in going:
+        doing = "would remove" if arguments.dry_run else "removed"
+        print(f"{doing} {run.path}{_beside(run)} ({run.size / 1e6:,.1f} MB)", flush=True)
+        if not arguments.dry_run:
+            retention.remove(run)
+    print(
+        f"{len(going)} runs, {sum(run.size for run in going) / 1e6:,.1f} MB"
+        + " (nothing was removed)" * arguments.dry_run
+    )
+    return 0
+
+
+def _beside(one: retention.Kept) -> str:
+    return f" with {len(one.runs)} runs" if one.runs else ""

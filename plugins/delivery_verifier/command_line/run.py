@@ -1,0 +1,150 @@
+"""kdv run and kdv plan: one scenario, done or only told."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from delivery_verifier.command_line import options as fields
+from delivery_verifier.command_line import outputs, parsers
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.command_line.stored import read_verdict, show
+from delivery_verifier.host import folders, processes
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.planning import preflight
+from delivery_verifier.run.progress import Follower
+
+_EXAMPLES = """examples:
+  kdv run                                              the default: is a safe producer hurt by a killed leader?
+  kdv run --profile acks_1 --claim at_least_once --fault pause_leader --records 20000
+                                                       break it on purpose: this ends VIOLATED, exit code 1
+  kdv run --profile idempotent --cycles 5 --direct     five faults in one run, without Airflow
+"""
+
+
+def register(add: Add) -> None:
+    """The commands of this module."""
+    one = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
+    fields.add(one)
+    one.add_argument("--run-id", help="name of the run (default: the time)")
+    one.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
+    one.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+    one.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+    outputs.add_junit(one)
+    dry = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
+    fields.add(dry)
+    dry.add_argument("--json", action="store_true", help="print scenario.json")
+    why = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
+    fields.add(
+        why,
+        only=("scenario", "profile", "fault", "claim", "min_insync_replicas", "replication_factor", "kafka_version"),
+    )
+    why.add_argument("--json", action="store_true", help="print the explanation as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`kdv run`."""
+    run_id = _new_run_id() if arguments.run_id is None else arguments.run_id
+    with outputs.junit(arguments.junit, run_id) as tell:
+        verdict, run_dir, url = _run(arguments, folders.check_run_id(run_id))
+        tell(run_dir, verdict)
+    show(verdict, run_dir, url, as_json=arguments.json)
+    return verdict.exit_code
+
+
+def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, str | None]:
+    given = fields.given(arguments)
+    return carry_out(given, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=arguments.json)
+
+
+def carry_out(
+    given: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
+) -> tuple[RunVerdict, Path, str | None]:
+    """Says what the settings promise, runs the scenario, and returns its verdict, its directory and where Airflow shows
+    it.
+
+    Raises BadInput before anything is started, and whatever the run itself failed with: then there is no verdict.
+    """
+    folders.require_writable()
+    name = folders.run_directory_name(run_id)
+    follower = Follower(folders.runs_dir() / name, quiet=quiet)
+    _tell_promises(given, follower)
+    with follower:
+        if direct:
+            from delivery_verifier.run.direct import run as run_directly
+
+            verdict = run_directly({**given, "owner": str(processes.myself())}, name, follower.step)
+            return verdict, folders.runs_dir() / name, None
+        return _run_through_airflow(given, run_id, follower, port)
+
+
+def _new_run_id() -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def _tell_promises(given: dict[str, Any], follower: Follower) -> None:
+    """What the settings promise, before anything is started. Raises BadInput: it is told here, not in a task's log."""
+    from delivery_verifier.planning.planned import promises
+    from delivery_verifier.run.steps.plan import scenario_from_params
+
+    scenario = scenario_from_params(given, "planned")
+    for arm in scenario.subjects:
+        for line in (*arm.profile.notes, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
+            follower.say(line)
+
+
+def _run_through_airflow(
+    given: dict[str, Any], run_id: str, follower: Follower, port: int | None
+) -> tuple[RunVerdict, Path, str]:
+    from delivery_verifier.orchestration.local import lifecycle
+    from delivery_verifier.orchestration.local.client import ui_url
+    from delivery_verifier.orchestration.local.run import run_through_airflow
+    from delivery_verifier.orchestration.local.settings import DAG_ID
+    from delivery_verifier.planning.params import as_conf
+    from delivery_verifier.run.steps.plan import scenario_from_params
+
+    preflight.require(scenario_from_params(given, folders.run_directory_name(run_id)))  # told here, not in a task's log
+    follower.say("bringing up Airflow on this host (first time about half a minute)")
+    status = lifecycle.up(port)
+    url = ui_url(status.url or "", DAG_ID, run_id)
+    follower.say(f"Airflow is up; this run: {url}")
+    run_dir = run_through_airflow(
+        as_conf(given),
+        run_id,
+        lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s),
+        port=port,
+    )
+    return read_verdict(run_dir), run_dir, url
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """`kdv plan`."""
+    from delivery_verifier.model.scenario import dumps
+    from delivery_verifier.planning.planned import describe
+    from delivery_verifier.run.steps.plan import scenario_from_params
+
+    scenario = scenario_from_params(fields.given(arguments), "planned")
+    sys.stdout.write(dumps(scenario).decode() if arguments.json else describe(scenario))
+    return 0
+
+
+def explain(arguments: argparse.Namespace) -> int:
+    """`kdv explain`."""
+    from delivery_verifier import catalogue
+    from delivery_verifier.model.scenario import dumps
+    from delivery_verifier.planning import explanation
+    from delivery_verifier.run.steps.plan import scenario_from_params
+
+    given = fields.given(arguments)
+    scenario = scenario_from_params(given, "explained")
+    if name := given.get("scenario"):
+        whole = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
+        sys.stdout.write(dumps(whole).decode() if arguments.json else explanation.told_scenario(whole))
+        return 0
+    found = explanation.explain(scenario, scenario.subjects[0])
+    sys.stdout.write(dumps(found).decode() if arguments.json else explanation.told(found))
+    return 0

@@ -1,0 +1,155 @@
+"""kdv report, kdv reconcile and kdv list: runs that have ended."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier import catalogue
+from delivery_verifier.command_line import outputs
+from delivery_verifier.command_line.parsers import Add
+from delivery_verifier.host import folders
+from delivery_verifier.model.inputs import nearest, refusal
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.planning.own_settings import profiles
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+
+def register(add: Add) -> None:
+    """The commands of this module."""
+    for name, command, text in (
+        ("report", report, "Show the verdict of a finished run."),
+        ("reconcile", reconcile, "Judge a stored run again from its files, with no Kafka alive."),
+    ):
+        sub = add(name, command, text)
+        sub.set_defaults(of_a_stored_run=True)
+        sub.add_argument("run", metavar="RUN_DIR", help="a run directory, or the name of a run")
+        sub.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+        outputs.add_junit(sub)
+        if command is report:
+            outputs.add_bundle(sub)
+    add("list", list_, "List profiles, faults and runs.").add_argument(
+        "what", nargs="?", default="all", choices=("all", "profiles", "faults", "scenarios", "runs")
+    )
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """`kdv report`."""
+    with outputs.junit(arguments.junit, Path(arguments.run).name) as tell:
+        run_dir = run_dir_of(arguments.run)
+        outputs.bundle(arguments, run_dir)  # first: a run without a verdict is what tickets are about
+        read_scenario(run_dir)
+        verdict = read_verdict(run_dir)
+        tell(run_dir, verdict)
+    show(verdict, run_dir, None, as_json=arguments.json)
+    return verdict.exit_code
+
+
+def reconcile(arguments: argparse.Namespace) -> int:
+    """`kdv reconcile`: judges a stored run again, from its log/ and ledger/, with no Kafka alive."""
+    from delivery_verifier.run import direct
+    from delivery_verifier.run.steps.conclude import judge_and_report
+    from delivery_verifier.run.steps.validate import validate
+
+    with outputs.junit(arguments.junit, Path(arguments.run).name) as tell:
+        run_dir = run_dir_of(arguments.run)
+        read_scenario(run_dir)
+        RunDirectory(run_dir).require("plan", "produce", "inject_fault", "settle", "read_topic")
+        direct.reconcile(run_dir, from_log=True)
+        validate(run_dir)
+        verdict = judge_and_report(run_dir)
+        tell(run_dir, verdict)
+    show(verdict, run_dir, None, as_json=arguments.json)
+    return verdict.exit_code
+
+
+def list_(arguments: argparse.Namespace) -> int:
+    """`kdv list`."""
+    if arguments.what in ("all", "profiles"):
+        print("profiles")
+        for profile in profiles.known().values():
+            print(f"  {profile.name:<14} {profile.summary}")
+        for file, why in profiles.unreadable().items():
+            print(f"  {file} cannot be read: {why}")
+    if arguments.what in ("all", "faults"):
+        print("faults")
+        for plan in catalogue.FAULTS.values():
+            print(f"  {plan.name:<14} {plan.summary}")
+    if arguments.what in ("all", "scenarios"):
+        print("scenarios")
+        for entry in catalogue.ENTRIES.values():
+            print(f"  {entry.name:<32} {entry.title} [{', '.join(entry.tags)}]")
+    if arguments.what in ("all", "runs"):
+        print(f"runs in {folders.runs_dir()}")
+        for scenario in sorted(folders.runs_dir().glob("*/scenario.json")):
+            print(f"  {scenario.parent.name:<40} {_verdict_word(scenario.parent)}")
+    return 0
+
+
+def _verdict_word(run_dir: Path) -> str:
+    try:
+        verdict = read_verdict(run_dir)
+    except IncompleteRun:
+        return "no verdict"
+    return f"{verdict.verdict}{'' if verdict.green else ' (not as expected)'}  {verdict.scenario}"
+
+
+def read_scenario(run_dir: Path) -> Scenario:
+    """The scenario of a run, as `plan` sealed it. Raises BadInput, IncompleteRun."""
+    run = RunDirectory(run_dir)
+    scenario = run.scenario
+    run.require("plan")
+    return scenario
+
+
+def read_verdict(run_dir: Path) -> RunVerdict:
+    """The verdict of a finished run. Raises IncompleteRun if it has none."""
+    try:
+        return msgspec.json.decode(RunDirectory(run_dir).sealed("conclude", "verdict.json"), type=RunVerdict)
+    except msgspec.MsgspecError as error:
+        raise IncompleteRun(
+            f"{run_dir / 'verdict.json'} is damaged: {error}; `kdv reconcile` judges the run anew"
+        ) from None
+
+
+def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
+    """Prints a verdict, where its evidence is, and the command that repeats it."""
+    from delivery_verifier.pages import terminal as text
+
+    text.write(verdict, sys.stdout, as_json=as_json)
+    if as_json:
+        return
+    print(f"report     {run_dir / 'report.html'}")
+    print(f"data docs  {run_dir.parent / folders.DATA_DOCS / 'index.html'}")
+    if url is not None:
+        print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
+    print(f"repeat     {RunDirectory(run_dir).scenario.command}")
+
+
+def password_file() -> Path:
+    """Where the local Airflow keeps its passwords."""
+    from delivery_verifier.orchestration.local.settings import passwords_file
+
+    return passwords_file()
+
+
+def run_dir_of(given: str) -> Path:
+    """The run directory that `given` is, or the name of one in the runs folder. Raises BadInput."""
+    allowed = f"a run directory, or the name of a run in {folders.runs_dir()}"
+    try:
+        path = Path(given) if Path(given).is_dir() else folders.runs_dir() / Path(given).name
+        found = bool(given) and (path / "scenario.json").is_file()
+        runs = [one.parent.name for one in folders.runs_dir().glob("*/scenario.json")]
+    except OSError as error:
+        raise refusal("run", given, allowed, f"it cannot be read: {error.strerror}") from None
+    named = (path.is_dir() and path == Path(given)) or Path(given).name == given
+    if found and named:
+        return path
+    if Path(given).name in ("scenario.json", "verdict.json", "report.html") and Path(given).is_file():
+        raise refusal("run", given, allowed, f"give its folder: {Path(given).parent}")
+    near = nearest(Path(given).name, runs)
+    raise refusal("run", given, allowed, f"did you mean {near}?" if near else "`kdv list runs` names them")

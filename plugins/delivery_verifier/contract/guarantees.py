@@ -1,0 +1,136 @@
+"""The matrix: which guarantee settings give under which class of fault, with the rules that take it away."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from delivery_verifier.contract.rulings import CLAIMS, contract
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Disturbance, DisturbanceKind
+from delivery_verifier.model.scenario import Claim
+
+
+class FaultClass(Struct, frozen=True, kw_only=True):
+    """Something that happens to who runs Kafka, as the disturbances that it is seen as.
+
+    `replicas`: how many that are in sync together lose their power at once, where all of the ISR do.
+    """
+
+    name: str
+    summary: str
+    kinds: tuple[DisturbanceKind, ...] = ()
+    replicas: int = 0
+
+    @property
+    def disturbances(self) -> list[Disturbance]:
+        """What would be observed of it."""
+        return [Disturbance(kind=kind, at_us=0, planned=True, replicas=self.replicas) for kind in self.kinds]
+
+
+_ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
+_POWER: tuple[DisturbanceKind, ...] = ("power_loss", "broker_crash", *_ENDED)
+
+FAULT_CLASSES: tuple[FaultClass, ...] = (
+    FaultClass(name="none", summary="a quiet day"),
+    FaultClass(
+        name="leadership change",
+        summary="a rolling restart, a preferred leader election",
+        kinds=("broker_stop", *_ENDED),
+    ),
+    FaultClass(name="crash", summary="a broker is killed; its page cache survives", kinds=("broker_crash", *_ENDED)),
+    FaultClass(
+        name="freeze", summary="a broker stands still for longer than its session", kinds=("broker_freeze", *_ENDED)
+    ),
+    FaultClass(
+        name="partition",
+        summary="a broker is cut off from controller and replicas, not from clients",
+        kinds=("isolation", *_ENDED),
+    ),
+    FaultClass(name="connections", summary="requests or responses are late or gone", kinds=("connection_loss",)),
+    FaultClass(name="power of one", summary="one of several in-sync replicas loses power", kinds=_POWER),
+    FaultClass(
+        name="power of last",
+        summary="the only replica left in the ISR loses power; the others had left in order",
+        kinds=(*_POWER, "isr_power_loss"),
+        replicas=1,
+    ),
+    FaultClass(
+        name="power of all", summary="all replicas lose power at once", kinds=(*_POWER, "isr_power_loss"), replicas=3
+    ),
+    FaultClass(
+        name="no clean leader",
+        summary="only replicas that are not in sync are left",
+        kinds=("broker_crash", *_ENDED, "unclean_election"),
+    ),
+    FaultClass(
+        name="forced election",
+        summary="as before, and an operator asks for an unclean election",
+        kinds=("broker_crash", *_ENDED, "unclean_election", "unclean_request"),
+    ),
+    FaultClass(name="client crash", summary="the producer is killed and not restarted", kinds=("client_crash",)),
+    FaultClass(
+        name="resend",
+        summary="the application sends again what it has no answer for, in a new process or not",
+        kinds=("client_crash", "application_resend"),
+    ),
+)
+"""Every class of fault for which there are rules. Without a clean leader nothing is elected where unclean elections are
+off: the partition is offline, and keeps its records."""
+
+GUARANTEES: dict[Claim, str] = {
+    "at_least_once": "no acknowledged record is lost",
+    "at_most_once": "no record is written twice",
+    "exactly_once": "no acknowledged record is lost, none is written twice",
+    "ordered": "per producer and partition, in the order sent",
+}
+"""What can be guaranteed, from the contract's claims, in words."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One class of fault: which guarantees hold under it, and by which rules the others do not."""
+
+    fault_class: str
+    summary: str
+    disturbances: list[DisturbanceKind]
+    guarantees: dict[Claim, bool]
+    broken_by: list[str]
+
+
+def matrix(settings: Settings) -> list[Row]:
+    """One row per class of fault.
+
+    What an application sends again counts as written twice where, and only where, the class says that it does.
+    """
+    return [_row(settings, it) for it in FAULT_CLASSES]
+
+
+def _row(settings: Settings, of: FaultClass) -> Row:
+    rulings = contract(settings, of.disturbances)
+    resends = "application_resend" in of.kinds
+    broken = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
+    broken -= set() if resends else {Anomaly.RESENT}
+    asked = {claim: {*CLAIMS[claim], *([Anomaly.RESENT] if claim == "at_most_once" else [])} for claim in GUARANTEES}
+    return Row(
+        fault_class=of.name,
+        summary=of.summary,
+        disturbances=list(of.kinds),
+        guarantees={claim: not broken & anomalies for claim, anomalies in asked.items()},
+        broken_by=[rulings[it].rule for it in Anomaly if it in broken & set().union(*asked.values())],
+    )
+
+
+def lines(rows: list[Row]) -> list[str]:
+    """The matrix as text: a line per class of fault, a column per guarantee, and what breaks it."""
+    width = max(len(row.fault_class) for row in rows)
+    head = " ".join(f"{claim:<13}" for claim in GUARANTEES)
+    body = [
+        f"  {row.fault_class:<{width}} {' '.join(f'{_word(held):<13}' for held in row.guarantees.values())} "
+        f"{', '.join(row.broken_by)}".rstrip()
+        for row in rows
+    ]
+    return [f"  {'':<{width}} {head} broken by", *body]
+
+
+def _word(held: bool) -> str:
+    return "yes" if held else "no"

@@ -1,0 +1,164 @@
+"""The delivery settings of one arm, validated: what librdkafka would refuse is refused here, with its own reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from delivery_verifier.model.scenario import Arm, Profile, Scenario, Setting
+
+Acks = Literal["0", "1", "all"]
+Isolation = Literal["read_uncommitted", "read_committed"]
+RAW: Isolation = "read_uncommitted"
+
+ALIASES = {
+    "request.required.acks": "acks",
+    "message.send.max.retries": "retries",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "queue.buffering.max.ms": "linger.ms",
+}
+"""librdkafka's second names: a profile that used one could say two things at once."""
+
+
+class ContradictorySettings(ValueError):
+    """Settings that no producer can be made with, or whose promise this contract does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that delivery depends on, under Kafka's names in snake case. Timeouts in ms; 0: no limit."""
+
+    acks: Acks
+    enable_idempotence: bool
+    retries: int
+    max_in_flight: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+    socket_timeout_ms: int
+    transactional_id: str
+    replication_factor: int
+    min_insync_replicas: int
+    unclean_leader_election: bool
+    elr: bool
+    flush_messages: int
+    isolation_level: Isolation
+
+    @classmethod
+    def of(
+        cls, profile: Profile, replication_factor: int = 3, elr: bool = True, isolation_level: Isolation = RAW
+    ) -> Settings:
+        """The settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
+
+        Every one must be stated: none is left to a client's or a broker's default. What a profile does not know is
+        given beside it: the defaults are those of a run that says nothing else (three replicas, eligible leader
+        replicas as Kafka has them since 4.1, and all records read).
+        """
+        _check_names(profile)
+        settings = cls(
+            acks=_acks(profile.producer),
+            enable_idempotence=_boolean(profile.producer, "enable.idempotence"),
+            retries=_number(profile.producer, "retries", 0, 2147483647),
+            max_in_flight=_number(profile.producer, "max.in.flight.requests.per.connection", 1, 1_000_000),
+            delivery_timeout_ms=_number(profile.producer, "delivery.timeout.ms", 0, 2147483647),
+            request_timeout_ms=_number(profile.producer, "request.timeout.ms", 1, 900_000),
+            socket_timeout_ms=_number(profile.producer, "socket.timeout.ms", 10, 300_000),
+            transactional_id=str(profile.producer.get("transactional.id", "")),
+            replication_factor=replication_factor,
+            min_insync_replicas=_number(profile.topic, "min.insync.replicas", 1, 32767),
+            unclean_leader_election=_boolean(profile.topic, "unclean.leader.election.enable"),
+            elr=elr,
+            flush_messages=_number(profile.topic, "flush.messages", 1, 9223372036854775807),
+            isolation_level=isolation_level,
+        )
+        _check_together(settings, profile.producer)
+        return settings
+
+    @classmethod
+    def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
+        """The settings of an arm of `scenario`, which knows the cluster and the topics. Raises
+        ContradictorySettings."""
+        cluster = scenario.cluster
+        return cls.of(
+            arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version)
+        )
+
+
+ELR_SINCE = (4, 1)
+"""Clusters formatted with Kafka 4.1 or later keep eligible leader replicas unless told otherwise (KIP-966)."""
+
+
+def _has_elr(kafka_version: str) -> bool:
+    return tuple(int(part) for part in kafka_version.split(".")[:2] if part.isdigit()) >= ELR_SINCE
+
+
+def _check_names(profile: Profile) -> None:
+    for alias, name in ALIASES.items():
+        if alias in profile.producer:
+            raise ContradictorySettings(f"{alias}: write {name}, its canonical name")
+    for name in ("retention.ms", "retention.bytes"):
+        if str(profile.topic.get(name, -1)) != "-1":
+            raise ContradictorySettings(f"{name}: records that expire cannot be told from lost ones, use -1")
+
+
+def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None:
+    if settings.transactional_id:
+        _check_transactional(settings, producer)
+    if settings.enable_idempotence:
+        if settings.max_in_flight > 5:
+            raise ContradictorySettings("`max.in.flight` must be set <= 5 when `enable.idempotence` is true")
+        if settings.retries < 1:
+            raise ContradictorySettings("`retries` must be set >= 1 when `enable.idempotence` is true")
+        if settings.acks != "all":
+            raise ContradictorySettings("`acks` must be set to `all` when `enable.idempotence` is true")
+    elif _boolean({"enable.gapless.guarantee": False, **producer}, "enable.gapless.guarantee"):
+        raise ContradictorySettings("`enable.gapless.guarantee` requires `enable.idempotence` to be enabled")
+    timeout = settings.delivery_timeout_ms
+    if timeout and _number(producer, "linger.ms", 0, 900_000) >= timeout:
+        raise ContradictorySettings("`message.timeout.ms` must be greater than `linger.ms`")
+
+
+def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
+    """An attempt that may outlive its transaction could be written into the next."""
+    if not settings.enable_idempotence:
+        raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
+    timeout = _number(producer, "transaction.timeout.ms", 1000, 900_000)  # brokers' own transaction.max.timeout.ms
+    if settings.delivery_timeout_ms > timeout:
+        raise ContradictorySettings("`message.timeout.ms` must be set <= `transaction.timeout.ms`")
+    if settings.socket_timeout_ms > timeout + 100:
+        raise ContradictorySettings("`socket.timeout.ms` must be set <= `transaction.timeout.ms` + 100")
+
+
+def _value(properties: Mapping[str, Setting], name: str) -> Setting:
+    if name not in properties:
+        raise ContradictorySettings(f"{name}: must be stated, nothing is left to a default")
+    return properties[name]
+
+
+def _acks(producer: Mapping[str, Setting]) -> Acks:
+    text = str(_value(producer, "acks")).lower()
+    known: dict[str, Acks] = {"0": "0", "1": "1", "all": "all", "-1": "all"}
+    if text not in known:
+        raise ContradictorySettings(f"acks: {text!r} is none of 0, 1, all (brokers refuse any other)")
+    return known[text]
+
+
+def _number(properties: Mapping[str, Setting], name: str, low: int, high: int) -> int:
+    value = _value(properties, name)
+    try:
+        number = int(value) if not isinstance(value, bool) else None
+    except ValueError:
+        number = None
+    if number is None:
+        raise ContradictorySettings(f"{name}: {value!r} is no whole number")
+    if not low <= number <= high:
+        raise ContradictorySettings(f'"{name}" value {number} is outside allowed range {low}..{high}')
+    return number
+
+
+def _boolean(properties: Mapping[str, Setting], name: str) -> bool:
+    text = str(_value(properties, name)).lower()
+    if text not in ("true", "false"):
+        raise ContradictorySettings(f"{name}: {text!r} is neither true nor false")
+    return text == "true"

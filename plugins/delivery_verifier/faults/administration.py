@@ -1,0 +1,85 @@
+"""Commands: what an operator may ask of a running cluster, and regret."""
+
+from __future__ import annotations
+
+from confluent_kafka import ElectionType, TopicPartition
+
+from delivery_verifier.cluster import topics
+from delivery_verifier.faults.action import Moment
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.run_directory import now_us
+
+DEADLINE_S = 20.0
+
+
+class ElectUnclean:
+    """Asks for a leader from outside the ISR, for every partition of the subject arms that has none.
+
+    An election that the controller refuses, or finds needless, is no error: its proof is missing.
+    """
+
+    def do(self, now: Moment) -> int:
+        """Elects, and waits until the partitions that were to get a leader have one."""
+        names = [arm.topic_name for arm in _scenario(now).subjects]
+        offline = [key for key, state in now.cluster.partitions(names).items() if state.leader < 0]
+        at_us = now_us()
+        if offline:
+            client = topics.admin(now.cluster.bootstrap_servers)
+            chosen = [TopicPartition(topic, partition) for topic, partition in offline]
+            # no timeout is given: confluent-kafka 2.16 takes none here, whatever its documentation says
+            refused = client.elect_leaders(ElectionType.UNCLEAN, chosen).result(DEADLINE_S)
+            if not any(refused.values()):
+                wait_until(
+                    lambda: all(state.leader >= 0 for state in now.cluster.partitions(names).values()),
+                    "the partitions to be led again",
+                    DEADLINE_S,
+                )
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """The leaders of the subject arms, if every partition has one among the targets."""
+        seen = now.cluster.partitions([arm.topic_name for arm in _scenario(now).subjects])
+        led = {f"{topic}-{partition} leader": state.leader for (topic, partition), state in seen.items()}
+        return dict(led) if led and set(led.values()) <= set(now.brokers) else {}
+
+
+class AlterTopic:
+    """Gives the topic of every arm that carries load another value of a setting, while the load goes on.
+
+    Spoken raw to a broker that runs: another may stand still, and be the one that a client library happens to ask.
+    """
+
+    def do(self, now: Moment) -> int:
+        """Alters. Raises OSError where it is refused, DeadlinePassed if the broker does not tell the new value."""
+        names, setting, value = _wanted(now)
+        at_us = now_us()
+        now.cluster.alter_topics(names, setting, value)
+        wait_until(lambda: set(_told(now).values()) == {value}, f"{setting} to be {value}", DEADLINE_S, every_s=0.005)
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """What a broker tells of the setting, if it is as wanted and no arm's topic was made with it."""
+        _, setting, value = _wanted(now)
+        made_so = [
+            arm.name for arm in _scenario(now).loaded if topics.text(arm.profile.topic.get(setting, "")) == value
+        ]
+        told = _told(now)
+        return dict(told) if set(told.values()) == {value} and not made_so else {}
+
+
+def _wanted(now: Moment) -> tuple[list[str], str, str]:
+    """The topics, the setting, and its new value."""
+    names = [arm.topic_name for arm in _scenario(now).loaded]
+    return names, str(now.options["setting"]), topics.text(now.options["value"])
+
+
+def _told(now: Moment) -> dict[str, str]:
+    names, setting, _ = _wanted(now)
+    return now.cluster.topic_setting(names, setting)
+
+
+def _scenario(now: Moment) -> Scenario:
+    if now.scenario is None:
+        raise ValueError("a command needs the topics of a scenario")
+    return now.scenario

@@ -1,0 +1,82 @@
+"""Where things are: the home of runs and state, the project's folders, and the directory that belongs to a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from delivery_verifier.host import variables
+from delivery_verifier.model.inputs import refusal
+from delivery_verifier.model.scenario import BadInput
+
+DATA_DOCS = "data_docs"
+"""Folder below the runs that holds the Data Docs site; no run may have its name."""
+CATALOGUES = "catalogues"
+"""Folder below the runs that holds the catalogue runs; no run may have its name."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+_MAX_NAME = 120
+_RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.~:+-]{{0,{_MAX_NAME - 1}}}")
+"""A subset of what Airflow allows in a run id (core.allowed_run_id_pattern)."""
+
+
+def project_root() -> Path:
+    """The checkout that holds dags/ and plugins/: that of an editable installation, else the current directory."""
+    checkout = Path(__file__).resolve().parents[3]
+    return checkout if (checkout / "dags" / "verify_delivery.py").is_file() else Path.cwd()
+
+
+def home() -> Path:
+    """KDV_HOME, else the project."""
+    return variables.path("KDV_HOME") or project_root().absolute()
+
+
+def runs_dir() -> Path:
+    """Where run directories are: KDV_RUNS, else `runs/` below the home."""
+    return variables.path("KDV_RUNS") or home() / "runs"
+
+
+def state_dir() -> Path:
+    """Private state (local Airflow, secrets, locks): `.kdv/` below the home."""
+    return home() / ".kdv"
+
+
+def require_writable() -> None:
+    """Raises BadInput unless the home and the runs folder are there, or can be made, and can be written."""
+    for name, folder in (("KDV_HOME", home()), ("KDV_RUNS", runs_dir())):
+        there = next(one for one in (folder, *folder.parents) if one.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise refusal(name, str(folder), "a folder that can be written", f"{there} cannot: name another in {name}")
+
+
+def run_directory_name(run_id: str) -> str:
+    """The name of a run's directory: `run_id` itself where it is safe, else its safe form with a hash of the original.
+
+    Safe: 1 to 120 of `A-Za-z0-9_.-`, the first a letter or digit, and neither the folder of the Data Docs nor that of
+    the catalogue runs. Airflow's `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8
+    hex>`, so that two run ids never share a directory by being made safe. Raises ValueError if there is no run id.
+    """
+    if not run_id:
+        raise BadInput("run_id is empty: give the run a name")
+    safe = _UNSAFE.sub("-", run_id)
+    if not safe[0].isalnum():
+        safe = f"run{safe}"
+    if safe == run_id and len(safe) <= _MAX_NAME and safe not in (DATA_DOCS, CATALOGUES):
+        return safe
+    return f"{safe[: _MAX_NAME - 9]}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+
+
+def check_run_id(run_id: str) -> str:
+    """A run id that a user chose, as it is. Raises BadInput unless Airflow and the file system take it too."""
+    if not _RUN_ID.fullmatch(run_id):
+        proposal = _UNSAFE.sub("-", run_id).strip("-._")[:_MAX_NAME] or "my-run"
+        allowed = f"1 to {_MAX_NAME} of A-Z a-z 0-9 _ . ~ : + -, the first a letter or digit"
+        raise refusal("run_id", run_id, allowed, f"e.g. --run-id {proposal}")
+    return run_id
+
+
+def run_directory(run_id: str) -> Path:
+    """The run directory that belongs to a run id, whether it exists or not."""
+    return runs_dir() / run_directory_name(run_id)

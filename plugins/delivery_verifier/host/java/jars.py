@@ -1,0 +1,121 @@
+"""The jars: a pinned list with checksums, fetched once into the user's cache, verified, resumable.
+
+Source: Maven Central, or the mirror named by KDV_MAVEN_MIRROR (a base URL with Maven's layout).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import platformdirs
+from filelock import FileLock
+
+from delivery_verifier.host import variables
+
+LOCK_FILE = Path(__file__).with_name("jars.lock.json")
+MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
+DEFAULT_KAFKA = "4.3.1"
+
+
+class JarError(RuntimeError):
+    """A jar could not be had, or is not the one that the lock names."""
+
+
+def cache_dir() -> Path:
+    """Where fetched and derived files live (KDV_CACHE, else the user's cache)."""
+    return variables.path("KDV_CACHE") or Path(platformdirs.user_cache_dir("kafka-delivery-verifier"))
+
+
+def kafka_versions() -> list[str]:
+    """The Kafka versions that can be run."""
+    return sorted(name.removeprefix("kafka-") for name in _lock() if name.startswith("kafka-4"))
+
+
+def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """The class path of a broker, in a fixed order (a class data archive depends on it). Fetches what is missing.
+
+    Raises JarError for a version the lock does not know, a failed download or a wrong checksum.
+    """
+    if f"kafka-{version}" not in _lock():
+        raise JarError(f"kafka_version is {version!r}; known are {', '.join(kafka_versions())}")
+    return fetch(f"kafka-{version}", progress)
+
+
+def spark_jars(progress: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """Spark's Kafka connector and what it needs, as files for `spark.jars`."""
+    return fetch("spark-kafka", progress)
+
+
+def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """All jars of one set of the lock, from the cache or fetched into it."""
+    folder = cache_dir() / "jars"
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = _lock()[name]
+    with FileLock(folder / ".lock", timeout=600):
+        missing = [entry for entry in entries if not _is_whole(folder / entry["path"], entry)]
+        if missing:
+            size = sum(int(entry["bytes"]) for entry in missing) / 1e6
+            progress(f"fetching {len(missing)} jars ({size:.0f} MB) from {mirror()}")
+            with httpx.Client(follow_redirects=True, timeout=60) as client, ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda entry: _download(client, folder / entry["path"], entry), missing))
+    return [folder / entry["path"] for entry in entries]
+
+
+def missing_bytes(version: str = DEFAULT_KAFKA) -> int:
+    """Bytes that are yet to be fetched for a run with this Kafka version; nothing is fetched."""
+    entries = [*_lock().get(f"kafka-{version}", []), *_lock()["spark-kafka"]]
+    return sum(int(entry["bytes"]) for entry in entries if not _is_whole(cache_dir() / "jars" / entry["path"], entry))
+
+
+def mirror() -> str:
+    """Where jars come from, without a slash at its end. Raises BadInput."""
+    return variables.url("KDV_MAVEN_MIRROR", MAVEN_CENTRAL)
+
+
+def _lock() -> dict[str, list[dict[str, str]]]:
+    lock: dict[str, list[dict[str, str]]] = json.loads(LOCK_FILE.read_text())
+    return lock
+
+
+def _is_whole(file: Path, entry: dict[str, str]) -> bool:
+    """Size is enough here: a file only gets its name after its checksum was verified."""
+    return file.is_file() and file.stat().st_size == int(entry["bytes"])
+
+
+def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".part")
+    url = f"{mirror()}/{entry['path']}"
+    for last_try in (False, False, True):
+        try:
+            _resume(client, url, partial)
+            break
+        except httpx.HTTPError as error:
+            if last_try:
+                raise JarError(
+                    f"cannot fetch {url}: {error}. Check the network, or name a mirror in KDV_MAVEN_MIRROR"
+                ) from error
+    with partial.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != entry["sha256"]:
+        partial.unlink()
+        raise JarError(f"{url} has SHA-256 {digest}, but jars.lock.json names {entry['sha256']}: refused")
+    os.replace(partial, file)
+
+
+def _resume(client: httpx.Client, url: str, partial: Path) -> None:
+    have = partial.stat().st_size if partial.exists() else 0
+    with client.stream("GET", url, headers={"Range": f"bytes={have}-"} if have else {}) as response:
+        if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            partial.unlink()
+            raise httpx.TransportError("the partial file is longer than the jar")
+        response.raise_for_status()
+        with partial.open("ab" if response.status_code == httpx.codes.PARTIAL_CONTENT else "wb") as out:
+            for chunk in response.iter_bytes():
+                out.write(chunk)

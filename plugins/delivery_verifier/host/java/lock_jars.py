@@ -1,0 +1,104 @@
+"""Maintainers' tool: resolves the jars of the supported Kafka versions and writes `jars.lock.json`.
+
+Run `python -m delivery_verifier.host.java.lock_jars`. Resolution is Ivy's, which PySpark ships; users only ever fetch
+what the lock names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pyspark
+
+from delivery_verifier.host.java.jars import LOCK_FILE
+
+KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
+LOG4J = "2.25.4"
+NOT_PUBLISHED = {"4.4.0": "kafka-tools-api"}
+"""Interfaces of command line tools that no broker loads, and that not every mirror carries."""
+TOOLS_VERSION = "4.3.1"
+SPARK_JARS = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.13.1",
+)
+
+
+def main() -> None:
+    """Resolves every set and writes the lock."""
+    with tempfile.TemporaryDirectory() as work:
+        cache = Path(work)
+        lock = {
+            f"kafka-{version}": _resolve(cache, _kafka(version), NOT_PUBLISHED.get(version))
+            for version in KAFKA_VERSIONS
+        }
+        tools = [*_kafka(TOOLS_VERSION), f"org.apache.kafka:kafka-tools:{TOOLS_VERSION}"]
+        lock[f"kafka-tools-{TOOLS_VERSION}"] = _resolve(cache, tools, None)
+        lock["spark-kafka"] = _resolve(cache, list(SPARK_JARS), None, transitive=False)
+    LOCK_FILE.write_text(json.dumps(lock, indent=1, sort_keys=True) + "\n")
+
+
+def _kafka(version: str) -> list[str]:
+    return [
+        f"org.apache.kafka:kafka_2.13:{version}",
+        f"org.apache.logging.log4j:log4j-core:{LOG4J}",
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J}",
+    ]
+
+
+def _resolve(
+    cache: Path, wanted: list[str], exclude: str | None, transitive: bool = True
+) -> list[dict[str, str | int]]:
+    ivy_jar = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
+    rows = "".join(
+        f'<dependency org="{g}" name="{a}" rev="{v}" transitive="{str(transitive).lower()}" '
+        f'conf="default->{"runtime(*)," if transitive else ""}master(*)"/>'
+        for g, a, v in (entry.split(":") for entry in wanted)
+    )
+    out = f'<exclude module="{exclude}"/>' if exclude else ""
+    module = cache / "ivy.xml"
+    module.write_text(
+        f'<ivy-module version="2.0"><info organisation="kdv" module="m"/><dependencies>{rows}{out}'
+        "</dependencies></ivy-module>"
+    )
+    listing = cache / "libs"
+    subprocess.run(["rm", "-rf", str(listing)], check=True)
+    pattern = f"{listing}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"
+    subprocess.run(
+        [
+            "java",
+            "-jar",
+            ivy_jar,
+            "-ivy",
+            module,
+            "-cache",
+            cache / "cache",
+            "-retrieve",
+            pattern,
+            "-types",
+            "jar",
+            "bundle",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return [_entry(jar, listing) for jar in sorted(listing.rglob("*.jar"))]
+
+
+def _entry(jar: Path, listing: Path) -> dict[str, str | int]:
+    group, module, revision, name = jar.relative_to(listing).parts
+    content = jar.read_bytes()
+    return {
+        "path": f"{group.replace('.', '/')}/{module}/{revision}/{name}",
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }
+
+
+if __name__ == "__main__":
+    main()

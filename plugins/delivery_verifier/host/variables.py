@@ -1,0 +1,110 @@
+"""The variables: every KDV_ environment variable, what it may hold, and a word about those that nobody reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from delivery_verifier.model.inputs import nearest, refusal, whole
+
+KEPT_WORKSPACES = 3
+"""So many workspaces of violated runs are kept, unless KDV_KEPT says otherwise."""
+SOCKET_PATH_BYTES = 107
+_CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
+_IN_A_WORKSPACE = len("/12345678/keeper.sock")
+
+
+def path(name: str) -> Path | None:
+    """The absolute path that the variable names, None if it is unset. Raises BadInput."""
+    text = os.environ.get(name, "")
+    if not text:
+        return None
+    if not Path(text).is_absolute():
+        example = os.path.abspath(text)  # noqa: PTH100 (pathlib would not remove the dots)
+        raise refusal(name, text, "an absolute path", f"e.g. {name}={example}")
+    return Path(text)
+
+
+def short_path(name: str) -> Path | None:
+    """A path below which a Unix socket fits (107 bytes). Raises BadInput."""
+    found, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
+    if found is not None and len(os.fsencode(found)) > most:
+        raise refusal(name, str(found), f"a path of at most {most} bytes, for a Unix socket to fit", "e.g. /tmp/kdv")
+    return found
+
+
+def flag(name: str) -> bool:
+    """Whether the variable is 1. Raises BadInput for anything but 1, 0 or nothing."""
+    text = os.environ.get(name, "")
+    if text not in ("", "0", "1"):
+        raise refusal(name, text, "0 or 1", f"e.g. {name}=1")
+    return text == "1"
+
+
+def number(name: str, default: int, low: int, high: int) -> int:
+    """The whole number that the variable holds, `default` if it is unset. Raises BadInput."""
+    text = os.environ.get(name, "")
+    return whole(name, text, low, high, example=default) if text else default
+
+
+def url(name: str, default: str) -> str:
+    """The base URL that the variable names, without a slash at its end. Raises BadInput."""
+    text = os.environ.get(name, "") or default
+    try:
+        parts = urlsplit(text)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound or any(char.isspace() for char in text):
+        raise refusal(
+            name, text, "a URL that begins with http:// or https:// and names a host", f"e.g. {name}={default}"
+        )
+    return text.rstrip("/")
+
+
+def cron(name: str) -> str:
+    """1, 0, nothing, or a cron expression of five fields. Raises BadInput."""
+    text = " ".join(os.environ.get(name, "").split())
+    if text not in ("", "0", "1") and not _CRON.fullmatch(text):
+        raise refusal(name, text, "1, 0 or a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
+    return text
+
+
+def kept_workspaces() -> int:
+    """How many workspaces are kept after they were judged VIOLATED, or with KDV_KEEP."""
+    return number("KDV_KEPT", KEPT_WORKSPACES, 0, 1000)
+
+
+KNOWN: dict[str, Callable[[str], object]] = {
+    "KDV_HOME": path,
+    "KDV_RUNS": path,
+    "KDV_CACHE": path,
+    "KDV_LOCK": path,
+    "KDV_WORKSPACES": short_path,
+    "KDV_KEEP": flag,
+    "KDV_KEPT": lambda name: number(name, KEPT_WORKSPACES, 0, 1000),
+    "KDV_PORT": lambda name: number(name, 8080, 1, 65535),
+    "KDV_MAVEN_MIRROR": lambda name: url(name, "https://repo1.maven.org/maven2"),
+    "KDV_NOTIFY_EMAIL": str,
+    "KDV_NIGHTLY": cron,
+    "KDV_EXPECT_UNAVAILABLE": str,
+    "KDV_SPARK_JARS": str,
+    "KDV_LOCAL_AIRFLOW": str,
+}
+"""Every variable that is read, and how; the last two are set by the program itself."""
+
+
+def check() -> list[str]:
+    """Raises BadInput for a variable that holds what it may not; returns a warning for each that nobody reads."""
+    for name, read in KNOWN.items():
+        read(name)
+    unknown = sorted(name for name in os.environ if name.startswith("KDV_") and name not in KNOWN)
+    return [_warning(name) for name in unknown if not name.startswith("KDV_TEST_")]
+
+
+def _warning(name: str) -> str:
+    near = nearest(name, KNOWN)
+    return f"warning: {name} is set, and nobody reads it" + (f"; did you mean {near}?" if near else "")

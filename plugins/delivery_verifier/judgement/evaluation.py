@@ -1,0 +1,169 @@
+"""Evaluations: which expectations a run must evaluate, and what Great Expectations said of each (validation.json).
+
+Pure. Both sides meet here: `planned` is derived from the contract, an `Evaluated` from a validation result.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.scenario import Arm, Scenario
+
+Suite = Literal["guarantee", "evidence"]
+
+CANARY = "canary"
+"""Name under which the comparison of the canary's books with what was planted stands among the laws."""
+
+LAWS: dict[str, str] = {
+    "offsets_accounted": "Every offset between start and end of a partition holds a record that was read, or a "
+    "control record.",
+    "outcomes_sum": "Attempts are acknowledged, sent, failed or indeterminate, and nothing else.",
+    "reported_sum": "Reported records are found or lost.",
+    "log_sum": "Log records are first copies, extra copies, phantoms or unattributed.",
+    "ledger_complete": "The ledger has as many attempts as were announced, and as the producer counted at its exit.",
+    "partitions_complete": "The books have every planned partition.",
+    "anomaly_rows": "As many cases were written down as were counted, or the stated bound where they were cut.",
+    "log_moved": "Nothing but markers stands behind the end of the snapshot.",
+    "start_zero": "The log still starts at offset 0: nothing was deleted.",
+    "view_rows": "Each view of the log has as many rows as its offsets account for.",
+    "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
+    CANARY: "The anomalies that were planted are found, all of them and no others.",
+}
+"""The laws of the books, each judged by one expectation of the evidence suite."""
+
+LAWS_OF_PARTITIONS = frozenset(
+    {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
+)
+"""Laws that stand in the books once per partition; the others speak of all of an arm (partition -1)."""
+
+
+class Planned(Struct, frozen=True, kw_only=True):
+    """One expectation that must be evaluated. `about` is an anomaly or a law; `rows` is what it must see.
+
+    `count` is counted from the tables without Great Expectations: cases of the anomaly, or unequal pairs.
+    `tolerance` None: any number.
+    """
+
+    suite: Suite
+    arm: str
+    about: str
+    tolerance: int | None
+    rows: int
+    count: int
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the expectation in a run."""
+        return self.suite, self.arm, self.about
+
+
+class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What Great Expectations said. Counts are None where it gave none; `exception` is empty if nothing raised.
+
+    `url` is the Data Docs page, relative to the folder that holds all run directories.
+    """
+
+    suite: Suite
+    arm: str
+    about: str
+    expectation: str
+    tolerance: int | None
+    expected_rows: int
+    element_count: int | None
+    missing_count: int | None
+    unexpected_count: int | None
+    success: bool
+    exception: str
+    count: int
+    url: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What identifies the expectation in a run."""
+        return self.suite, self.arm, self.about
+
+
+class Validation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """validation.json: every expectation that was evaluated, with what it saw."""
+
+    run_id: str
+    great_expectations_version: str
+    evaluated: list[Evaluated]
+
+
+def read_validation(text: bytes) -> Validation:
+    """Reads validation.json strictly. Raises msgspec.MsgspecError naming the field."""
+    return msgspec.json.decode(text, type=Validation)
+
+
+def planned(evidence: Evidence) -> list[Planned]:
+    """Every expectation of the run: one per (loaded arm, anomaly) and one per law."""
+    return [*planned_guarantees(evidence), *planned_evidence(evidence)]
+
+
+def planned_guarantees(evidence: Evidence) -> list[Planned]:
+    """One expectation per loaded arm and anomaly; its tolerance comes from the contract or the claim."""
+    return [
+        Planned(
+            suite="guarantee",
+            arm=arm.name,
+            about=anomaly.value,
+            tolerance=ruling.tolerance,
+            rows=producer_rows(evidence.scenario, arm),
+            count=sum(evidence.books.cases(arm.name, anomaly)),
+        )
+        for arm in evidence.scenario.loaded
+        for anomaly, ruling in evidence.rulings(arm).items()
+    ]
+
+
+def planned_evidence(evidence: Evidence) -> list[Planned]:
+    """One expectation per law, over all its rows in the books; the canary's comparison is one of them."""
+    found = []
+    for law in LAWS:
+        pairs = [*canary_pairs(evidence)] if law == CANARY else _pairs(evidence, law)
+        unequal = sum(left != right for _, left, right in pairs)
+        found.append(Planned(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal))
+    return found
+
+
+def producer_rows(scenario: Scenario, arm: Arm) -> int:
+    """Planned rows of an arm in books/producers: one per partition for each producer, and one for what nobody owns."""
+    return scenario.load.partitions * (arm.producers + 1)
+
+
+def canary_pairs(evidence: Evidence) -> list[tuple[str, int, int]]:
+    """(books column, planted, found) for every column the canary determines; a column that is missing found -1."""
+    totals = evidence.books.totals(evidence.scenario.canary.name)
+    return [(name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())]
+
+
+def evidence_table(evidence: Evidence) -> pa.Table:
+    """What the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
+
+    All laws of the books, and the canary's planted (left) and found (right) totals as rows of the law `canary`.
+    """
+    canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
+    planted = {
+        "law": [CANARY] * len(pairs),
+        "arm": [canary] * len(pairs),
+        "partition": [-1] * len(pairs),
+        "left_name": [f"planted {name}" for name, _, _ in pairs],
+        "left": [left for _, left, _ in pairs],
+        "right_name": [f"found {name}" for name, _, _ in pairs],
+        "right": [right for _, _, right in pairs],
+    }
+    laws = evidence.books.rows("laws")
+    return pa.concat_tables([laws, pa.table(planted)], promote_options="permissive")
+
+
+def _pairs(evidence: Evidence, law: str) -> list[tuple[str, int | None, int | None]]:
+    rows = evidence.books.rows("laws", law=law)
+    if not {"left", "right"} <= set(rows.column_names):
+        return []
+    return [(law, row["left"], row["right"]) for row in rows.select(["left", "right"]).to_pylist()]

@@ -1,0 +1,106 @@
+"""Checks of a scenario: what is well by itself and does not fit together is refused, before anything starts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from delivery_verifier.model import step_options
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.fault_actions import ACTS, TARGETS
+from delivery_verifier.model.scenario import Arm, BadInput, Scenario, equipment_of
+
+
+def loads(text: bytes) -> Scenario:
+    """Reads scenario.json strictly. Raises BadInput that names the field and what it allows."""
+    try:
+        scenario = msgspec.json.decode(text, type=Scenario)
+    except msgspec.MsgspecError as error:
+        raise BadInput(
+            f"scenario.json is not as `plan` wrote it: {error}; take the original, or run it again"
+        ) from None
+    check(scenario)
+    return scenario
+
+
+def check(scenario: Scenario) -> None:
+    """Raises BadInput where single fields are well but do not fit together."""
+    names = scenario.arm_names
+    if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
+        raise BadInput(f"arms: names and ordinals must be unique, got {names}")
+    if sum(arm.role == "canary" for arm in scenario.arms) != 1:
+        raise BadInput("arms: exactly one must have the role canary")
+    if not scenario.subjects:
+        raise BadInput("arms: at least one must have the role subject")
+    if scenario.load.replication_factor > scenario.cluster.brokers:
+        raise BadInput(
+            f"load.replication_factor is {scenario.load.replication_factor}, but cluster.brokers is "
+            f"{scenario.cluster.brokers}: use at most as many replicas as brokers"
+        )
+    _check_plan(scenario)
+    for arm in scenario.arms:
+        _check_isr(arm, scenario.load.replication_factor)
+        for bound in arm.expectation.bounds:
+            if bound.count.upper() not in Anomaly.__members__ and not bound.count.islower():
+                raise BadInput(f"arms.{arm.name}.expectation: {bound.count!r} is no anomaly and no books column")
+
+
+def _check_plan(scenario: Scenario) -> None:
+    for number, step in enumerate(scenario.fault.steps):
+        where = f"fault.steps[{number}]"
+        if step.action not in ACTS:
+            raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
+        if step.target not in ("same", *TARGETS):
+            raise BadInput(f"{where}.target is {step.target!r}; allowed: same, {', '.join(TARGETS)}")
+        for wrong in step_options.faults(step.action, step.options):
+            raise BadInput(f"{where}.options.{wrong}")
+    if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
+        raise BadInput(
+            f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`"
+        )
+    if (scenario.load.pacing == "scripted") != any(step.action == "send" for step in scenario.fault.steps):
+        raise BadInput("load.pacing is scripted exactly where the fault plan has send steps: change one of them")
+    if scenario.load.pacing == "scripted" and not scenario.load.block:
+        raise BadInput("load.block must be given where load.pacing is scripted")
+    _check_transactions(scenario)
+
+
+def _check_transactions(scenario: Scenario) -> None:
+    """What a transactional producer does not do here: go on after its own death, send again, or follow a script."""
+    names = [arm.name for arm in scenario.loaded if arm.transactional_id]
+    clients = [step.action for step in scenario.fault.steps if step.act.clients]
+    what = f"the action {clients[0]}" if clients else "load.pacing scripted"
+    if names and (clients or scenario.load.pacing == "scripted"):
+        raise BadInput(f"arms.{names[0]} has a transactional.id, which does not go with {what}: leave one of them out")
+    _check_coordinator(scenario)
+
+
+def _check_coordinator(scenario: Scenario) -> None:
+    """Whoever aims at a coordinator must have it proven, of the one producer that every such proof is about."""
+    aimed, proven, target = False, False, ""
+    for number, step in enumerate(scenario.fault.steps):
+        waits_in_vain = step.trigger.kind == "coordinator_moved" and not proven
+        proven = "coordinator_moved" in (step.proofs or ()) if step.act.bites else proven
+        target = target if step.target == "same" else step.target
+        at_it = target == "transaction_coordinator"
+        aimed = aimed or at_it or proven
+        if waits_in_vain or (at_it and step.act.bites and not proven):
+            raise BadInput(
+                f"fault.steps[{number}] is about a transaction coordinator: give the injection that hits it, this one "
+                "or the last before, the proof coordinator_moved"
+            )
+    if aimed and (found := len(scenario.transactional_ids)) != 1:
+        raise BadInput(
+            f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {found}: "
+            "have one such arm, with one producer"
+        )
+
+
+def _check_isr(arm: Arm, replicas: int) -> None:
+    """With fewer replicas than min.insync.replicas no acks=all record could ever be written."""
+    given = str(arm.profile.topic.get("min.insync.replicas", 1))
+    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= replicas):
+        lower = "--min-insync-replicas" if arm.role == "subject" else "nothing: the arm is a control, and has it fixed"
+        raise BadInput(
+            f"min.insync.replicas of arm {arm.name} is {given}; allowed: a whole number from 1 to the replication "
+            f"factor, {replicas}; raise --replication-factor, or lower {lower}"
+        )

@@ -1,0 +1,163 @@
+"""A small client of Airflow's REST API: trigger a run, follow it, and read why a task failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+from msgspec import Struct
+
+from delivery_verifier.orchestration.local import settings
+
+ENDED = ("success", "failed")
+FAILED_TASK = ("failed", "upstream_failed")
+
+
+class AirflowError(RuntimeError):
+    """Airflow could not be reached, or refused; the message says what and why."""
+
+
+class AirflowSilent(AirflowError):
+    """There was no answer, in time or at all: a busy host, or Airflow is gone. What was asked may have been done."""
+
+
+class Task(Struct, frozen=True):
+    """One task instance of a run. `state` is None before it is scheduled."""
+
+    task_id: str
+    state: str | None
+    try_number: int = 0
+    start_date: str | None = None
+    end_date: str | None = None
+    map_index: int = -1
+
+
+class Client:
+    """Airflow's REST API as one user. Every method raises AirflowError."""
+
+    def __init__(self, url: str, user: str, password: str, timeout_s: float = 20.0) -> None:
+        self.url = url
+        self._credentials = {"username": user, "password": password}
+        self._http = httpx.Client(base_url=url, timeout=timeout_s, trust_env=False)
+        self._token: str | None = None
+
+    @classmethod
+    def local(cls, port: int, user: str = "admin") -> Client:
+        """The client of the local Airflow, with the user's generated password."""
+        return cls(settings.base_url(port), user, settings.ensure_passwords()[user])
+
+    def health(self) -> dict[str, str | None]:
+        """Status per component: `healthy` or not. Needs no credentials."""
+        answer = self._send("GET", "/api/v2/monitor/health", token=None)
+        return {name: part.get("status") for name, part in answer.items()}
+
+    def dag(self, dag_id: str) -> dict[str, Any]:
+        """The DAG's details."""
+        details: dict[str, Any] = self.get(f"/dags/{dag_id}")
+        return details
+
+    def import_errors(self) -> dict[str, str]:
+        """File name and stack trace of each DAG file that does not load."""
+        return {e["filename"]: e["stack_trace"] for e in self.get("/importErrors")["import_errors"]}
+
+    def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
+        """Starts a run. Airflow checks `conf` against the form and says which field is wrong."""
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
+        self._api("POST", f"/dags/{dag_id}/dagRuns", body)
+
+    def run_ids(self, dag_id: str) -> list[str]:
+        """Ids of the DAG's newest runs."""
+        return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
+
+    def owners(self, dag_id: str) -> dict[str, str]:
+        """The DAG's runs that have not ended, each with the process that it was started for; only those started for
+        one."""
+        runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
+        return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
+
+    def state(self, dag_id: str, run_id: str) -> str:
+        """queued, running, success or failed."""
+        return str(self.get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def end_run(self, dag_id: str, run_id: str) -> None:
+        """Marks a run failed: its tasks are told to end, its teardown still runs."""
+        self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
+
+    def fail_task(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Marks one task of a run failed, also a teardown, which the end of its run leaves as it is."""
+        self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": "failed"})
+
+    def note(self, dag_id: str, run_id: str, text: str) -> None:
+        """Attaches a note to a run (Airflow keeps up to 1000 characters)."""
+        self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"note": text[:1000]})
+
+    def tasks(self, dag_id: str, run_id: str) -> list[Task]:
+        """The run's task instances, in order of their start."""
+        found = self.get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=500")["task_instances"]
+        tasks = [Task(**{field: one[field] for field in Task.__struct_fields__}) for one in found]
+        return sorted(tasks, key=lambda task: task.start_date or "~")
+
+    def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
+        """What a task said last: from its first error on if there is one, up to `lines` lines."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
+        content = self.get(f"{path}?full_content=true")["content"]
+        return said_last(content, lines)
+
+    def get(self, path: str) -> Any:
+        """What /api/v2`path` answers."""
+        return self._api("GET", path)
+
+    def _api(self, method: str, path: str, body: object = None) -> Any:
+        if self._token is None:
+            self._token = self._send("POST", "/auth/token", self._credentials, token=None)["access_token"]
+        return self._send(method, f"/api/v2{path}", body, token=self._token)
+
+    def _send(self, method: str, path: str, body: object = None, *, token: str | None) -> Any:
+        headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            answer = self._http.request(method, path, json=body, headers=headers)
+        except httpx.HTTPError as error:
+            raise AirflowSilent(f"Airflow at {self.url} does not answer: {type(error).__name__}: {error}") from None
+        if (
+            answer.status_code >= 500 and "Database error" in answer.text
+        ):  # SQLite has one writer, and another was at it
+            raise AirflowSilent(f"Airflow's database was busy at {method} {path}: {_reason(answer)}")
+        if answer.is_error:
+            raise AirflowError(f"Airflow refused {method} {path} with {answer.status_code}: {_reason(answer)}")
+        try:
+            return answer.json()
+        except json.JSONDecodeError:
+            raise AirflowError(f"{self.url}{path} answered no JSON: is another program on this port?") from None
+
+
+def ui_url(url: str, dag_id: str, run_id: str) -> str:
+    """The run's page in the Airflow UI."""
+    return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
+
+
+def said_last(events: Sequence[object], lines: int) -> list[str]:
+    """The last lines of a log's events: from its first error on if there is one, up to `lines` lines."""
+    errors = [index for index, event in enumerate(events) if _is_error(event)]
+    said = [line for event in events[min(errors, default=0) :] for line in _lines(event)]
+    return [line for line in said if not line.startswith("::")][-lines:]
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["detail"])
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return answer.text[:300]
+
+
+def _is_error(event: object) -> bool:
+    return isinstance(event, dict) and event.get("level") in ("error", "critical")
+
+
+def _lines(event: object) -> list[str]:
+    """One log event as lines: its text, then type and message of its exceptions."""
+    if not isinstance(event, dict):
+        return [str(event)]
+    errors = [f"{e.get('exc_type')}: {e.get('exc_value')}" for e in event.get("error_detail") or []]
+    return [*str(event.get("event", "")).splitlines(), *errors]

@@ -1,0 +1,247 @@
+"""The local Airflow on this host: bring it up, take it down, ask how it is."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import filelock
+import psutil
+from msgspec import Struct
+
+from delivery_verifier.cluster import workspaces
+from delivery_verifier.host import folders
+from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
+from delivery_verifier.orchestration.local import settings, supervisor, tree
+from delivery_verifier.orchestration.local.client import AirflowError, Client
+
+START_WITHIN_S = 180.0
+_STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """How the local Airflow is. `ready`: every part healthy and verify_delivery loaded; else `detail` says why not."""
+
+    running: bool
+    ready: bool
+    url: str | None
+    pid: int | None
+    runs: Path | None
+    detail: str
+
+
+def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = None) -> Status:
+    """Brings the local Airflow up, or finds it up.
+
+    With an `owner` it ends when that process does. Raises AirflowError if the port is taken, if it
+    already runs on another port than the one asked for, or if it does not become ready.
+    """
+    with _one_at_a_time():
+        state = living()
+        if state is None:
+            state = _start(settings.port(port), owner)
+        elif port is not None and port != state.port:
+            raise AirflowError(f"the local Airflow runs on port {state.port} already: stop it first (kdv down)")
+    return _await_ready(state) if wait else status()
+
+
+def down() -> bool:
+    """Stops the local Airflow with everything it started. False if there was nothing to stop.
+
+    Raises AirflowError if processes are left, naming them.
+    """
+    with _one_at_a_time():
+        state = supervisor.read_state()
+        if state is not None:
+            state.supervisor.send(signal.SIGTERM)
+            _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
+        return _sweep() or state is not None
+
+
+def status() -> Status:
+    """How it is now, without waiting."""
+    state = supervisor.read_state()
+    if state is None:
+        return Status(running=False, ready=False, url=None, pid=None, runs=None, detail="not running")
+    problem = _problem(state)
+    return Status(
+        running=True,
+        ready=problem is None,
+        url=settings.base_url(state.port),
+        pid=state.supervisor.pid,
+        runs=Path(state.runs),
+        detail=problem or "ready",
+    )
+
+
+def living() -> supervisor.State | None:
+    """The state of a supervisor that will go on. One of whose processes died is ending them all: that is waited for."""
+    state = supervisor.read_state()
+    if state is not None and state.dead_children:
+        _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
+        return supervisor.read_state()
+    return state
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    settings.airflow_home().mkdir(parents=True, exist_ok=True)
+    folders.state_dir().chmod(0o700)
+    with filelock.FileLock(settings.airflow_home() / "lock", timeout=START_WITHIN_S):
+        yield
+
+
+def _start(port: int, owner: ProcessId | None) -> supervisor.State:
+    _sweep()  # what a supervisor that was killed itself could not end
+    _require_free(port)
+    settings.ensure_passwords()
+    environment = settings.environment(port)
+    _migrate(environment)
+    _forget_last_time()
+    command = [sys.executable, "-m", supervisor.__name__, "--port", str(port)]
+    with supervisor.log_file("supervisor").open("ab") as log:
+        started = subprocess.Popen(
+            command + ([f"--owner={owner}"] if owner else []),
+            env=environment,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    _await(lambda: started.poll() is not None or supervisor.read_state() is not None, "the supervisor starts", 30)
+    state = supervisor.read_state()
+    if state is None:
+        raise AirflowError(f"the local Airflow ended at once: {_tail('supervisor')}")
+    return state
+
+
+def _require_free(port: int) -> None:
+    """Binds the port for a moment: a taken port would end the api-server, and a probe would ask a stranger."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            remedy = "stop what uses it, or choose another with --port or KDV_PORT"
+            raise AirflowError(f"port {port} is taken ({error.strerror}{_user_of(port)}): {remedy}") from None
+
+
+def _user_of(port: int) -> str:
+    for connection in psutil.net_connections("tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,) and connection.pid:
+            return f", by pid {connection.pid}"
+    return ""
+
+
+def _migrate(environment: dict[str, str]) -> None:
+    """Makes the database, once per version of Airflow."""
+    done = settings.airflow_home() / f"migrated-{version('apache-airflow-core')}"
+    if done.is_file() and _database().is_file():
+        return
+    with supervisor.log_file("migrate").open("ab") as log:
+        command = ["airflow", "db", "migrate"]
+        code = subprocess.run(command, env=environment, stdout=log, stderr=log, check=False).returncode
+    if code != 0:
+        raise AirflowError(f"airflow db migrate ended with {code}: {_tail('migrate')}")
+    done.touch()
+
+
+def _database() -> Path:
+    return settings.airflow_home() / "airflow.db"
+
+
+def _forget_last_time() -> None:
+    """Fails runs that were under way when Airflow last ended, and forgets which DAG files did not load then.
+
+    The runs' producers and brokers are gone, so they can only be red; and left as they are they would hold up the
+    next run (max_active_runs=1) until their heartbeats time out. Done in the private database, while no Airflow uses
+    it, since a scheduler would go on with them first.
+    """
+    unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
+    now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+    with closing(sqlite3.connect(_database())) as database, database:
+        database.execute(f"UPDATE task_instance SET state='failed', end_date={now} WHERE {unfinished}")
+        database.execute("DELETE FROM import_error")
+        database.execute(f"UPDATE dag_run SET state='failed', end_date={now} WHERE {unfinished}")
+
+
+def _await_ready(state: supervisor.State) -> Status:
+    problem: str | None = "not asked yet"
+
+    def settled() -> bool:
+        nonlocal problem
+        problem = _problem(state)
+        return problem is None or problem.startswith(_FATAL)
+
+    _await(settled, "the local Airflow is ready", START_WITHIN_S)
+    if problem is not None:
+        raise AirflowError(f"the local Airflow is not ready: {problem}")
+    return status()
+
+
+_FATAL = ("ended", "broken")
+
+
+def _problem(state: supervisor.State) -> str | None:
+    """Why it is not ready yet; what begins with one of _FATAL will not pass."""
+    if not state.supervisor.alive:
+        return f"ended: {_tail('supervisor')}"
+    if state.dead_children:
+        return f"ended: {', '.join(state.dead_children)}, see {settings.airflow_home()}/*.log"
+    client = Client.local(state.port)
+    try:
+        sick = [part for part, health in client.health().items() if health != "healthy"]
+        if sick:
+            return f"not healthy yet: {', '.join(sick)}"
+        if errors := client.import_errors():
+            return "broken: " + "\n".join(f"{file} does not load:\n{trace}" for file, trace in errors.items())
+        return _dag_problem(client, state.started_at)
+    except AirflowError as error:
+        return str(error)
+
+
+def _dag_problem(client: Client, started_at: float) -> str | None:
+    """The database remembers the DAGs from last time: only a parse since the start shows that they load now."""
+    for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
+        if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
+            return f"{dag_id} is not parsed yet"
+    return None
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+def _sweep() -> bool:
+    """Ends all processes of this local Airflow. Returns whether there were any; raises AirflowError if any are left."""
+    mark = str(settings.airflow_home())
+    found = tree.marked(mark)
+    left = tree.end_all(lambda: tree.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if found else []
+    if left:
+        raise AirflowError(f"processes of the local Airflow are left and do not end: {left}")
+    if found:
+        workspaces.sweep_unless_busy()
+    supervisor.state_file().unlink(missing_ok=True)
+    return bool(found)
+
+
+def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
+    """Waits, and goes on at the deadline: whoever asks next finds the state, and says what is wrong with it."""
+    try:
+        wait_until(condition, what, deadline_s, every_s=0.2)
+    except DeadlinePassed:
+        return
+
+
+def _tail(name: str, lines: int = 8) -> str:
+    file = supervisor.log_file(name)
+    return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.is_file() else "(no log)"

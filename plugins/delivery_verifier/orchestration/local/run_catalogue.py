@@ -1,0 +1,111 @@
+"""A catalogue run through Airflow, started and followed from a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from delivery_verifier.host import folders, processes
+from delivery_verifier.host.waiting import pause
+from delivery_verifier.orchestration.local import lifecycle
+from delivery_verifier.orchestration.local.client import ENDED, AirflowError, Client, Task
+from delivery_verifier.orchestration.local.run import (
+    Begun,
+    NeverBegun,
+    RunFailed,
+    end_quietly,
+    naming_what_ended_airflow,
+    patiently,
+    trigger,
+)
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
+
+POLL_S = 1.0
+BETWEEN_POLLS_OF_TASKS_S = 3.0
+Ended = Callable[[str, str], None]
+"""Told of each scenario that has ended: the run of verify_delivery, and its state."""
+
+
+def run_catalogue_through_airflow(
+    conf: Mapping[str, object], run_id: str, ended: Ended, *, port: int | None
+) -> CatalogueRun:
+    """Runs verify_catalogue in the local Airflow, brought up if need be, and returns the finished catalogue run.
+
+    It belongs to this process and ends when that does. Raises RunFailed if there is no record that agrees with the
+    colour of the run, AirflowError if Airflow refuses it or cannot be reached.
+    """
+    status = lifecycle.up(port)
+    client = Client(status.url or "", "admin", ensure_passwords()["admin"])
+    with naming_what_ended_airflow():
+        trigger(client, CATALOGUE_DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
+        try:
+            state = _follow(client, run_id, ended)
+        except BaseException as error:
+            _end_all(
+                client, run_id, isinstance(error, NeverBegun)
+            )  # also Ctrl-C: a run without its terminal must not go on
+            raise
+        return _agreeing(client, run_id, state)
+
+
+def _follow(client: Client, run_id: str, ended: Ended) -> str:
+    """Tells of each run of a scenario that has ended until the catalogue run has; returns the latter's state."""
+    told, looked, begun = set[str](), 0.0, defaultdict[str, Begun](Begun)
+    while True:
+        state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))
+        if state in ENDED or time.monotonic() - looked > BETWEEN_POLLS_OF_TASKS_S:
+            looked = time.monotonic()
+            for name in _of(run_id, patiently(lambda: client.run_ids(DAG_ID))):
+                if name not in told and (is_ := patiently(partial(client.state, DAG_ID, name))) in ENDED:
+                    told.add(name)
+                    ended(name, is_)
+                elif name not in told:
+                    begun[name].check(patiently(partial(client.tasks, DAG_ID, name)))
+            begun[run_id].check(patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id)))
+        if state in ENDED:
+            return state
+        pause(POLL_S)
+
+
+def _of(run_id: str, names: list[str]) -> list[str]:
+    """The runs of verify_delivery that belong to a catalogue run, oldest first."""
+    return [name for name in reversed(names) if name.startswith(f"{run_id}-")]
+
+
+def _end_all(client: Client, run_id: str, stuck: bool) -> None:
+    """Ends the catalogue run first, so that it begins nothing more, and then the run it was waiting for."""
+    end_quietly(client, CATALOGUE_DAG_ID, run_id, stuck)
+    try:
+        going = [name for name in _of(run_id, client.run_ids(DAG_ID)) if client.state(DAG_ID, name) not in ENDED]
+    except AirflowError:
+        return  # Airflow is gone, and the run with it
+    for name in going:
+        end_quietly(client, DAG_ID, name, stuck)
+
+
+def _agreeing(client: Client, run_id: str, state: str) -> CatalogueRun:
+    """The record, if the colour of the DAG run agrees with it. Raises RunFailed."""
+    tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
+    failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]
+    if failed:
+        raise RunFailed(failed[0].task_id, "the task failed", _log(client, run_id, failed[0]))
+    catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
+    if not catalogue.ended_at or catalogue.green != (state == "success"):
+        raise RunFailed(
+            CATALOGUE_DAG_ID, f"the run is {state}, but {catalogue_runs.directory(catalogue.id)} does not agree", []
+        )
+    return catalogue
+
+
+def _log(client: Client, run_id: str, task: Task) -> list[str]:
+    return patiently(lambda: client.log_tail(CATALOGUE_DAG_ID, run_id, task))
+
+
+def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
+    """The item that a run of verify_delivery belongs to."""
+    names = sorted((item for item in catalogue.items), key=lambda item: -len(item.name))
+    return next((item for item in names if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

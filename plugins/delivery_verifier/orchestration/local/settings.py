@@ -1,0 +1,167 @@
+"""The settings of the local Airflow: its folders, its secrets, and every environment variable it runs with."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from delivery_verifier.host import folders, variables
+from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.model.inputs import whole
+
+DAG_ID = "verify_delivery"
+CATALOGUE_DAG_ID = "verify_catalogue"
+NIGHTLY = "0 2 * * *"
+"""When the whole catalogue is run, if nothing else is said (cron, UTC)."""
+DEFAULT_PORT = 8080
+MARK = "KDV_LOCAL_AIRFLOW"
+"""Environment variable that all processes of one local Airflow carry, however often they were reparented."""
+
+SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
+"""Default of AIRFLOW_CONN_SPARK_DEFAULT. (A URI `spark://local[2]` would be taken for yarn, silently.)"""
+
+
+def nightly() -> str | None:
+    """When the catalogue runs by itself, as cron; None: only when it is asked for.
+
+    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 for never. Unset: nightly, but on the local Airflow of `kdv
+    up` never: a laptop is not to start killing brokers at night because its owner once looked at the UI.
+    """
+    chosen = variables.cron("KDV_NIGHTLY")
+    if chosen in ("", "0"):
+        return None if chosen or MARK in os.environ else NIGHTLY
+    return NIGHTLY if chosen == "1" else chosen
+
+
+def airflow_home() -> Path:
+    """AIRFLOW_HOME of the local Airflow."""
+    return folders.state_dir() / "airflow"
+
+
+def passwords_file() -> Path:
+    """User names and passwords as JSON, mode 0600."""
+    return airflow_home() / "passwords.json"
+
+
+def port(chosen: int | None = None) -> int:
+    """The port: as chosen, else KDV_PORT, else 8080. Raises BadInput."""
+    if chosen is not None:
+        return whole("--port", chosen, 1, 65535, example=DEFAULT_PORT)
+    return variables.number("KDV_PORT", DEFAULT_PORT, 1, 65535)
+
+
+def base_url(port: int) -> str:
+    """Where the UI and the REST API are."""
+    return f"http://127.0.0.1:{port}"
+
+
+def environment(port: int) -> dict[str, str]:
+    """All environment variables of the local Airflow.
+
+    Airflow's own settings come from here alone: a user's AIRFLOW__* (another database, another executor) are left
+    out; connections and variables (AIRFLOW_CONN_*, AIRFLOW_VAR_*) are kept.
+    """
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
+    inherited.setdefault("AIRFLOW_CONN_SPARK_DEFAULT", SPARK_CONNECTION)
+    return inherited | _places() | _airflow(port) | _secrets()
+
+
+def _places() -> dict[str, str]:
+    programs = str(Path(sys.executable).parent)
+    return {
+        MARK: str(airflow_home()),
+        "AIRFLOW_HOME": str(airflow_home()),
+        "KDV_HOME": str(folders.home()),
+        "KDV_RUNS": str(folders.runs_dir()),
+        "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(java_home()),  # spark-submit looks nowhere else but on PATH
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _airflow(port: int) -> dict[str, str]:
+    options: dict[str, dict[str, object]] = {
+        "core": {
+            "dags_folder": folders.project_root() / "dags",
+            "plugins_folder": folders.project_root() / "plugins",
+            "load_examples": False,
+            "dags_are_paused_at_creation": False,
+            "executor": "LocalExecutor",
+            "parallelism": 6,
+            "auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+            "simple_auth_manager_users": "admin:admin,viewer:viewer",
+            "simple_auth_manager_all_admins": False,
+            "simple_auth_manager_passwords_file": passwords_file(),
+            "execution_api_server_url": f"{base_url(port)}/execution/",
+        },
+        "database": {"sql_alchemy_conn": f"sqlite:///{airflow_home() / 'airflow.db'}"},
+        "api": {"host": "127.0.0.1", "port": port, "base_url": base_url(port), "workers": 1},
+        # The default waits up to a second between two tasks; every look costs a few hundredths of a second of processor
+        # time.
+        "scheduler": {
+            "scheduler_idle_sleep_time": 0.3,
+            "scheduler_heartbeat_sec": 2,
+            "task_instance_heartbeat_timeout": 120,
+            "enable_health_check": False,
+        },
+        # A task gives up when its API has not answered five times; on a busy host that takes longer than 5 s each.
+        "workers": {"execution_api_timeout": 60},
+        # An edited DAG is seen within 15 s; new files as soon.
+        "dag_processor": {"refresh_interval": 15, "min_file_process_interval": 15, "parsing_processes": 1},
+        "logging": {"base_log_folder": airflow_home() / "logs"},
+    }
+    return {
+        f"AIRFLOW__{section.upper()}__{option.upper()}": str(value)
+        for section, chosen in options.items()
+        for option, value in chosen.items()
+    }
+
+
+def _secrets() -> dict[str, str]:
+    """Secrets, made once: without them each process would invent its own, and none would trust another."""
+    return {
+        "AIRFLOW__API_AUTH__JWT_SECRET": _secret("jwt_secret", secrets.token_urlsafe),
+        "AIRFLOW__API__SECRET_KEY": _secret("api_secret_key", secrets.token_urlsafe),
+        "AIRFLOW__CORE__FERNET_KEY": _secret("fernet_key", _fernet_key),
+    }
+
+
+def _fernet_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
+def _secret(name: str, make: Callable[[], str]) -> str:
+    return _made_once(folders.state_dir() / "secrets" / name, make)
+
+
+def ensure_passwords() -> dict[str, str]:
+    """The users' passwords, made once."""
+    users: dict[str, str] = json.loads(_made_once(passwords_file(), _new_passwords))
+    return users
+
+
+def _new_passwords() -> str:
+    return json.dumps({user: secrets.token_urlsafe(12) for user in ("admin", "viewer")})
+
+
+def _made_once(file: Path, make: Callable[[], str]) -> str:
+    """The text of a private file, made if it is missing. Never half-written: a temporary name is linked to it."""
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = file.with_name(f".{file.name}.{os.getpid()}")
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+            stream.write(make())
+        try:
+            os.link(partial, file)
+        except FileExistsError:
+            pass  # another process made it first: its secret is the one
+        finally:
+            partial.unlink()
+    return file.read_text()

@@ -1,0 +1,201 @@
+"""Supervisor of the local Airflow: four processes that live and die together (python -m ...supervisor)."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.cluster import workspaces
+from delivery_verifier.host import folders, processes
+from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.host.waiting import pause
+from delivery_verifier.orchestration.local import settings, tree
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "api-server": ("api-server",),
+    # Their log servers would listen on all interfaces; the api-server reads the log files itself.
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+GRACE_S, STOP_WITHIN_S = 8.0, 20.0
+_log = logging.getLogger("kdv.supervisor")
+
+
+class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """supervisor.json: who supervises, where, since when (s since the epoch), and its processes."""
+
+    supervisor: ProcessId
+    port: int
+    started_at: float
+    runs: str
+    owner: ProcessId | None
+    children: dict[str, ProcessId]
+
+    @property
+    def dead_children(self) -> list[str]:
+        """Names of the processes that do not live."""
+        return [name for name, child in self.children.items() if not child.alive]
+
+
+def state_file() -> Path:
+    """Written when all four are started, removed when all are gone."""
+    return settings.airflow_home() / "supervisor.json"
+
+
+def read_state() -> State | None:
+    """The state of the supervisor that lives, or None."""
+    try:
+        state = msgspec.json.decode(state_file().read_bytes(), type=State)
+    except FileNotFoundError:
+        return None
+    return state if state.supervisor.alive else None
+
+
+def why_it_ended() -> str | None:
+    """What ended the local Airflow, or is about to, as one clause; None if all of it lives."""
+    if _last_words().is_file():
+        return _last_words().read_text()
+    state = read_state()
+    if state is None:
+        return "its supervisor is gone without a word: it was killed"
+    return (
+        f"its {' and '.join(state.dead_children)} died, see {settings.airflow_home()}/*.log"
+        if state.dead_children
+        else None
+    )
+
+
+def _last_words() -> Path:
+    """Why the last supervisor stopped; written when it knows, removed when the next one starts."""
+    return settings.airflow_home() / "stopped"
+
+
+def log_file(name: str) -> Path:
+    """Where the process `name` (or `supervisor`, `migrate`) writes."""
+    return settings.airflow_home() / f"{name}.log"
+
+
+class Supervisor:
+    """Starts the four, watches them and the owner, and ends all with everything they started."""
+
+    def __init__(self, port: int, owner: ProcessId | None) -> None:
+        self.port, self.owner = port, owner
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self.asked_to_stop: str | None = None
+        self.died: str | None = None
+
+    def run(self) -> int:
+        """Until asked to stop, the owner is gone or one of the four died. 0 if asked, 1 if one died or is left."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        tree.become_subreaper()
+        _last_words().unlink(missing_ok=True)
+        try:
+            for name, command in COMMANDS.items():
+                self.children[name] = _start(name, command)
+            self._write_state()
+            while not (why := self._why_to_stop()):
+                pause(0.25)
+            _last_words().write_text(why)
+        finally:
+            left = self._stop()
+        _log.info("stopped: %s", why)
+        return 1 if left or self.died else 0
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.asked_to_stop = signal.Signals(number).name
+
+    def _why_to_stop(self) -> str | None:
+        if self.asked_to_stop:
+            return f"asked to stop by {self.asked_to_stop}"
+        if self.owner and not self.owner.alive:
+            return f"the process that owns it (pid {self.owner.pid}) is gone"
+        return self._dead_child()
+
+    def _dead_child(self) -> str | None:
+        """Which of the four died, if any. Dead processes that were only adopted are collected."""
+        ours = {child.pid: name for name, child in self.children.items()}
+        while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if name := ours.get(dead.si_pid):
+                how = (
+                    f"killed by signal {dead.si_status}"
+                    if dead.si_code == os.CLD_KILLED
+                    else f"exit code {dead.si_status}"
+                )
+                self.died = f"its {name} died ({how}), see {log_file(name)}"
+                return self.died
+            os.waitpid(dead.si_pid, os.WNOHANG)
+        return None
+
+    def _write_state(self) -> None:
+        state = State(
+            supervisor=processes.myself(),
+            port=self.port,
+            started_at=time.time(),
+            runs=str(folders.runs_dir()),
+            owner=self.owner,
+            children={name: _identity(child) for name, child in self.children.items()},
+        )
+        partial = state_file().with_suffix(".partial")
+        partial.write_bytes(msgspec.json.encode(state))
+        os.replace(partial, state_file())
+        _log.info("started %s on port %d", ", ".join(self.children), self.port)
+
+    def _stop(self) -> bool:
+        begun = time.monotonic()
+        _log.info("stopping %d processes", len(tree.descendants()))
+        left = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
+        workspaces.sweep_unless_busy()  # of a keeper that had to be killed
+        state_file().unlink(missing_ok=True)
+        _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, left or "none")
+        return bool(left)
+
+
+def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    program = shutil.which("airflow")
+    if program is None:
+        raise FileNotFoundError("the airflow command is not on PATH: is Airflow installed beside this Python?")
+    with log_file(name).open("ab") as log:
+        return subprocess.Popen(
+            [program, *command],
+            cwd=settings.airflow_home(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=processes.dies_with_parent(signal.SIGTERM),
+        )
+
+
+def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
+    # Not collected yet, so its entry is there even if it has died.
+    found = processes.identify(child.pid)
+    assert found is not None, "a child that was not waited for has a /proc entry"
+    return found
+
+
+def main() -> int:
+    """Entry point; the environment is `settings.environment`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    owner = ProcessId(*map(int, arguments.owner.split(":"))) if arguments.owner else None
+    return Supervisor(arguments.port, owner).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

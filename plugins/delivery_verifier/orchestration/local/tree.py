@@ -1,0 +1,103 @@
+"""The process tree of the local Airflow: found again whoever its parents are, and ended for certain."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+import psutil
+
+from delivery_verifier.host.waiting import DeadlinePassed, wait_until
+from delivery_verifier.orchestration.local.settings import MARK
+
+_log = logging.getLogger("kdv.tree")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Makes this process the parent of all descendants that lose theirs, so that none escapes (prctl(2))."""
+    if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def descendants() -> list[psutil.Process]:
+    """All living descendants of this process, those of dead parents included once it is their subreaper."""
+    return [process for process in psutil.Process().children(recursive=True) if _runs(process)]
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether it is there and no zombie: that is dead already."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """All living processes, but this one, of the local Airflow whose mark (its AIRFLOW_HOME) this is."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _bears(process, mark)]
+
+
+def _bears(process: psutil.Process, mark: str) -> bool:
+    """Whether the mark is in its environment; or, where a process title was written over that, in its folder."""
+    try:
+        if not _runs(process):
+            return False
+        titled = "".join(process.cmdline()[:1]).startswith("airflow ")
+        return process.environ().get(MARK) == mark or (titled and process.cwd() == mark)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False  # gone, or another user's: not ours
+
+
+def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
+    """Ends all processes that `find` finds, also those that appear meanwhile; returns any that are left.
+
+    SIGTERM to each when it is first seen; SIGKILL to whoever remains after `grace_s`.
+    """
+    begun, told = time.monotonic(), set[int]()
+
+    def none_left() -> bool:
+        _reap()
+        found = find()
+        if time.monotonic() - begun > grace_s:
+            _log.info("SIGKILL to who ignored SIGTERM for %.0f s: %s", grace_s, [_title(one) for one in found])
+            _send(found, signal.SIGKILL)
+        else:
+            _send([process for process in found if process.pid not in told], signal.SIGTERM)
+            told.update(process.pid for process in found)
+        return not found
+
+    try:
+        wait_until(none_left, "processes end", deadline_s, every_s=0.1)
+    except DeadlinePassed:
+        return find()
+    return []
+
+
+def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.NoSuchProcess:
+            continue  # it ended by itself
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return f"{process.pid} {' '.join(process.cmdline())[:80]}"
+    except psutil.Error:
+        return f"{process.pid} (gone)"
+
+
+def _reap() -> None:
+    """Collects dead children, adopted ones too, so that they do not stay as zombies."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return  # there are no children left

@@ -1,0 +1,178 @@
+"""The reports behind Airflow's own access control: run pages, run files and the Data Docs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
+
+from delivery_verifier.host import folders
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.orchestration.plugin import dag_runs, unreported
+from delivery_verifier.orchestration.plugin.dag_runs import State
+from delivery_verifier.pages.matrix import page as catalogue_page
+from delivery_verifier.pages.overview import page
+from delivery_verifier.pages.overview.wanted import Wanted
+from delivery_verifier.store import catalogue_runs
+
+HEADERS = {
+    # Shown in frames of the Airflow UI, and of nobody else.
+    "Content-Security-Policy": "frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+_REPORT = "report.html"
+LISTED = 100
+"""Catalogue runs that the matrix lists, the newest."""
+_Field = Annotated[str, Query(max_length=200)]
+_Known = Annotated[State | None, Depends(dag_runs.state)]
+# The page of a failed run quotes the log of its task.
+_MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
+
+
+def _reads_logs(request: Request, user: GetUserDep) -> bool:
+    """Whether the user may read the logs of runs: a failed one's error is in them."""
+    try:
+        requires_access_dag("GET", DagAccessEntity.TASK_LOGS, DAG_ID)(request, user)
+    except HTTPException:
+        return False
+    return True
+
+
+_ReadsLogs = Annotated[bool, Depends(_reads_logs)]
+
+app = FastAPI(
+    title="Delivery reports",
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
+    # A mounted app inherits no access control: each request must carry an Airflow user who may view plugins.
+    dependencies=[Depends(requires_access_view(AccessView.PLUGINS))],
+)
+
+
+@app.middleware("http")
+async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Headers on every answer, refusals too."""
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    return response
+
+
+@app.get("/")
+def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: _Field = "") -> HTMLResponse:
+    """All runs, newest first, or those that are wanted."""
+    wanted = Wanted(verdict=verdict, profile=profile, fault=fault, text=text)
+    docs = (folders.runs_dir() / folders.DATA_DOCS / "index.html").is_file()
+    return HTMLResponse(page.overview(folders.runs_dir(), wanted, docs=docs, dag_path=f"../dags/{DAG_ID}"))
+
+
+@app.get("/matrix/")
+def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
+    """The matrix of the catalogue run `run`, or of the newest, and the list of all; 404 for one that does not exist.
+
+    Errors of runs are told only to those who may read their logs.
+    """
+    known = catalogue_runs.newest(LISTED)
+    wanted = next((one for one in known if run in ("", one.id)), None)
+    if wanted is None and run:
+        raise HTTPException(404, "no such catalogue run")
+    if wanted is None:
+        return HTMLResponse(unreported.no_catalogue())
+    return HTMLResponse(
+        catalogue_page.render(wanted if reads_logs else catalogue_runs.without_errors(wanted), "../runs", known)
+    )
+
+
+@app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
+def of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
+    """The tab of a DAG run: its report or matrix, or a page that says why there is none."""
+    if (
+        dag_id == CATALOGUE_DAG_ID
+        and (catalogue_runs.folder() / folders.run_directory_name(run_id) / catalogue_runs.FILE).is_file()
+    ):
+        return RedirectResponse(f"../../../matrix/?run={quote(folders.run_directory_name(run_id))}", status_code=307)
+    if dag_id != DAG_ID:
+        return HTMLResponse(unreported.of_another_dag())
+    name = folders.run_directory_name(run_id)
+    run = folders.runs_dir() / name
+    if _has_report(run):
+        return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
+    return HTMLResponse(unreported.of_run(run_id, known))
+
+
+@app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
+def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
+    """The tab of a DAG run's Data Docs: its place in the list of all validations."""
+    name = folders.run_directory_name(run_id)
+    if dag_id != DAG_ID or not (folders.runs_dir() / name / "validate.json").is_file():
+        return HTMLResponse(unreported.no_docs())
+    return RedirectResponse(f"../../../../runs/{folders.DATA_DOCS}/index.html#{quote(name)}", status_code=307)
+
+
+_DRAWINGS = {
+    "": "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5",  # a record that arrived
+    "matrix-": "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13.5 16.5l2.5 2.5 4.5-5",  # scenarios, and their check
+}
+
+
+@app.get("/icon/{name}.svg")
+def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Response:
+    """The signs of the pages in the navigation."""
+    ink, drawing = ("#5f78a3" if name.endswith("light") else "#d4d4d8"), _DRAWINGS["matrix-" if "-" in name else ""]
+    style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
+    return Response(svg, media_type="image/svg+xml")
+
+
+@app.get("/docs/{path:path}")
+def data_docs(path: str) -> FileResponse:
+    """The Data Docs site."""
+    return _file(folders.runs_dir() / folders.DATA_DOCS, path)
+
+
+@app.get("/runs/{path:path}")
+def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
+    """A file of a run directory. The paths are those on disk, so that links between reports work in both places.
+
+    What is stored of catalogue runs quotes errors of runs. A report that was not written by the last judgement of its
+    run is not shown.
+    """
+    file = _file(folders.runs_dir(), path)
+    inside = Path(file.path).relative_to(folders.runs_dir().resolve())
+    if inside.parts[0] == folders.CATALOGUES and not reads_logs:
+        raise HTTPException(403, "the errors of runs are in it, and you may not read their logs")
+    if inside.name == _REPORT and len(inside.parts) == 2 and not _has_report(Path(file.path).parent):
+        return HTMLResponse(unreported.void(inside.parts[0]))
+    return file
+
+
+@app.get("/{path:path}")
+def nothing(path: str) -> None:
+    """Any other path: 404, but only for those who may ask. (A path without a route would skip the access control.)"""
+    raise HTTPException(404, "no such page")
+
+
+def _has_report(run: Path) -> bool:
+    """Whether there is a report of the last judgement; without its manifest, the file is one of an earlier
+    judgement."""
+    return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
+
+
+def _file(base: Path, path: str) -> FileResponse:
+    """A file below `base`; 404 for whatever is outside, hidden or missing."""
+    try:
+        target = (base / (path or "index.html")).resolve()
+        target = target / "index.html" if target.is_dir() else target
+        inside = target.relative_to(base.resolve())
+    except (OSError, ValueError):
+        raise HTTPException(404, "no such report") from None
+    if any(part.startswith(".") for part in inside.parts) or not target.is_file():
+        raise HTTPException(404, "no such report")
+    return FileResponse(target)

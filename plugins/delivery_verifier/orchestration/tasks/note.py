@@ -1,0 +1,32 @@
+"""The note of a DAG run: its verdict in one sentence, for whoever looks at the run in the UI."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.orchestration.local import settings
+from delivery_verifier.orchestration.local.client import AirflowError, Client
+from delivery_verifier.pages.words import said
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+_log = logging.getLogger(__name__)
+
+
+def attach_verdict(run: Path, run_id: str) -> None:
+    """Notes the verdict at the DAG run, if it is one of the local Airflow and there is a verdict.
+
+    A comfort only: if it fails that is logged, and the task ends as it would have.
+    """
+    if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
+        return  # a verdict that conclude did not seal is none: it may be one of an earlier try
+    try:
+        verdict = msgspec.json.decode(RunDirectory(run).sealed("conclude", "verdict.json"), type=RunVerdict)
+        client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
+        client.note(settings.DAG_ID, run_id, f"**{verdict.verdict}**: {said(verdict.sentence, verdict.verdict)}")
+    except (AirflowError, IncompleteRun, OSError, msgspec.MsgspecError) as error:
+        _log.warning("the run's note could not be written: %s", error)

@@ -1,0 +1,77 @@
+"""A mail when a run is red, by Airflow's own notifier: to whom KDV_NOTIFY_EMAIL says, over the connection
+smtp_default."""
+
+from __future__ import annotations
+
+import html
+import os
+from typing import Any
+
+from airflow.providers.smtp.notifications.smtp import SmtpNotifier
+from airflow.sdk import Context
+from airflow.sdk.configuration import conf
+
+from delivery_verifier.host import folders
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.orchestration.local.client import ui_url
+from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
+from delivery_verifier.pages.matrix import page
+from delivery_verifier.pages.overview.rows import read
+from delivery_verifier.store import catalogue_runs
+
+VARIABLE = "KDV_NOTIFY_EMAIL"
+"""Environment variable of all Airflow processes: one or more addresses, separated by commas. Unset: nobody is told."""
+
+
+class RedRunMail(SmtpNotifier):
+    """Tells that a run is red: verdict, its sentence, run id, and where the report is. Nothing else leaves the host."""
+
+    def notify(self, context: Context) -> None:
+        """Sends the mail. Raises what SMTP raises; Airflow logs it, and the run stays as it is.
+
+        Subject and text are set here, after Airflow has rendered its templates: what a run says is never a template.
+        """
+        self.subject, self.html_content = self.message(str(context["run_id"]))
+        super().notify(context)
+
+    def message(self, run_id: str) -> tuple[str, str]:
+        """Subject and HTML text."""
+        return message(run_id)
+
+
+class RedCatalogueMail(RedRunMail):
+    """The same for a catalogue run: which scenarios are not as expected."""
+
+    def message(self, run_id: str) -> tuple[str, str]:
+        """Subject and HTML text."""
+        return catalogue_message(run_id)
+
+
+def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
+    """The DAG's callbacks for a red run: none unless the variable names somebody."""
+    to = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
+    return [mail(to=to)] if to else []
+
+
+def message(run_id: str) -> tuple[str, str]:
+    """Subject and HTML text of the mail about a red run."""
+    row = read(folders.run_directory(run_id))
+    told = row.sentence or f"The run failed before a verdict could be given; {row.why}."
+    lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(told), f"Run {html.escape(run_id)}"]
+    return f"Delivery run is red: {row.verdict} ({run_id})", _text(lines, DAG_ID, run_id)
+
+
+def catalogue_message(run_id: str) -> tuple[str, str]:
+    """Subject and HTML text of the mail about a red catalogue run."""
+    try:
+        catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
+    except BadInput:
+        return f"Catalogue run is red: it never began ({run_id})", _text(["Nothing was run."], CATALOGUE_DAG_ID, run_id)
+    red = [f"{html.escape(item.name)}: {item.state}" for item in catalogue.items if not item.green]
+    subject = f"Catalogue run is red: {len(red)} of {len(catalogue.items)} scenarios ({run_id})"
+    return subject, _text([f"<b>{html.escape(page.headline(catalogue))}</b>", *red], CATALOGUE_DAG_ID, run_id)
+
+
+def _text(lines: list[str], dag_id: str, run_id: str) -> str:
+    url = html.escape(ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id))
+    return "".join(f"<p>{line}</p>" for line in [*lines, f'<a href="{url}">{url}</a>'])

@@ -1,0 +1,180 @@
+"""The cells of a catalogue run: each triggers verify_delivery for one scenario; what they ended with is collected from
+both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import Context, get_current_context
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.state import DagRunState
+from msgspec.structs import replace
+
+from delivery_verifier.host import folders
+from delivery_verifier.host.processes import lives
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.orchestration.tasks import gate
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import Attempt, CatalogueRun, Item
+from delivery_verifier.store.run_directory import IncompleteRun
+
+# Airflow reads the DAG's file again and again, and once more for every task: what only some tasks need is imported by
+# them.
+
+POKE_S = 2
+FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
+Cell = dict[str, str]
+"""{"scenario": its name, "run": the id of its run of verify_delivery}"""
+
+
+class NotGreen(RuntimeError):
+    """The catalogue run is red: something did not end as expected, or was not run."""
+
+
+class RunScenario(TriggerDagRunOperator):
+    """Runs one scenario as a run of verify_delivery and waits for it. Red if that is.
+
+    A cell that was cleared triggers a run of its own.
+    """
+
+    template_fields = ("cell",)
+
+    def __init__(self, *, task_id: str, cell: Cell, **more: Any) -> None:
+        super().__init__(
+            task_id=task_id,
+            trigger_dag_id=DAG_ID,
+            logical_date=None,
+            wait_for_completion=True,
+            deferrable=False,
+            poke_interval=POKE_S,
+            fail_when_dag_is_paused=True,
+            **more,
+        )
+        self.cell = cell
+
+    def execute(self, context: Context) -> None:
+        """Triggers and waits. Raises AirflowFailException if whoever asked for the catalogue is gone."""
+        gate.require_open(context, GATE)
+        owner = (context["dag_run"].conf or {}).get("owner")
+        if owner and not lives(str(owner)):
+            raise AirflowFailException(f"the command that asked for this catalogue run (process {owner}) has ended")
+        number = context["ti"].try_number
+        self.trigger_run_id = self.cell["run"] + (f"-try{number}" if number > 1 else "")
+        self.conf = {"scenario": self.cell["scenario"], **({"owner": owner} if owner else {})}
+        super().execute(context)
+
+
+def begin_catalogue() -> list[Cell]:
+    """The task `plan`: writes catalogue.json with every item pending, and returns the cells. Raises BadInput."""
+    from delivery_verifier.catalogue_run import begin
+    from delivery_verifier.pages.matrix import page
+
+    context = get_current_context()
+    gate.require_open(context, GATE)
+    params = context["params"]
+    catalogue = begin.begin(
+        _name(context),
+        names=params["names"] or (),
+        tag=params["tag"],
+        expect_unavailable=params["expect_unavailable"],
+        direct=False,
+    )
+    page.write(catalogue)
+    return [_cell(catalogue, item) for item in catalogue.open]
+
+
+def collect_first() -> list[Cell]:
+    """The task `repeat`: writes down what the cells ended with, and returns those that were INCONCLUSIVE, for once
+    more."""
+    gate.require_open(get_current_context(), GATE)
+    catalogue = _collect(get_current_context())
+    return [_cell(catalogue, item, "-2") for item in catalogue.open if item.attempts]
+
+
+def write_matrix() -> None:
+    """The task `matrix`: writes down what all cells ended with, and the page. Also if something failed before."""
+    from delivery_verifier.catalogue_run.loop import now
+
+    gate.require_open(get_current_context(), GATE)
+    _collect(get_current_context(), ended_at=now())
+
+
+def require_green() -> None:
+    """The task `gate`. Raises NotGreen, naming every scenario that is not, and gate.Shut if a task before it did not
+    succeed.
+
+    Where the run was ended, nobody has written down yet that it has.
+    """
+    from delivery_verifier.catalogue_run.loop import now
+
+    context = get_current_context()
+    try:
+        gate.require_success(context, ["plan", "repeat", "matrix"])
+    except gate.Shut:
+        if (catalogue_runs.directory(_name(context)) / catalogue_runs.FILE).is_file():
+            _collect(context, ended_at=now())
+        raise
+    catalogue = catalogue_runs.read(_name(context))
+    if not catalogue.green or not catalogue.ended_at:
+        red = [f"{item.name}: {item.state}" for item in catalogue.items if not item.green]
+        raise NotGreen("; ".join(red) or "no scenario was run")
+
+
+def collected(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
+    """The catalogue run with an attempt for each run of verify_delivery, (id, state), that was triggered for a
+    scenario."""
+    items = [
+        replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
+        for item in catalogue.items
+    ]
+    return replace(catalogue, items=tuple(items))
+
+
+def attempt_of(run_id: str, state: str) -> Attempt:
+    """What a run of verify_delivery ended with. Where its colour and its verdict disagree a step failed: no verdict."""
+    from delivery_verifier.catalogue_run import results
+    from delivery_verifier.catalogue_run.loop import now
+
+    run_dir = folders.runs_dir() / folders.run_directory_name(run_id)
+    try:
+        attempt = results.attempt(run_dir)
+    except (IncompleteRun, OSError) as error:
+        return results.failed(run_dir.name, now(), 0.0, f"the run is {state} and has no verdict: {error}")
+    if (state == "success") != attempt.green:
+        why = f"the run is {state} though its verdict is {attempt.verdict}: a step failed"
+        return results.failed(run_dir.name, attempt.started_at, attempt.seconds, why)
+    return attempt
+
+
+def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
+    from delivery_verifier.pages.matrix import page
+
+    catalogue = replace(collected(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)
+    catalogue_runs.write(catalogue)
+    page.write(catalogue)
+    return catalogue
+
+
+def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
+    from delivery_verifier.catalogue_run.loop import run_name
+
+    return {"scenario": item.name, "run": run_name(catalogue, item) + suffix}
+
+
+def _name(context: Context) -> str:
+    return folders.run_directory_name(str(context["run_id"]))
+
+
+def _triggered(context: Context) -> dict[str, list[tuple[str, str]]]:
+    """Per scenario the runs that its cells triggered, in order, each with its state."""
+    ti: Any = context["ti"]
+    found: dict[str, list[tuple[str, str]]] = {}
+    for origin, task in (("plan", FIRST), ("repeat", AGAIN)):
+        for index, cell in enumerate(ti.xcom_pull(task_ids=origin) or []):
+            if run_id := ti.xcom_pull(task_ids=task, key="trigger_run_id", map_indexes=index):
+                # An enumeration whose str() is not its value.
+                state = DagRunState(ti.get_dagrun_state(DAG_ID, str(run_id))).value
+                found.setdefault(cell["scenario"], []).append((str(run_id), state))
+    return found

@@ -1,0 +1,98 @@
+"""The figures: empty plots of one look over a shared axis, their colours, and their tools."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from bokeh.core.types import ID
+from bokeh.embed import json_item
+from bokeh.layouts import gridplot
+from bokeh.models import CrosshairTool, HoverTool, NumeralTickFormatter, Range1d, WheelZoomTool
+from bokeh.models.annotations import Span
+from bokeh.plotting import figure
+
+from delivery_verifier.pages.words import clean
+
+ARM_COLOURS = ("#2f7fd6", "#c9711b", "#8a63d2", "#0f8a78", "#c2518d", "#7d8186", "#6b8e23", "#b5653a")
+BROKER_COLOURS = ("#4c78a8", "#b279a2", "#59a14f", "#d99a2b", "#9d755d", "#5aa3a3")
+NO_LEADER = "#d64545"
+FAULT = "#d64545"
+
+Figure = Any
+
+
+def arm_colour(index: int) -> str:
+    """The colour of the arm at this place of the legend."""
+    return ARM_COLOURS[index % len(ARM_COLOURS)]
+
+
+def broker_colour(broker: int) -> str:
+    """The colour of a broker; red for none."""
+    return NO_LEADER if broker < 0 else BROKER_COLOURS[broker % len(BROKER_COLOURS)]
+
+
+def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
+    """An empty plot whose wheel zooms only with Ctrl, so that the page still scrolls over it."""
+    plot = figure(
+        height=height,
+        x_range=x_range,
+        tools="xpan,xbox_zoom,xzoom_in,xzoom_out,reset",
+        active_drag="xbox_zoom",
+        min_border_left=68,
+        min_border_right=12,
+        min_border_top=4,
+        min_border_bottom=4,
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        y_axis_label=label,
+        output_backend="canvas",
+        **more,
+    )  # type: ignore[call-arg]
+    plot.add_tools(WheelZoomTool(dimensions="width", modifiers="ctrl"))  # type: ignore[arg-type]
+    plot.xaxis.visible = False
+    plot.axis.axis_label_text_font_style = "normal"
+    plot.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
+    plot.grid.grid_line_alpha = 0.5
+    plot.yaxis.axis_label_standoff = 6
+    return plot
+
+
+def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Literal["mouse", "vline"] = "mouse") -> None:
+    """Values of `drawn` under the pointer; the tool itself takes no room in the toolbar."""
+    tool = HoverTool(renderers=[drawn], tooltips=tooltips, mode=mode, visible=False, attachment="horizontal")
+    plot.add_tools(tool)
+
+
+def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
+    """Bokeh's JSON item of plots that stand below each other, for the element `target`."""
+    line = Span(dimension="height", line_color="#888888", line_width=1)
+    for plot in plots:
+        plot.add_tools(CrosshairTool(overlay=line, visible=False))
+    plots[-1].xaxis.axis_label = axis_label
+    plots[-1].height += 34
+    plots[-1].xaxis.visible = True
+    layout = gridplot(
+        [[plot] for plot in plots],
+        sizing_mode="stretch_width",
+        merge_tools=True,
+        toolbar_location="above",
+        toolbar_options={"logo": None},
+    )
+    item: dict[str, Any] = json_item(layout, ID(target))  # type: ignore[assignment]
+    return item
+
+
+def seconds_axis(end_s: float) -> Range1d:
+    """Seconds from 0 to `end_s`, which zooming and moving cannot leave."""
+    return Range1d(
+        start=-0.01 * end_s,
+        end=end_s * 1.01,
+        min_interval=end_s / 500,
+        bounds=(-0.05 * end_s, end_s * 1.05),
+    )
+
+
+def safe(text: object) -> str:
+    """Text for a canvas: Bokeh would fetch MathJax for anything between dollar signs."""
+    return clean(text).replace("$", "\uff04").replace("\\", "\uff3c").replace("@", "\uff20")

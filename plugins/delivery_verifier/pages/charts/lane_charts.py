@@ -1,0 +1,96 @@
+"""The lane charts: leader and ISR of each partition, and of many partitions how many lacked either."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bokeh.models import ColumnDataSource, FixedTicker, Range1d
+
+from delivery_verifier.pages.charts.figures import NO_LEADER, Figure, blank, broker_colour, hover
+from delivery_verifier.pages.charts.lanes import LANES_SHOWN, Lacking, Segment, in_sync, lacking, segments
+from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
+from delivery_verifier.pages.material import Material
+
+SHRUNK = "#c9711b"
+
+
+def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
+    """One lane per partition; above them, where not all have a lane, the counts over all partitions."""
+    drawn = segments(material, clock, end_s)
+    if not drawn:
+        return []
+    partitions = Leadership(material.observations).partitions(subject_topic(material))
+    counted = lacking(material, clock) if len(partitions) > LANES_SHOWN else []
+    overview = [_counts(x_range, counted, end_s, len(partitions))] if counted else []
+    return [*overview, _lanes(x_range, drawn)]
+
+
+def _counts(x_range: Range1d, counted: list[Lacking], end_s: float, partitions: int) -> Figure:
+    plot = blank(x_range, "partitions", 120)
+    last = counted[-1]
+    steps = [*counted, Lacking(max(end_s, last.at), last.leaderless, last.shrunk)]
+    columns: dict[str, Any] = {name: [getattr(one, name) for one in steps] for name in ("at", "leaderless", "shrunk")}
+    source = ColumnDataSource(columns)
+    line = {"x": "at", "mode": "after", "line_width": 2, "source": source}
+    plot.step(**line, y="shrunk", color=SHRUNK)
+    plot.step(**line, y="leaderless", color=NO_LEADER)
+    anchor = plot.line("at", "shrunk", source=source, line_alpha=0)
+    told = [("from", "@at{0.000} s"), ("no leader", "@leaderless"), ("ISR not full", "@shrunk")]
+    hover(plot, anchor, [*told, ("of", f"{partitions:,} partitions")], "vline")
+    plot.y_range = Range1d(
+        start=0, end=max(1, *(one.shrunk for one in steps), *(one.leaderless for one in steps)) * 1.08
+    )
+    plot.yaxis.ticker.desired_num_ticks = 3
+    return plot
+
+
+def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
+    """Thick bar: the leader. Thin stripes below it: the replicas in sync, so many as the ISR is large."""
+    rows = {partition: row for row, partition in enumerate(sorted({one.partition for one in drawn}))}
+    plot = blank(x_range, "leader, ISR", 26 + 34 * len(rows), y_range=Range1d(start=len(rows), end=0))
+    plot.grid.visible = False
+    plot.yaxis.ticker = FixedTicker(ticks=[row + 0.5 for row in rows.values()])
+    plot.yaxis.major_label_overrides = {row + 0.5: f"p{partition}" for partition, row in rows.items()}
+    bar = {"y": "y", "left": "left", "right": "right", "line_color": None}
+    leaders, stripes = ColumnDataSource(_bars(drawn, rows)), ColumnDataSource(_stripes(drawn, rows))
+    plot.hbar(**bar, height=0.4, color="colour", source=leaders)
+    plot.hbar(**bar, height=0.07, color="colour", source=stripes)
+    whole = plot.hbar(y="row", left="left", right="right", height=0.96, alpha=0, source=leaders)
+    told = [
+        ("partition", "@partition"),
+        ("leader", "@leader"),
+        ("epoch", "@epoch"),
+        ("ISR size", "@size"),
+        ("in sync", "@isr"),
+        ("from", "@left{0.000} s"),
+        ("until", "@right{0.000} s"),
+    ]
+    hover(plot, whole, told)
+    return plot
+
+
+def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
+    return {
+        "y": [rows[one.partition] + 0.3 for one in drawn],
+        "row": [rows[one.partition] + 0.5 for one in drawn],
+        "left": [round(one.start, 4) for one in drawn],
+        "right": [round(one.end, 4) for one in drawn],
+        "colour": [broker_colour(one.seen.leader) for one in drawn],
+        "partition": [one.partition for one in drawn],
+        "leader": ["none" if one.seen.leader < 0 else f"broker {one.seen.leader}" for one in drawn],
+        "epoch": [one.seen.leader_epoch for one in drawn],
+        "size": [len(one.seen.isr) for one in drawn],
+        "isr": [", ".join(map(str, one.seen.isr)) or "none" for one in drawn],
+    }
+
+
+def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
+    found = in_sync(drawn)
+    replicas = sorted({broker for _, broker, _, _ in found})
+    step = 0.36 / max(1, len(replicas))
+    return {
+        "y": [rows[partition] + 0.58 + step * replicas.index(broker) for partition, broker, _, _ in found],
+        "left": [round(start, 4) for *_, start, _ in found],
+        "right": [round(end, 4) for *_, end in found],
+        "colour": [broker_colour(broker) for _, broker, _, _ in found],
+    }

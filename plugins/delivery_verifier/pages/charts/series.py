@@ -1,0 +1,82 @@
+"""The series: the load's timeline as evenly spaced arrays, thinned to what a screen can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from delivery_verifier.pages.leadership import Clock
+from delivery_verifier.pages.material import Material
+
+if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
+    import pandas as pd
+
+POINTS = 1200
+"""Points drawn per line at most; neighbouring intervals are joined beyond that."""
+
+ARMS_DRAWN = 8
+"""Arms drawn at most, subjects first."""
+
+_Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One arm over time: `x` interval starts in s, rates in records/s, latencies in ms (NaN: none)."""
+
+    arm: str
+    interval_s: float
+    x: _Floats
+    reported: _Floats
+    errors: _Floats
+    p50: _Floats
+    p99: _Floats
+
+
+def arms_drawn(material: Material) -> list[str]:
+    """The arms that the plots show, in the order of their colours."""
+    return arms_loaded(material)[:ARMS_DRAWN]
+
+
+def arms_loaded(material: Material) -> list[str]:
+    """All arms of the timeline: subjects, controls, then any other."""
+    table = material.tables.get("timeline/load")
+    there = sorted(set(table.column("arm").to_pylist())) if table is not None else []
+    planned = material.scenario.arms if material.scenario is not None else ()
+    known = [arm.name for role in ("subject", "control") for arm in planned if arm.role == role]
+    ranked = [arm for arm in known if arm in there] + [arm for arm in there if arm not in known]
+    return ranked
+
+
+def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
+    """One Series per arm, in the order of `arms`, all on one grid; intervals without a row count as zero."""
+    steps = np.diff(np.unique(frame["at_us"].to_numpy()))
+    interval_us = int(steps.min()) if len(steps) else 200_000
+    count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
+    joined = -(-count // POINTS)
+    return [_one(arm, frame[frame["arm"] == arm], clock, interval_us * joined, -(-count // joined)) for arm in arms]
+
+
+def _one(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
+    """Counts add up over joined intervals; of latencies the largest is kept, so that no peak is lost."""
+    place = (rows["at_us"] - clock.start_us) // interval_us
+    grid = np.arange(count)
+    sums = rows.groupby(place)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)
+    peaks = rows.groupby(place)[["latency_ms_p50", "latency_ms_p99"]].max().reindex(grid)
+    seconds = interval_us / 1e6
+    return Series(
+        arm=arm,
+        interval_s=seconds,
+        x=_floats(np.arange(count) * seconds),
+        reported=_floats(sums["reported"] / seconds),
+        errors=_floats((sums["failed"] + sums["indeterminate"]) / seconds),
+        p50=_floats(peaks["latency_ms_p50"]),
+        p99=_floats(peaks["latency_ms_p99"]),
+    )
+
+
+def _floats(values: object) -> _Floats:
+    return np.asarray(values, dtype=np.float32)

@@ -1,0 +1,102 @@
+"""The charts: load, errors, latency, faults and leadership over one zoomable axis of seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, DataRange1d, NumeralTickFormatter, Range1d
+
+from delivery_verifier.pages.charts import bands
+from delivery_verifier.pages.charts.figures import Figure, arm_colour, blank, column, hover, safe, seconds_axis
+from delivery_verifier.pages.charts.lane_charts import lane_plots
+from delivery_verifier.pages.charts.series import Series, arms_drawn, series
+from delivery_verifier.pages.leadership import Clock
+from delivery_verifier.pages.material import Material
+
+
+def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
+    """Bokeh's JSON item of the timeline for the element `target`, or None if there is nothing to draw."""
+    frame = material.frame("timeline/load")
+    if frame is None or frame.empty:
+        return None
+    lines = series(frame, clock, arms_drawn(material))
+    end_s = _end(material, clock, lines)
+    x_range = seconds_axis(end_s)
+    over_time = [
+        _rates("reported", x_range, lines, 170),
+        _rates("errors", x_range, lines, 110),
+        _latency(x_range, lines),
+    ]
+    for plot in over_time:
+        bands.mark_leaders(plot, material, clock)
+    plots = [bands.strip(material, clock, x_range, end_s), *over_time]
+    plots += lane_plots(material, clock, x_range, end_s)
+    for plot in plots:
+        bands.shade(plot, material, clock, end_s)
+    return column(plots, target, "seconds since the load's start")
+
+
+def _end(material: Material, clock: Clock, lines: list[Series]) -> float:
+    ends = [float(one.x[-1]) + one.interval_s for one in lines]
+    ends += [clock.seconds(one.recovered_at_us) for one in material.injections if one.recovered_at_us is not None]
+    return max([1.0, *ends])
+
+
+def _rates(what: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
+    """Records per second that were `reported`, or that ended in `errors`, one step line per arm."""
+    plot = blank(x_range, f"{what} / s", height)
+    values = {f"y{place}": getattr(one, what) for place, one in enumerate(lines)}
+    top = max([1.0, *(float(found.max()) for found in values.values() if len(found))])
+    source = ColumnDataSource(_over_time(lines, top / 2) | values)
+    drawn = [
+        plot.step("x", f"y{place}", source=source, mode="after", line_width=2, color=arm_colour(place))
+        for place in range(len(lines))
+    ]
+    _hover_all(plot, source, lines, [f"@y{place}{{0,0}} / s" for place in range(len(lines))])
+    plot.y_range = DataRange1d(start=0, min_interval=1.25, only_visible=True, renderers=drawn)
+    plot.yaxis.ticker.desired_num_ticks = 4 if height > 120 else 3
+    return plot
+
+
+def _latency(x_range: Range1d, lines: list[Series]) -> Figure:
+    plot = blank(x_range, "latency, ms (log)", 170, y_axis_type="log")
+    values: dict[str, Any] = {}
+    for place, one in enumerate(lines):
+        values |= {f"p50_{place}": one.p50, f"p99_{place}": one.p99, f"told{place}": _told(one)}
+    known = [float(at) for one in lines for at in one.p99 if at > 0]
+    source = ColumnDataSource(_over_time(lines, float(np.median(known)) if known else 1.0) | values)
+    for place in range(len(lines)):
+        line = {"source": source, "color": arm_colour(place)}
+        plot.line("middle", f"p50_{place}", **line, line_width=1.6, line_dash=[2, 3])
+        plot.line("middle", f"p99_{place}", **line, line_width=2)
+        plot.scatter("middle", f"p99_{place}", **line, size=3)
+    _hover_all(plot, source, lines, [f"@told{place}" for place in range(len(lines))])
+    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
+    return plot
+
+
+def _told(one: Series) -> list[str]:
+    """What the pointer tells of an interval's latencies."""
+    return [
+        "none reported" if np.isnan(p99) else f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms"
+        for p50, p99 in zip(one.p50, one.p99, strict=True)
+    ]
+
+
+def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
+    """The columns that all arms share: they are on one grid."""
+    x, interval_s = lines[0].x, lines[0].interval_s
+    return {
+        "x": x,
+        "middle": x + interval_s / 2,
+        "until": x + interval_s,
+        "anchor": np.full(len(x), height, np.float32),
+    }
+
+
+def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], values: list[str]) -> None:
+    """One tooltip with all arms, wherever the pointer stands above an interval."""
+    anchor = plot.line("middle", "anchor", source=source, line_alpha=0)
+    told = [(safe(one.arm), value) for one, value in zip(lines, values, strict=True)]
+    hover(plot, anchor, [("seconds", "@x{0.0} to @until{0.0}"), *told], "vline")

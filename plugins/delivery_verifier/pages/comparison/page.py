@@ -1,0 +1,98 @@
+"""The page of a comparison: one offline HTML file with two runs side by side; and the same as text on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TextIO
+
+from markupsafe import Markup
+from rich.box import ASCII, SIMPLE_HEAD, Box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from delivery_verifier.pages.comparison.comparison import Comparison, Row, Side
+from delivery_verifier.pages.html import asset, environment, source_of
+from delivery_verifier.pages.terminal import PLAIN_WIDTH, STYLES
+from delivery_verifier.pages.words import clean, number
+
+SAME = "Both runs are of one scenario: only versions may differ."
+NOT_THE_SAME = (
+    "NOT the same scenario. What follows stands side by side, but a difference may come from any of the {count} "
+    "differences named here, and not from the versions alone."
+)
+SINGLE_RUNS = (
+    "Each side is one run (injections: {left} and {right}): a figure that differs between two single runs is no proof "
+    "of a difference between their versions or settings. Repeat with --cycles."
+)
+
+
+def write(comparison: Comparison, into: Path) -> None:
+    """Writes the page. Raises OSError if it cannot be written."""
+    into.write_text(render(comparison), encoding="utf-8", newline="\n")
+
+
+def render(comparison: Comparison) -> str:
+    """The page as HTML text."""
+    script = asset("page.js")
+    template = environment().get_template("compare.html.j2")
+    return template.render(
+        it=comparison,
+        heading=heading(comparison),
+        caution=caution(comparison),
+        scripts=[Markup(script)],
+        policy=source_of(script),
+        style=Markup(asset("page.css")),
+    )
+
+
+def heading(comparison: Comparison) -> str:
+    """Whether the two runs may be compared, in one sentence."""
+    return NOT_THE_SAME.format(count=len(comparison.obstacles)) if comparison.obstacles else SAME
+
+
+def caution(comparison: Comparison) -> str:
+    """What two single runs cannot show."""
+    return SINGLE_RUNS.format(left=_injections(comparison.left), right=_injections(comparison.right))
+
+
+def text(comparison: Comparison, to: TextIO) -> None:
+    """The comparison on a terminal, or plain in a pipe."""
+    console = Console(file=to, highlight=False, emoji=False, width=None if to.isatty() else PLAIN_WIDTH)
+    console.print(
+        Text(clean(heading(comparison)), style="bold yellow" if comparison.obstacles else "bold"), soft_wrap=True
+    )
+    table = _table(comparison, ASCII if not console.is_terminal else SIMPLE_HEAD)
+    console.print(table)
+    for line in [caution(comparison), *comparison.missing]:
+        console.print(Text(clean(line), style="dim"), soft_wrap=True)
+
+
+def _table(comparison: Comparison, box: Box) -> Table:
+    """The runs as columns; what differs is bold."""
+    table = Table("", box=box)
+    for side in (comparison.left, comparison.right):
+        table.add_column(Text(clean(side.verdict.run_id)), overflow="fold")
+    for row in [*comparison.obstacles, *(row for row in comparison.versions if row.differs)]:
+        _add(table, row)
+    for pair in comparison.pairs:
+        table.add_section()
+        names = [one.verdict if one else "no such arm" for one in pair.verdicts]
+        verdicts = [Text(name, style=STYLES.get(name, "dim")) for name in names]
+        table.add_row(Text(clean(f"{pair.name} ({pair.role})"), style="bold"), *verdicts)
+        for row in [*pair.anomalies, *pair.figures]:
+            _add(table, row)
+    return table
+
+
+def _add(table: Table, row: Row) -> None:
+    table.add_row(
+        *(
+            Text(clean(f"  {cell}" if place == 0 else cell), style="bold" if row.differs and place else "")
+            for place, cell in enumerate((row.name, row.left, row.right))
+        )
+    )
+
+
+def _injections(side: Side) -> str:
+    return number(len(side.material.injections))

@@ -1,0 +1,91 @@
+"""JUnit XML: a verdict as CI servers read it, red exactly where the run is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+
+from delivery_verifier.judgement.evaluation import LAWS, Evaluated, Validation, read_validation
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.pages.words import clean as printable
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+
+def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
+    """One suite per run; one case per arm with its claim, and one per law of the books.
+
+    A case fails where its arm did not end as expected; INCONCLUSIVE is an error: nothing was shown. Raises OSError.
+    """
+    cases = [_arm(verdict, arm) for arm in verdict.arms]
+    cases += [_law(verdict, item) for item in validation.evaluated if item.suite == "evidence"]
+    _write(
+        file,
+        verdict.run_id,
+        cases,
+        {"scenario": verdict.scenario, "verdict": verdict.verdict, "sentence": verdict.sentence},
+    )
+
+
+def write_failure(file: Path, run_id: str, error: BaseException) -> None:
+    """A run that gave no verdict: one case, which is an error. Raises OSError."""
+    case = TestCase("verdict", clean(run_id))
+    case.result = [_error(str(error) or type(error).__name__, type(error).__name__)]
+    _write(file, run_id, [case], {"verdict": "NO VERDICT"})
+
+
+def validation_of(run_dir: Path) -> Validation:
+    """The validation that the run's verdict was read off. Raises IncompleteRun."""
+    try:
+        return read_validation(RunDirectory(run_dir).sealed("validate", "validation.json"))
+    except msgspec.MsgspecError as error:
+        raise IncompleteRun(f"validation.json of {run_dir} is damaged: {error}") from None
+
+
+def _arm(verdict: RunVerdict, arm: ArmVerdict) -> TestCase:
+    case = TestCase(clean(f"claim {arm.claim}"), clean(f"{verdict.scenario}.{arm.arm}"))
+    case.system_out = clean(f"{arm.sentence}\nexpected: {arm.expected}\nrole: {arm.role}, profile: {arm.profile}")
+    if arm.verdict == "INCONCLUSIVE":
+        doubts = "\n".join(f"{doubt.kind} doubt {doubt.name}: {doubt.detail}" for doubt in arm.doubts)
+        case.result = [_error(arm.sentence, "INCONCLUSIVE", doubts)]
+    elif not arm.as_expected:
+        failure = Failure(clean(arm.sentence), arm.verdict)
+        failure.text = clean(f"{arm.sentence}\nexpected: {arm.expected}")
+        case.result = [failure]
+    return case
+
+
+def _law(verdict: RunVerdict, item: Evaluated) -> TestCase:
+    case = TestCase(clean(item.about), clean(f"{verdict.scenario}.evidence"))
+    case.system_out = clean(LAWS.get(item.about, ""))
+    if item.exception:
+        case.result = [_error(item.exception, "exception")]
+    elif not item.success:
+        case.result = [Failure(clean(f"{item.about}: {item.count} of {item.expected_rows} do not hold"), "evidence")]
+    return case
+
+
+def clean(text: object) -> str:
+    """`text` with nothing in it that XML 1.0 cannot hold."""
+    return printable(text).translate({0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"})
+
+
+def _error(message: str, kind: str, text: str = "") -> Error:
+    error = Error(clean(message), clean(kind))
+    error.text = clean(text or message)
+    return error
+
+
+def _write(file: Path, run_id: str, cases: list[TestCase], properties: dict[str, str]) -> None:
+    suite = TestSuite(clean(run_id))
+    for name, value in properties.items():
+        suite.add_property(name, clean(value))
+    suite.add_testcases(cases)
+    xml = JUnitXml("kdv")
+    xml.add_testsuite(suite)
+    xml.update_statistics()  # type: ignore[no-untyped-call]
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    xml.write(str(partial), pretty=True)
+    os.replace(partial, file)

@@ -1,0 +1,68 @@
+"""The latency: how long reported records took, apart for those that were under way during a fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from delivery_verifier.pages.charts.series import arms_drawn
+from delivery_verifier.pages.material import Material
+
+SHARES = (0.5, 0.99, 0.999, 1.0)
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """`records` took at least `from_ms` and less than `until_ms`."""
+
+    from_ms: float
+    until_ms: float
+    records: int
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The latencies of one arm, inside or outside the faults. `within` are upper bounds in ms for SHARES."""
+
+    arm: str
+    inside: bool
+    buckets: list[Bucket]
+
+    @property
+    def records(self) -> int:
+        """Reported records in all buckets."""
+        return sum(bucket.records for bucket in self.buckets)
+
+    @property
+    def within(self) -> list[float]:
+        """For each of SHARES, the time in ms within which at least this share of the records was reported."""
+        return [self._within(share) for share in SHARES]
+
+    def _within(self, share: float) -> float:
+        seen = 0
+        for bucket in self.buckets:
+            seen += bucket.records
+            if seen >= share * self.records:
+                return bucket.until_ms
+        raise ValueError("no records, so no share of them")
+
+
+def spreads(material: Material) -> list[Spread]:
+    """The spreads that hold any record, in the order of the arms, outside before inside."""
+    table = material.tables.get("timeline/latency")
+    rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
+    rows.sort(key=lambda row: row["latency_ms_from"])
+    found = [
+        Spread(
+            arm,
+            inside,
+            [
+                Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])
+                for row in rows
+                if row["arm"] == arm and row["inside"] == inside and row["records"]
+            ],
+        )
+        for arm in arms_drawn(material)
+        for inside in (False, True)
+    ]
+    return [one for one in found if one.buckets]

@@ -1,0 +1,174 @@
+"""The material: all that a report is made of, read from a run directory of which any part may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from delivery_verifier.model.history import (
+    Injection,
+    Observation,
+    Offsets,
+    read_injections,
+    read_observations,
+    read_offsets,
+)
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
+    import pandas as pd
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "timeline/load": (
+        "arm",
+        "at_us",
+        "sent",
+        "reported",
+        "indeterminate",
+        "failed",
+        "latency_ms_p50",
+        "latency_ms_p99",
+    ),
+    "timeline/latency": ("arm", "inside", "latency_ms_from", "latency_ms_until", "records"),
+    "books/laws": ("law", "arm", "partition", "left_name", "left", "right_name", "right"),
+    "books/cases": ("arm", "kind", "cases", "written", "cut"),
+    "books/gaps": ("arm", "partition", "longest_gap_s", "gap_start_us"),
+    "anomalies": (
+        "arm",
+        "kind",
+        "also",
+        "producer",
+        "session",
+        "sequence",
+        "attempt",
+        "partition",
+        "partition_sequence",
+        "outcome",
+        "acked_offset",
+        "offsets",
+        "sent_at",
+        "settled_at",
+        "error",
+        "detail",
+    ),
+}
+"""The columns that the report needs of each table; others may be there."""
+
+_T = TypeVar("_T")
+_UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A part that the page should show and cannot, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass
+class Material:
+    """What could be read of a run. `missing` names what could not, and is shown on the page."""
+
+    path: Path
+    verdict: RunVerdict | None
+    scenario: Scenario | None = None
+    injections: list[Injection] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    offsets: Offsets | None = None
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+
+    def frame(self, name: str) -> pd.DataFrame | None:
+        """A table of the run as pandas, or None where it is missing."""
+        table = self.tables.get(name)
+        return None if table is None else table.to_pandas()
+
+    def take(self, name: str, read: Callable[[], _T]) -> _T | None:
+        """The result of `read`, or None with a note of what went wrong."""
+        try:
+            return read()
+        except _UNREADABLE as error:
+            self.missing.append(Missing(name, _why(error)))
+            return None
+
+
+def read(path: Path, verdict: RunVerdict | None) -> Material:
+    """Reads what there is of the run directory `path`. A part that is missing or malformed is noted."""
+    material = Material(Path(path), verdict)
+    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).scenario)
+    material.injections = _json(material, "injections.json", read_injections) or []
+    material.observations = _json(material, "observations.json", read_observations) or []
+    material.offsets = _json(material, "offsets.json", read_offsets)
+    for name in COLUMNS:
+        table = material.take(_file(name), lambda name=name: _table(Path(path) / _file(name), name))  # type: ignore[misc]
+        if table is not None:
+            material.tables[name] = table
+    _empty_if_counted_empty(material)
+    _check_identity(material)
+    return material
+
+
+def _empty_if_counted_empty(material: Material) -> None:
+    """No file in anomalies/ means no case only if the books, which exist, counted none."""
+    counted = material.tables.get("books/cases")
+    if "anomalies" in material.tables or counted is None or sum(counted.column("cases").to_pylist()):
+        return
+    if not any((material.path / "anomalies").glob("*.parquet")):
+        material.tables["anomalies"] = pa.table({name: pa.array([], pa.null()) for name in COLUMNS["anomalies"]})
+        material.missing = [one for one in material.missing if one.name != "anomalies"]
+
+
+def _check_identity(material: Material) -> None:
+    if material.verdict is None:
+        material.missing.append(Missing("verdict.json", "the run was not judged"))
+    elif material.scenario is not None and material.verdict.run_id != material.scenario.run_id:
+        material.missing.append(
+            Missing(
+                "one identity",
+                f"the verdict is of {material.verdict.run_id}, the directory of {material.scenario.run_id}",
+            )
+        )
+
+
+def _file(name: str) -> str:
+    return name if name == "anomalies" else f"{name}.parquet"
+
+
+def _json(material: Material, name: str, parse: Callable[[bytes], _T]) -> _T | None:
+    return material.take(name, lambda: parse((material.path / name).read_bytes()))
+
+
+def _table(path: Path, name: str) -> pa.Table:
+    """The table at `path` with the columns the report needs, times as µs since the epoch."""
+    if path.is_dir() and not any(path.rglob("*.parquet")):
+        raise FileNotFoundError(f"{path.name} holds no Parquet file")
+    found = ds.dataset(path, format="parquet") if path.is_dir() else pq.ParquetFile(path)
+    names = found.schema.names if path.is_dir() else found.schema_arrow.names
+    absent = [column for column in COLUMNS[name] if column not in names]
+    if absent:
+        raise ValueError(f"columns are missing: {', '.join(absent)}")
+    table = found.to_table(list(COLUMNS[name])) if path.is_dir() else found.read(list(COLUMNS[name]))
+    return _times_as_us(table)
+
+
+def _times_as_us(table: pa.Table) -> pa.Table:
+    for index, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type):
+            whole = table.column(index).cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
+            table = table.set_column(index, column.name, whole)
+    return table
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "not there: the step that writes it did not finish"
+    return f"cannot be read: {error}"

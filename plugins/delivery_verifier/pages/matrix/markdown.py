@@ -1,0 +1,61 @@
+"""A catalogue run as a page of docs/results: `python -m delivery_verifier.pages.matrix.markdown ID [FILE]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from delivery_verifier.pages.matrix import tables as matrix
+from delivery_verifier.pages.matrix.page import counts, headline
+from delivery_verifier.pages.matrix.tables import Row
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import CatalogueRun
+
+
+def document(catalogue: CatalogueRun) -> str:
+    """Markdown: date, machine and versions, then a line per scenario and arm with its verdicts and counts over all
+    rounds."""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(catalogue.versions.items()))
+    command = f"`kdv catalogue{' --direct' if catalogue.direct else ''}`"
+    how = f"{command}, rounds: {catalogue.rounds}, asked for: {catalogue.wanted}"
+    return "\n".join(
+        [
+            f"# Catalogue, {catalogue.started_at[:10]}",
+            "",
+            f"{how}; on {catalogue.machine}; commit {catalogue.commit}; {versions}.",
+            "",
+            f"{headline(catalogue)}: {counts(catalogue)}.",
+            "",
+            "Counts are those of all rounds, from the least to the greatest; gap and p99 are the greatest. An attempt "
+            "that ended INCONCLUSIVE was run once more; both are counted.",
+            "",
+            "| scenario | state | attempts | s each | arm | verdict | lost | duplicated | reordered | resent | gap | "
+            "p99 | refused |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+            *(line for table in matrix.tables(catalogue) for row in table.rows for line in _lines(row)),
+            "",
+        ]
+    )
+
+
+def _lines(row: Row) -> Iterator[str]:
+    seconds = sorted(attempt.seconds for _, attempt in row.runs)
+    spent = f"{seconds[0]:.0f}–{seconds[-1]:.0f}" if seconds else "–"
+    inconclusive = sum(attempt.state == "inconclusive" for _, attempt in row.runs)
+    attempts = f"{len(row.runs)}" + (f", {inconclusive} inconclusive" if inconclusive else "")
+    head = f"| `{row.name}` | {row.state} | {attempts} | {spent} "
+    if not row.cells:
+        yield f"{head}| {row.note.replace('|', '/')} | | | | | | | | |"
+    for cell in (cell for cells in row.cells.values() for cell in cells):
+        figures, counted = dict(cell.figures), dict(cell.counts)
+        counted.setdefault("resent", "0")
+        parts = [cell.arm, cell.verdict, *counted.values(), figures["gap"], figures["p99"], figures["refused"]]
+        yield f"{head}| " + " | ".join(parts) + " |"
+        head = "| | | | "
+
+
+if __name__ == "__main__":
+    found = catalogue_runs.read(sys.argv[1])
+    default = Path("docs/results") / f"catalogue-{found.started_at[:10]}.md"
+    (Path(sys.argv[2]) if len(sys.argv) > 2 else default).write_text(document(found), encoding="utf-8")

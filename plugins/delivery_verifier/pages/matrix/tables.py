@@ -1,0 +1,192 @@
+"""The matrix: a catalogue run as tables of scenarios and profiles, computed from its record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from delivery_verifier.pages.words import latency, number
+from delivery_verifier.store.catalogue_runs import ArmResult, Attempt, CatalogueRun, Item, State
+
+EVERYDAY = "everyday"
+HEADINGS = {
+    "acks": "Acknowledgements",
+    "replication": "Replication",
+    "duplicates": "Duplicates",
+    "order": "Order",
+    "clients": "Clients",
+    "transactions": "Transactions",
+    "network": "The network",
+    "power": "Power",
+    EVERYDAY: "Everyday faults",
+}
+"""Headings of the kinds; another kind is headed by its own name."""
+_KINDS_OF_LOSS = ("lost", "duplicated", "reordered")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One arm over all rounds. `tone`: good (HELD as expected), proven (VIOLATED as expected), bad or unsure."""
+
+    arm: str
+    profile: str
+    role: str
+    claim: str
+    verdict: str
+    tone: str
+    expected: str
+    counts: list[tuple[str, str]]
+    figures: list[tuple[str, str]]
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scenario. `cells` by column; `runs`: every attempt with the words under which its report is linked."""
+
+    name: str
+    title: str
+    promise: str
+    fault: str
+    tags: str
+    state: State
+    green: bool
+    note: str
+    cells: dict[str, list[Cell]]
+    runs: list[tuple[str, Attempt]]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why attempts were INCONCLUSIVE, each reason once."""
+        return list(dict.fromkeys(doubt for _, attempt in self.runs for doubt in attempt.doubts))[:6]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The scenarios of one kind, and their columns: the profiles that any of them has."""
+
+    kind: str
+    heading: str
+    columns: list[str]
+    rows: list[Row]
+
+
+def tables(catalogue: CatalogueRun) -> list[Table]:
+    """A table per kind, in the order in which the kinds were run."""
+    kinds = list(dict.fromkeys(item.kind for item in catalogue.items))
+    return [_table(kind, [item for item in catalogue.items if item.kind == kind]) for kind in kinds]
+
+
+def everyday(found: Iterable[Table]) -> Table | None:
+    """The everyday faults, to be shown as fault x profile; None if none of them was run."""
+    return next((table for table in found if table.kind == EVERYDAY and table.columns), None)
+
+
+def _table(kind: str, items: Sequence[Item]) -> Table:
+    rows = [_row([item for item in items if item.name == name]) for name in dict.fromkeys(item.name for item in items)]
+    columns = list(dict.fromkeys(column for row in rows for column in row.cells))
+    return Table(kind, HEADINGS.get(kind, kind), columns, rows)
+
+
+def _row(rounds: Sequence[Item]) -> Row:
+    """One scenario over its rounds; its state is that of the worst one."""
+    last = [item.attempts[-1] for item in rounds if item.attempts]
+    worst = next((item for item in rounds if not item.green), rounds[0])
+    names = dict.fromkeys(arm.arm for attempt in last for arm in attempt.arms)
+    cells: dict[str, list[Cell]] = {}
+    for name in names:
+        cell = _cell([arm for attempt in last for arm in attempt.arms if arm.arm == name], len(last))
+        cells.setdefault(cell.profile, []).append(cell)
+    item = rounds[0]
+    return Row(
+        name=item.name,
+        title=item.title,
+        promise=item.promise,
+        fault=item.fault,
+        tags=", ".join(item.tags),
+        state=worst.state,
+        green=all(one.green for one in rounds),
+        note=_note(worst),
+        cells=cells,
+        runs=_runs(rounds),
+    )
+
+
+def _note(item: Item) -> str:
+    """What is to be said of an item that has no arms to show."""
+    if item.unavailable:
+        return item.unavailable
+    last = item.attempts[-1] if item.attempts else None
+    return last.error if last is not None else "not run yet"
+
+
+def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
+    found = []
+    for item in rounds:
+        for place, attempt in enumerate(item.attempts, 1):
+            words = [f"round {item.round}"] if len(rounds) > 1 else []
+            words += [f"attempt {place}"] if len(item.attempts) > 1 else []
+            found.append((", ".join(words) or "report", attempt))
+    return found
+
+
+def _cell(arms: Sequence[ArmResult], rounds: int) -> Cell:
+    arm = next((one for one in arms if not one.as_expected), arms[0])
+    verdicts = list(dict.fromkeys(one.verdict for one in arms))
+    times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
+    return Cell(
+        arm=arm.arm,
+        profile=arm.profile,
+        role=arm.role,
+        claim=arm.claim,
+        verdict=" / ".join(verdicts) + times,
+        tone=_tone(arms),
+        expected=arm.expected,
+        sentence=arm.sentence,
+        counts=_counts(arms),
+        figures=_figures(arms),
+    )
+
+
+def _tone(arms: Sequence[ArmResult]) -> str:
+    if any(arm.verdict == "INCONCLUSIVE" for arm in arms):
+        return "unsure"
+    if not all(arm.as_expected for arm in arms):
+        return "bad"
+    return "proven" if any(arm.verdict == "VIOLATED" for arm in arms) else "good"
+
+
+def _counts(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
+    """lost, duplicated and reordered: a count, or the range over the rounds; a dash where the books have none. What an
+    application sent again is told only where it did."""
+    resent = _range([arm.counts.get("resent") for arm in arms])
+    told = [(name, _range([arm.counts.get(name) for arm in arms])) for name in _KINDS_OF_LOSS]
+    return told if resent in ("0", "–") else [*told, ("resent", resent)]
+
+
+def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
+    gap, p99 = _greatest(arm.longest_gap_s for arm in arms), _greatest(arm.latency_ms_p99 for arm in arms)
+    rates = [arm.records_per_s for arm in arms if arm.records_per_s is not None]
+    return [
+        ("gap", "–" if gap is None else f"{gap:.1f} s"),
+        ("p99", "–" if p99 is None else latency(p99)),
+        ("rate", "–" if not rates else f"{number(round(min(rates)))}/s"),
+        ("refused", _refused(arms)),
+    ]
+
+
+def _refused(arms: Sequence[ArmResult]) -> str:
+    """Attempts that were not reported: certainly not written, and not known."""
+    failed, open_ = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
+    return f"{failed} + {open_} unknown" if open_ not in ("0", "–") else failed
+
+
+def _greatest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _range(values: Sequence[int | None]) -> str:
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return "–"
+    return number(known[0]) if known[0] == known[-1] else f"{number(known[0])}–{number(known[-1])}"

@@ -1,0 +1,67 @@
+"""The trend over runs as two small rows of bars, oldest left: records lost, and the longest gap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from delivery_verifier.pages.overview.rows import Row
+
+DRAWN = 60
+"""Runs that the trend shows, the newest."""
+WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
+
+
+class Bar(Struct, frozen=True):
+    """One run of the trend, in the units of the drawing; `value` None: not known, drawn as a cross."""
+
+    row: Row
+    x: float
+    width: float
+    y: float
+    height: float
+    value: float | None
+
+
+class Lane(Struct, frozen=True):
+    """One row of bars: what it shows, its unit, its highest value, and whether heights are logarithmic."""
+
+    title: str
+    unit: str
+    top: float
+    logarithmic: bool
+    bars: list[Bar]
+
+
+def lanes(listed: Sequence[Row]) -> list[Lane]:
+    """Both lanes over the newest runs of `listed` (newest first); none for fewer than two runs with a figure."""
+    shown = list(reversed(listed[:DRAWN]))
+    if sum(row.figures.lost is not None for row in shown) < 2:
+        return []
+    return [
+        _lane("Records lost by the subject", "", shown, lambda row: row.figures.lost, logarithmic=True),
+        _lane("Longest gap without a report", " s", shown, lambda row: row.figures.longest_gap_s, logarithmic=False),
+    ]
+
+
+def _lane(
+    title: str, unit: str, shown: list[Row], value: Callable[[Row], float | int | None], *, logarithmic: bool
+) -> Lane:
+    values = [value(row) for row in shown]
+    top = max((float(one) for one in values if one is not None), default=0.0)
+    pitch = WIDTH / max(len(shown), 12)
+    bars = []
+    for place, (row, one) in enumerate(zip(shown, values, strict=True)):
+        height = _height(one, top, logarithmic)
+        bars.append(Bar(row, place * pitch, pitch * 0.8, HEIGHT - height, height, None if one is None else float(one)))
+    return Lane(title, unit, top, logarithmic, bars)
+
+
+def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
+    """Zero keeps a low bar, so that a run that lost nothing is seen as one."""
+    if not value or top <= 0:
+        return _LEAST
+    share = math.log1p(value) / math.log1p(top) if logarithmic else value / top
+    return max(2 * _LEAST, share * HEIGHT)

@@ -1,0 +1,175 @@
+"""The price page: one offline HTML file with every profile beside the others; and the same as text on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from markupsafe import Markup
+from rich.box import ASCII, SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from delivery_verifier.catalogue.prices import Condition
+from delivery_verifier.pages.html import asset, environment, source_of
+from delivery_verifier.pages.price.price import Measured, Price
+from delivery_verifier.pages.terminal import PLAIN_WIDTH, STYLES
+from delivery_verifier.pages.words import clean, latency, number
+
+HOW = (
+    "Each profile ran alone, each time on a fresh cluster of three brokers on this one host, one run after the other: "
+    "arms that share a cluster compete for it. Throughput is measured flat out. Latency is not, for there records "
+    "wait in the client's own queue: it is measured at {rate} records/s of {payload} bytes, without a fault and with "
+    "a leader killed and restarted. It is the time until the acknowledgement, in transactions too: what waits for "
+    "their commit waits longer."
+)
+CAUTION = (
+    "One run per figure, on one host: figures compare profiles with each other, roughly, and not clusters. A loss "
+    "that was not seen in one injection is no promise; what the settings promise is what kdv explain says."
+)
+ABSENT = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One figure: its heading, and how it is told."""
+
+    heading: str
+    told: Callable[[Measured], str]
+    count: bool = False
+    """Whether it counts what went wrong: then anything but 0 stands out."""
+
+
+def _ms(name: str) -> Callable[[Measured], str]:
+    return lambda one: ABSENT if (value := getattr(one, name)) is None else latency(value)
+
+
+def _count(name: str) -> Callable[[Measured], str]:
+    return lambda one: number(getattr(one, name))
+
+
+def _gap(one: Measured) -> str:
+    return ABSENT if one.longest_gap_s is None else f"{one.longest_gap_s:.2f} s"
+
+
+def _per_s(one: Measured) -> str:
+    return ABSENT if one.records_per_s is None else number(round(one.records_per_s))
+
+
+WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_leader": "leader killed"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One table: every profile under `conditions`, one below the other, so that what the fault changes is seen."""
+
+    name: str
+    conditions: tuple[Condition, ...]
+    columns: tuple[Column, ...]
+
+
+GROUPS = (
+    Group("As fast as the client can", ("flat_out",), (Column("records/s", _per_s),)),
+    Group(
+        "At a fixed rate",
+        ("none", "kill_leader"),
+        (
+            Column("half within", _ms("latency_ms_p50")),
+            Column("99 % within", _ms("latency_ms_p99")),
+            Column("99.9 % within", _ms("latency_ms_p999")),
+            Column("longest silence", _gap),
+            Column("lost", _count("lost"), count=True),
+            Column("duplicated", _count("duplicated"), count=True),
+            Column("out of order", _count("reordered"), count=True),
+            Column("no answer", _count("unanswered"), count=True),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure: its name for narrow pages, its text, and whether it stands out."""
+
+    name: str
+    text: str
+    stands_out: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """One profile under one condition. `first` of its profile in the table."""
+
+    profile: str
+    when: str
+    faulted: bool
+    verdict: str
+    cells: list[Cell]
+    first: bool
+
+
+def rows(price: Price, group: Group) -> list[Row]:
+    """Those that were measured, profile by profile."""
+    found = []
+    for profile in price.profiles:
+        measured = [one for condition in group.conditions if (one := price.of(profile, condition)) is not None]
+        for one in measured:
+            cells = [_cell(column, one) for column in group.columns]
+            faulted = one.condition == "kill_leader"
+            found.append(Row(profile, WHEN[one.condition], faulted, one.verdict, cells, first=one is measured[0]))
+    return found
+
+
+def _cell(column: Column, one: Measured) -> Cell:
+    shown = column.told(one)
+    return Cell(column.heading, shown, column.count and shown not in ("0", ABSENT))
+
+
+def write(price: Price, into: Path) -> None:
+    """Writes the page. Raises OSError if it cannot be written."""
+    into.write_text(render(price), encoding="utf-8", newline="\n")
+
+
+def render(price: Price) -> str:
+    """The page as HTML text."""
+    script = asset("page.js")
+    groups = [(group, rows(price, group)) for group in GROUPS]
+    return (
+        environment()
+        .get_template("price.html.j2")
+        .render(
+            it=price,
+            how=how(price),
+            caution=CAUTION,
+            groups=groups,
+            scripts=[Markup(script)],
+            policy=source_of(script),
+            style=Markup(asset("page.css")),
+        )
+    )
+
+
+def how(price: Price) -> str:
+    """How the figures came about."""
+    return HOW.format(rate=number(price.rate), payload=number(price.payload_bytes))
+
+
+def text(price: Price, to: TextIO) -> None:
+    """The tables on a terminal, or plain in a pipe."""
+    console = Console(file=to, highlight=False, emoji=False, width=None if to.isatty() else PLAIN_WIDTH)
+    for group in GROUPS:
+        table = Table(group.name, "", box=SIMPLE_HEAD if console.is_terminal else ASCII)
+        for column in group.columns:
+            table.add_column(column.heading, justify="right")
+        table.add_column("its contract")
+        for row in rows(price, group):
+            cells = [Text(clean(cell.text), style="bold yellow" if cell.stands_out else "") for cell in row.cells]
+            table.add_row(
+                Text(clean(row.profile)), row.when, *cells, Text(clean(row.verdict), style=STYLES[row.verdict])
+            )
+        console.print(table)
+    for line in (how(price), CAUTION):
+        console.print(Text(clean(line), style="dim"), soft_wrap=True)

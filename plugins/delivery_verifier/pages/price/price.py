@@ -1,0 +1,166 @@
+"""The price: what a profile's guarantee costs and gives, read off finished runs of one profile alone.
+
+Pure reading of run directories; nothing is decided. A figure that a run cannot give is None, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, RATE, Condition
+from delivery_verifier.model.scenario import BadInput, Scenario, VerdictName
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.pages.latency import Bucket, Spread
+from delivery_verifier.store.run_directory import RunDirectory
+
+
+class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One run of one profile under one condition.
+
+    `records_per_s`: reported records of the load proper, without the warm-up, from the first send to the last report.
+    `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were
+    reported; None flat out, where records wait in the client's own queue. Counts are None where a checker doubt stands
+    in their way.
+    """
+
+    run_id: str
+    profile: str
+    condition: Condition
+    verdict: VerdictName
+    doubts: list[str]
+    reported: int
+    records_per_s: float | None
+    latency_ms_p50: float | None
+    latency_ms_p99: float | None
+    latency_ms_p999: float | None
+    longest_gap_s: float | None
+    lost: int | None
+    duplicated: int | None
+    reordered: int | None
+    unanswered: int | None
+
+
+class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What `kdv price --json` writes. `measured`: per profile and condition at most one run, the newest."""
+
+    conditions: dict[Condition, str]
+    rate: int
+    payload_bytes: int
+    machine: str
+    measured_at: str
+    versions: dict[str, str]
+    commit: str
+    measured: list[Measured]
+
+    def of(self, profile: str, condition: str) -> Measured | None:
+        """The run of one profile under one condition, if there is one."""
+        return next((one for one in self.measured if (one.profile, one.condition) == (profile, condition)), None)
+
+    @property
+    def profiles(self) -> list[str]:
+        """Those that were measured, in the order of the list."""
+        return [name for name in PRICED if any(one.profile == name for one in self.measured)]
+
+
+def price(runs: Sequence[Path], machine: str) -> Price:
+    """Reads finished runs of price scenarios. Raises BadInput for any other run, and for none; IncompleteRun."""
+    if not runs:
+        raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
+    scenarios = [_scenario(path) for path in runs]
+    found = {(one.profile, one.condition): one for one in map(measure, runs, scenarios)}  # a later run takes the place
+    newest = max(scenarios, key=lambda one: one.created_at)
+    order = list(PRICES)
+    return Price(
+        conditions={**CONDITIONS},
+        rate=RATE,
+        machine=machine,
+        payload_bytes=newest.load.payload_bytes,
+        measured_at=newest.created_at,
+        versions=newest.versions,
+        commit=newest.commit,
+        measured=sorted(found.values(), key=lambda one: order.index(f"price.{one.condition}.{one.profile}")),
+    )
+
+
+def measure(path: Path, scenario: Scenario) -> Measured:
+    """The figures of one finished run. Raises IncompleteRun if it has no verdict."""
+    run = RunDirectory(path)
+    run.require("produce", "reconcile")
+    verdict = msgspec.json.decode(run.sealed("conclude", "verdict.json"), type=RunVerdict)
+    _, condition, profile = scenario.name.split(".")
+    arm = next(one for one in verdict.arms if one.role == "subject")
+    latency = _latency(path, arm.arm) if condition != "flat_out" else (None, None, None)
+    return Measured(
+        run_id=scenario.run_id,
+        profile=profile,
+        condition=msgspec.convert(condition, Condition),
+        verdict=arm.verdict,
+        doubts=sorted({doubt.name for doubt in arm.doubts}),
+        reported=arm.books.get("reported", 0),
+        records_per_s=_records_per_s(path, scenario),
+        latency_ms_p50=latency[0],
+        latency_ms_p99=latency[1],
+        latency_ms_p999=latency[2],
+        longest_gap_s=arm.longest_gap_s,
+        **_counts(arm),
+    )
+
+
+def _scenario(path: Path) -> Scenario:
+    scenario = RunDirectory(path).scenario
+    if scenario.name not in PRICES:
+        allowed = "runs of price scenarios; make some with `kdv price`"
+        raise BadInput(f"from names {path.name!r}, a run of {scenario.name}; allowed: {allowed}")
+    return scenario
+
+
+def _counts(arm: ArmVerdict) -> dict[str, int | None]:
+    """Counts of the books; none of them can be believed where the check itself is in doubt."""
+    doubted = any(doubt.kind == "checker" for doubt in arm.doubts)
+    books = {} if doubted else arm.books
+    open_ = [books.get(name) for name in ("failed", "indeterminate")]
+    return {name: books.get(name) for name in ("lost", "duplicated", "reordered")} | {
+        "unanswered": None if None in open_ else sum(count or 0 for count in open_)
+    }
+
+
+def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
+    """Over all records, during a fault and otherwise: what the application sees is both."""
+    table = pq.read_table(path / "timeline" / "latency.parquet", filters=[("arm", "=", arm), ("records", ">", 0)])
+    buckets = [
+        Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])
+        for row in table.sort_by("latency_ms_from").to_pylist()
+    ]
+    if not buckets:
+        return None, None, None
+    half, most, nearly_all, _ = Spread(arm, False, buckets).within
+    return half, most, nearly_all
+
+
+def _records_per_s(path: Path, scenario: Scenario) -> float | None:
+    """Reported records per second of the load proper: the warm-up's blocks, one to each partition, come before it."""
+    (subject,) = scenario.subjects
+    ledger = ds.dataset(path / "ledger", format="parquet").to_table(
+        columns=["outcome", "sent_at", "settled_at"],
+        filter=(ds.field("arm") == subject.name)
+        & (ds.field("sequence") >= scenario.load.block * scenario.load.partitions),
+    )
+    heard = ledger.filter(
+        pc.and_(pc.is_in(ledger["outcome"], pa.array(["ACKED", "SENT"])), pc.is_valid(ledger["settled_at"]))
+    )
+    if not heard.num_rows:
+        return None
+    lasted_us = pc.max(_micros(heard["settled_at"])).as_py() - pc.min(_micros(ledger["sent_at"])).as_py()
+    return float(heard.num_rows / (lasted_us / 1e6)) if lasted_us > 0 else None
+
+
+def _micros(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    return moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())

@@ -1,0 +1,111 @@
+"""The cases: the first of each arm and kind with their evidence, and how many there are in all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.pages.leadership import Clock, Leadership, during, name_of, topic_of
+from delivery_verifier.pages.material import Material
+
+CASES_SHOWN = 20
+OFFSETS_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case with its evidence. Times are µs since the epoch; `row` is its row of anomalies/."""
+
+    row: dict[str, Any]
+    leader: str
+    isr: str
+    injection: str
+    sent: str
+    settled: str
+    offsets: str
+
+
+@dataclass(frozen=True)
+class CaseGroup:
+    """The first cases of one arm and kind. `total` None: how many there are could not be read."""
+
+    arm: str
+    role: str
+    kind: str
+    total: int | None
+    cut: bool
+    cases: list[Case]
+
+
+def groups(material: Material, clock: Clock) -> list[CaseGroup]:
+    """Case groups: subjects first, then controls, then the canary; kinds in their order of precedence."""
+    table = material.tables.get("anomalies")
+    if table is None:
+        return []
+    counted = {(row["arm"], row["kind"]): row for row in _rows(material.tables.get("books/cases"))}
+    pairs = {(row["arm"], row["kind"]) for row in table.group_by(["arm", "kind"]).aggregate([]).to_pylist()}
+    pairs |= {pair for pair, row in counted.items() if row["cases"]}
+    leadership = Leadership(material.observations)
+    found = []
+    for arm, kind in sorted(pairs, key=lambda pair: _rank(material, *pair)):
+        known = counted.get((arm, kind))
+        cases = [_case(material, clock, leadership, row) for row in first_rows(table, arm, kind)]
+        total, cut = (known["cases"], known["cut"]) if known else (None, False)
+        found.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
+    return found
+
+
+def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
+    """The first `count` rows of one arm and kind, lowest (partition, sequence) first."""
+    mine = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
+    order = pc.sort_indices(mine, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
+    rows: list[dict[str, Any]] = mine.take(order[:count]).to_pylist()
+    return rows
+
+
+def role_of(material: Material, arm: str) -> str:
+    """The role of an arm, from the verdict, else from the scenario; empty if unknown."""
+    known: list[Any] = [*(material.verdict.arms if material.verdict else [])]
+    for one in known:
+        if one.arm == arm:
+            return str(one.role)
+    scenario = material.scenario
+    return str(scenario.arm(arm).role) if scenario is not None and arm in scenario.arm_names else ""
+
+
+def _rank(material: Material, arm: str, kind: str) -> tuple[int, str, int]:
+    roles = ("subject", "control", "", "canary")
+    kinds = [one.value for one in Anomaly]
+    return roles.index(role_of(material, arm)), arm, kinds.index(kind) if kind in kinds else len(kinds)
+
+
+def _case(material: Material, clock: Clock, leadership: Leadership, row: dict[str, Any]) -> Case:
+    told_at = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
+    seen = leadership.at(topic_of(material, row["arm"]), row["partition"], told_at)
+    hit = during(material.injections, row["sent_at"], row["settled_at"])
+    return Case(
+        row=row,
+        leader="–" if seen is None else "none" if seen.leader < 0 else f"broker {seen.leader}",
+        isr="–" if seen is None else ", ".join(str(broker) for broker in seen.isr) or "none",
+        injection="–" if hit is None else name_of(hit),
+        sent=clock.tell(row["sent_at"]),
+        settled=clock.tell(row["settled_at"]),
+        offsets=tell_offsets(row["offsets"]),
+    )
+
+
+def tell_offsets(offsets: list[int] | None) -> str:
+    """Offsets at which copies stand, the first few; `nowhere` if there are none."""
+    if not offsets:
+        return "nowhere"
+    first = ", ".join(f"{offset:,}" for offset in offsets[:OFFSETS_SHOWN])
+    return first + (f" and {len(offsets) - OFFSETS_SHOWN} more" if len(offsets) > OFFSETS_SHOWN else "")
+
+
+def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
+    return rows

@@ -1,0 +1,70 @@
+"""The inventory: the files of the run directory with links to them, and the steps that wrote them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.pages import words
+from delivery_verifier.pages.material import Material
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+LINKED = 12
+"""Files of one folder that are linked by name."""
+DATA_DOCS = "../data_docs/index.html"
+"""Where Data Docs stand, seen from a page in its run directory."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the run directory. `links` are (relative address, name) of the files to open."""
+
+    name: str
+    meaning: str
+    told: str
+    links: list[tuple[str, str]] = field(default_factory=list)
+    more: int = 0
+
+
+def parts(material: Material) -> list[Part]:
+    """The run directory's known parts: name, meaning, size or that it is missing."""
+    found = []
+    for name, meaning in words.FILES.items():
+        path = material.path / name
+        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+        by_us = name == "report.html" or (name == "verdict.json" and material.verdict is not None)
+        told = _size(sum(file.stat().st_size for file in files))
+        if not files:
+            told = "written with this page" if by_us else "missing"
+        links = [_link(material.path, file) for file in files[:LINKED]]
+        if by_us and not files:
+            links = [(name, name)]
+        found.append(Part(name + ("/" if path.is_dir() else ""), meaning, told, links, max(0, len(files) - LINKED)))
+    return found
+
+
+def _link(run: Path, file: Path) -> tuple[str, str]:
+    """A link that works from disk and in Airflow, whatever the file is called."""
+    relative = file.relative_to(run).as_posix()
+    return "./" + quote(relative), file.name
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
+
+
+def steps(material: Material) -> list[tuple[str, str, float | None]]:
+    """Every step: whether it finished, and how long it took in s."""
+    found: list[tuple[str, str, float | None]] = []
+    for step in STEPS:
+        later = material.verdict is not None and step in ("conclude", "stop_cluster")
+        try:
+            manifest = RunDirectory(material.path).manifest(step)
+        except IncompleteRun:
+            told = "ends after this page was written" if later else "no record that it finished"
+            found.append((step, told, None))
+        else:
+            found.append((step, "finished", (manifest.finished_at_us - manifest.started_at_us) / 1e6))
+    return found

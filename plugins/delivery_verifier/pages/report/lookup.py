@@ -1,0 +1,69 @@
+"""The lookup: what stands at one offset of the log that was read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.model.record import MARKER_PRODUCER
+from delivery_verifier.pages.leadership import Clock
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.words import number
+
+COPIES_LOOKED_UP = 4
+_KEY = ("producer", "session", "sequence", "attempt")
+
+
+def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | None:
+    """The snapshot of the partition of a case, or None if it is not known."""
+    of = material.offsets.partitions if material.offsets else []
+    return next((one for one in of if one.arm == row["arm"] and one.partition == row["partition"]), None)
+
+
+def copies(row: dict[str, Any]) -> list[int]:
+    """The offsets worth looking at: the acknowledged one and, of a record that stands twice, its copies."""
+    acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
+    twice = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
+    return list(dict.fromkeys([*acked, *twice[:COPIES_LOOKED_UP]]))
+
+
+def stands(
+    material: Material, clock: Clock, row: dict[str, Any], offset: int, snapshot: PartitionSnapshot | None
+) -> str:
+    """What the log holds at `offset` now, as the end of a sentence."""
+    if snapshot is not None and offset >= snapshot.end:
+        return "there is nothing: the log ends before it."
+    found = material.take("log", lambda: _look_up(material, row, offset))
+    if found is None:
+        return "the report could not look: log/ cannot be read."
+    return _called(clock, row, found[0]) if found else "the log that was read holds no record."
+
+
+def _called(clock: Clock, row: dict[str, Any], now: dict[str, Any]) -> str:
+    if not now["parsed"]:
+        return "stands something that is no record of this tool."
+    if now["producer"] == MARKER_PRODUCER:
+        return "stands a marker of the snapshot."
+    if all(now[name] == row[name] for name in _KEY):
+        return "stands this record."
+    made = now.get("timestamp")
+    since = "" if made is None else f", made at {clock.tell(int(made.timestamp() * 1e6))}"
+    other = f"another record: number {number(now['sequence'])} of producer {now['producer']}"
+    return f"now stands {other}, session {now['session']}{since}."
+
+
+def _look_up(material: Material, row: dict[str, Any], offset: int) -> list[dict[str, Any]]:
+    path = material.path / "log"
+    if not path.is_dir():
+        raise FileNotFoundError(path)
+    wanted = (
+        (ds.field("offset") == offset)
+        & (ds.field("partition") == row["partition"])
+        & (ds.field("arm") == row["arm"])
+        & (ds.field("view") == "raw")
+    )
+    columns = ["parsed", "timestamp", *_KEY]
+    rows: list[dict[str, Any]] = ds.dataset(path, format="parquet").head(1, columns=columns, filter=wanted).to_pylist()
+    return rows

@@ -1,0 +1,150 @@
+"""The page: one offline HTML file that says what happened, why, and how to repeat it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import bokeh
+from markupsafe import Markup
+
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pages import latency
+from delivery_verifier.pages.charts import bands, timeline
+from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
+from delivery_verifier.pages.charts.lanes import LANES_SHOWN
+from delivery_verifier.pages.charts.latency_charts import distribution
+from delivery_verifier.pages.charts.series import ARMS_DRAWN, arms_drawn, arms_loaded
+from delivery_verifier.pages.doubts import doubt_groups
+from delivery_verifier.pages.html import asset, environment, source_of
+from delivery_verifier.pages.leadership import Clock, Leadership, clock, name_of, subject_topic
+from delivery_verifier.pages.material import Material, read
+from delivery_verifier.pages.report.cases import CASES_SHOWN, groups
+from delivery_verifier.pages.report.events import EVENTS_TOLD, events
+from delivery_verifier.pages.report.inventory import DATA_DOCS, parts, steps
+from delivery_verifier.pages.report.story import stories
+from delivery_verifier.pages.report.tables import (
+    finding_rows,
+    gap_rows,
+    hit_lines,
+    law_rows,
+    proof_lines,
+    setting_rows,
+    thresholds,
+)
+
+FAULTS_SHOWN = 20
+
+
+def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
+    """Writes the page of a run to the file `into` (or `into`/report.html if that is a folder).
+
+    Reads whatever the run directory holds and says on the page what is missing. `verdict` None: the run was
+    never judged, and the page says so. Raises OSError if the page cannot be written.
+    """
+    file = into / "report.html" if into.is_dir() else into
+    file.write_text(render(run_dir, verdict), encoding="utf-8", newline="\n")
+
+
+def render(run_dir: Path, verdict: RunVerdict | None) -> str:
+    """The page as HTML text."""
+    material = read(run_dir, verdict)
+    zero = clock(material)
+    found = groups(material, zero)
+    spread = latency.spreads(material)
+    plots = {
+        "timeline-plot": timeline.timeline(material, zero, "timeline-plot"),
+        "latency-plot": distribution(spread, "latency-plot"),
+    }
+    drawn = {place: plot for place, plot in plots.items() if plot is not None}
+    scripts = [bokeh_script(), asset("page.js")] if drawn else [asset("page.js")]
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            **_sections(material, zero),
+            groups=found,
+            spreads=spread,
+            latency_known="timeline/latency" in material.tables,
+            stories=stories(material, zero, found),
+            plots=list(drawn),
+            plot_data=_json(drawn),
+            scripts=[Markup(script) for script in scripts],
+            policy=" ".join(source_of(script) for script in scripts),
+            style=Markup(asset("page.css")),
+            missing=material.missing,
+        )
+    )
+
+
+def _sections(material: Material, zero: Clock) -> dict[str, Any]:
+    verdict, scenario = material.verdict, material.scenario
+    arms = scenario.arms if scenario else ()
+    run_id = verdict.run_id if verdict else scenario.run_id if scenario else material.path.name
+    return {
+        "verdict": verdict,
+        "name": verdict.verdict if verdict else "NO VERDICT",
+        "run_id": run_id,
+        "scenario": scenario,
+        "subject_topic": subject_topic(material),
+        "arms": [(arm, finding_rows(arm)) for arm in verdict.arms] if verdict else [],
+        "doubts": doubt_groups(verdict),
+        "events": events(material, zero),
+        "legend": _legend(material),
+        "laws": law_rows(material.tables.get("books/laws")),
+        "gaps": gap_rows(material, zero),
+        "producer_settings": setting_rows(arm.profile.producer for arm in arms),
+        "topic_settings": setting_rows(arm.profile.topic for arm in arms),
+        "thresholds": thresholds(verdict),
+        "injections": [
+            (one, name_of(one), proof_lines(one), hit_lines(one)) for one in material.injections[:FAULTS_SHOWN]
+        ],
+        "injections_left": max(0, len(material.injections) - FAULTS_SHOWN),
+        "injection_names": {one.id: name_of(one) for one in material.injections},
+        "tell": zero.tell,
+        "times_from_load": zero.of_load,
+        "cases_known": "anomalies" in material.tables,
+        "injections_known": all(one.name != "injections.json" for one in material.missing),
+        "steps": steps(material),
+        "files": parts(material),
+        "data_docs": DATA_DOCS,
+        "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
+        "cases_shown": CASES_SHOWN,
+        "events_told": EVENTS_TOLD,
+        "lanes_shown": LANES_SHOWN,
+        "bands_shown": bands.BANDS_DRAWN,
+        "arms_shown": ARMS_DRAWN,
+        "arms_seen": len(arms_loaded(material)),
+        "faults_seen": len(material.injections),
+        "partitions_seen": len(Leadership(material.observations).partitions(subject_topic(material))),
+    }
+
+
+def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
+    """Colours of arms (in the order of the plots) and brokers."""
+    topic = subject_topic(material)
+    drawn = [one for one in material.observations if one.kind == "partition" and one.topic == topic]
+    brokers = sorted({broker for one in drawn for broker in (one.leader, *one.isr)})
+    return {
+        "arms": [(arm, arm_colour(place)) for place, arm in enumerate(arms_drawn(material))],
+        "brokers": [("no leader" if broker < 0 else f"broker {broker}", broker_colour(broker)) for broker in brokers],
+    }
+
+
+@cache
+def bokeh_script() -> str:
+    """BokehJS's core, which is all that the charts need."""
+    file = resources.files(bokeh) / "server" / "static" / "js" / "bokeh.min.js"
+    return file.read_text(encoding="utf-8").replace("\r\n", "\n").replace("</script", "<\\/script")
+
+
+def _json(item: dict[str, Any]) -> Markup:
+    """JSON that cannot leave its script element."""
+    text = json.dumps(item, separators=(",", ":"), allow_nan=False)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return Markup(text)

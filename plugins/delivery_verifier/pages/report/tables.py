@@ -1,0 +1,209 @@
+"""The tables: what stands in the verdict, the books and the scenario, put next to each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from delivery_verifier.judgement.evaluation import LAWS
+from delivery_verifier.model.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.scenario import Setting
+from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.pages.leadership import Clock, during, name_of
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report.events import some
+from delivery_verifier.pages.words import SHARE_OF as _SHARE_OF
+from delivery_verifier.pages.words import breaks, listed, number, plain, share
+
+UNBALANCED_SHOWN = 50
+GAPS_SHOWN = 24
+PROOF_SHOWN = 800
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """One anomaly of one arm: the ruling beside what was counted."""
+
+    finding: Finding
+    name: str
+    definition: str
+    tolerated: str
+    share: str
+    mark: str
+    """`none`, `within`, `above` (of the tolerance), or `permitted` where cases were found that may be."""
+
+
+def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
+    """The findings of one arm, those with cases first."""
+    rows = [
+        FindingRow(
+            finding=one,
+            name=plain(one.anomaly),
+            definition=DEFINITIONS[Anomaly(one.anomaly)] if one.anomaly in Anomaly.__members__ else "",
+            tolerated="any number" if one.tolerance is None else number(one.tolerance),
+            share=_share(arm, one),
+            mark=_mark(one),
+        )
+        for one in arm.findings
+    ]
+    order = ("above", "permitted", "within", "none")
+    return sorted(rows, key=lambda row: order.index(row.mark))
+
+
+def _mark(finding: Finding) -> str:
+    if finding.count + finding.also == 0:
+        return "none"
+    if finding.tolerance is None:
+        return "permitted"
+    return "above" if finding.count + finding.also > finding.tolerance else "within"
+
+
+def _share(arm: ArmVerdict, finding: Finding) -> str:
+    column = _SHARE_OF.get(finding.anomaly, "")
+    whole = arm.books.get(column, 0)
+    count = finding.count + finding.also
+    return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What would have made a subject VIOLATED, and what its settings permit, each as `a record that is ...`."""
+
+    arm: str
+    convicts: str
+    permitted: str
+
+
+def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
+    """One per subject whose findings were judged; subjects with the same one share it."""
+    owners: dict[tuple[str, str], list[str]] = {}
+    for arm in verdict.arms if verdict else []:
+        if arm.role == "subject" and arm.findings:
+            convicts = listed([_convicts(one) for one in arm.findings if one.tolerance is not None])
+            permitted = listed([breaks(one.anomaly) for one in arm.findings if one.tolerance is None])
+            owners.setdefault((convicts, permitted), []).append(arm.arm)
+    return [Threshold(listed(arms), *texts) for texts, arms in owners.items()]
+
+
+def _convicts(finding: Finding) -> str:
+    beyond = f" (more than {number(finding.tolerance)})" if finding.tolerance else ""
+    return breaks(finding.anomaly) + beyond
+
+
+@dataclass(frozen=True)
+class LawRow:
+    """One law: how many times it was checked, and where its two sides differ."""
+
+    law: str
+    meaning: str
+    checks: int
+    left_name: str
+    left: int
+    right_name: str
+    right: int
+    unbalanced: list[dict[str, Any]]
+
+
+def law_rows(table: pa.Table | None) -> list[LawRow]:
+    """The laws of the books with the sums of both sides; empty if none was written."""
+    rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
+    found = []
+    for law in dict.fromkeys(row["law"] for row in rows):
+        mine = [row for row in rows if row["law"] == law]
+        found.append(
+            LawRow(
+                law=law,
+                meaning=LAWS.get(law, ""),
+                checks=len(mine),
+                left_name=_name(mine, "left_name"),
+                left=sum(row["left"] or 0 for row in mine),
+                right_name=_name(mine, "right_name"),
+                right=sum(row["right"] or 0 for row in mine),
+                unbalanced=[row for row in mine if row["left"] is None or row["left"] != row["right"]],
+            )
+        )
+    return found
+
+
+def _name(rows: list[dict[str, Any]], side: str) -> str:
+    """What one side of a law counts; the first of several names where it has more than one."""
+    names = list(dict.fromkeys(row[side] for row in rows))
+    return str(names[0]) if len(names) == 1 else f"{names[0]} (and so on)"
+
+
+@dataclass(frozen=True)
+class GapRow:
+    """The longest silence of one arm on one partition."""
+
+    arm: str
+    partition: int
+    longest_gap_s: float
+    since: str
+    injection: str
+
+
+def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
+    """The longest silences, longest first, at most GAPS_SHOWN."""
+    table = material.tables.get("books/gaps")
+    rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
+    rows = [row for row in rows if row["longest_gap_s"] is not None]
+    rows.sort(key=lambda row: -row["longest_gap_s"])
+    found = []
+    for row in rows[:GAPS_SHOWN]:
+        start = row["gap_start_us"]
+        end = None if start is None else start + int(row["longest_gap_s"] * 1e6)
+        hit = during(material.injections, start, end)
+        found.append(
+            GapRow(
+                row["arm"],
+                row["partition"],
+                row["longest_gap_s"],
+                clock.tell(start),
+                name_of(hit) if hit else "–",
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """One property, with its value per arm; `differs` if the arms do not agree."""
+
+    name: str
+    values: list[str]
+    differs: bool
+
+
+def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
+    """All properties of the arms side by side, those that differ first."""
+    arms = list(per_arm)
+    names = sorted({name for settings in arms for name in settings})
+    rows = []
+    for name in names:
+        values = [_value(settings[name]) if name in settings else "not set" for settings in arms]
+        rows.append(SettingRow(name, values, len(set(values)) > 1))
+    return sorted(rows, key=lambda row: not row.differs)
+
+
+def _value(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def proof_lines(injection: Injection) -> list[tuple[str, str]]:
+    """The proof that an injection bit, as (what, value); a long value is cut, and says so."""
+    found = []
+    for name, value in injection.proof.items():
+        told = value if isinstance(value, str) else json.dumps(value, default=str)
+        cut = f"{told[:PROOF_SHOWN]} ... (cut; all of it is in injections.json)"
+        found.append((str(name).replace("_", " "), told if len(told) <= PROOF_SHOWN else cut))
+    return found
+
+
+def hit_lines(injection: Injection) -> list[tuple[str, str]]:
+    """What an injection hit, as (topic, its partitions in words)."""
+    return [(topic, some(partitions)) for topic, partitions in injection.hit.items()]

@@ -1,0 +1,106 @@
+"""The text: a verdict on a terminal (or in a pipe, then plain), and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.box import ASCII, SIMPLE_HEAD, Box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from delivery_verifier.model.scenario import dumps
+from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
+from delivery_verifier.pages.advice import advice
+from delivery_verifier.pages.doubts import DoubtGroup, doubt_groups
+from delivery_verifier.pages.words import clean, number, said
+
+STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
+PLAIN_WIDTH = 180
+DETAILS_TOLD = 5
+WIDE = 150
+ARM_WIDTH = 19
+"""Where the terminal is narrower than WIDE, each arm has a column of about this width."""
+_COUNTS = ("attempted", "acked", "lost", "duplicated", "reordered")
+_HEADINGS = ("arm", "role", *_COUNTS, "outstanding", "exposed", "longest gap", "verdict", "expected")
+
+
+def write(verdict: RunVerdict, to: TextIO, *, as_json: bool = False) -> None:
+    """Writes the verdict to `to`: coloured on a terminal, plain in a pipe, or as verdict.json."""
+    if as_json:
+        to.write(dumps(verdict).decode().rstrip("\n") + "\n")
+        return
+    tty = to.isatty()
+    console = Console(file=to, highlight=False, emoji=False, width=None if tty else PLAIN_WIDTH)
+    as_expected = "as expected" if verdict.green else "NOT as expected"
+    console.print(_text(verdict.verdict, STYLES[verdict.verdict]) + _text(f" ({as_expected})"))
+    _print(console, said(verdict.sentence, verdict.verdict), "bold")
+    for limit in [*verdict.limits, *verdict.notes]:
+        _print(console, limit, "dim", indent=2)
+    for table in _tables(verdict.arms, console):
+        console.print(table)
+    for doubt in doubt_groups(verdict):
+        _print_doubt(console, doubt)
+
+
+def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    """Broken between words on a terminal; in a pipe one line, for those who search it."""
+    told = _text(text, style)
+    if console.is_terminal:
+        console.print(Padding(told, (0, 0, 0, indent)))
+    else:
+        console.print(" " * indent, told, sep="", soft_wrap=True)
+
+
+def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
+    _print(console, f"{doubt.kind} doubt, {', '.join(doubt.arms)}: {doubt.name}", "bold yellow")
+    for detail in doubt.details[:DETAILS_TOLD]:
+        _print(console, detail, indent=2)
+    if len(doubt.details) > DETAILS_TOLD:
+        _print(console, f"and {len(doubt.details) - DETAILS_TOLD} more, in verdict.json", indent=2)
+    _print(console, f"What to do: {advice(doubt.kind, doubt.name)}", indent=2)
+
+
+def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
+    """One row per arm, or, where the terminal is narrow, one column per arm, in tables that fit side by side."""
+    box = SIMPLE_HEAD if console.is_terminal else ASCII
+    if console.width >= WIDE:
+        table = Table(*_HEADINGS, box=box)
+        for place in range(2, 2 + len(_COUNTS) + 3):
+            table.columns[place].justify = "right"
+        for arm in arms:
+            table.add_row(*_cells(arm))
+        yield table
+        return
+    side_by_side = max(1, (console.width - ARM_WIDTH) // ARM_WIDTH + 1)
+    for first in range(0, len(arms), side_by_side):
+        yield _columns(arms[first : first + side_by_side], box)
+
+
+def _columns(arms: list[ArmVerdict], box: Box) -> Table:
+    table = Table(_HEADINGS[0], box=box)
+    for arm in arms:
+        table.add_column(_text(arm.arm), overflow="fold", justify="right")
+    for name, *cells in zip(_HEADINGS[1:], *(_cells(arm)[1:] for arm in arms), strict=True):
+        table.add_row(name, *cells)
+    return table
+
+
+def _cells(arm: ArmVerdict) -> list[Text]:
+    """An arm's figures under _HEADINGS. A figure that the verdict does not hold is a dash, never a zero."""
+    gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
+    exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
+    counts = [number(arm.books[name]) if name in arm.books else "-" for name in _COUNTS]
+    expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
+    return [
+        *(_text(cell) for cell in (arm.arm, arm.role, *counts, *exposure, gap)),
+        _text(arm.verdict, STYLES[arm.verdict]),
+        _text(expected, "" if arm.as_expected else "red"),
+    ]
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Text that is never read as markup, and without characters that steer a terminal."""
+    return Text(clean(text), style=style)

@@ -1,0 +1,144 @@
+"""Plain words: how the report names verdicts, anomalies, doubts, laws and files to a newcomer."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from delivery_verifier.model.anomalies import Anomaly
+
+SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–"}
+MEANINGS = {
+    "HELD": "Everything that was claimed was found to be true, within the limits stated here.",
+    "VIOLATED": "Something that was claimed is not true; the cases are shown below.",
+    "INCONCLUSIVE": "This run can neither confirm nor refute the claim; the doubts say why.",
+    "NO VERDICT": "The run ended before anything could be judged. Nothing is known about the claim.",
+}
+ROLES = {"subject": "Subject", "control": "Control", "canary": "Canary"}
+ROLE_MEANINGS = {
+    "subject": "the settings under test",
+    "control": "settings whose result is known beforehand; shows how hard the fault bit",
+    "canary": "planted errors that the check must find exactly, else the check is broken",
+}
+CLAIMS = {
+    "contract": "what the settings themselves promise",
+    "at_most_once": "no record more than once",
+    "at_least_once": "no reported record lost",
+    "exactly_once": "every reported record exactly once",
+    "ordered": "records in the order they were sent",
+}
+ANOMALIES = {
+    Anomaly.CORRUPTED: "Damaged",
+    Anomaly.PHANTOM: "There, but never sent",
+    Anomaly.LOST: "Lost",
+    Anomaly.DUPLICATED: "Written more than once",
+    Anomaly.RESENT: "Sent again by the application",
+    Anomaly.MISPLACED: "Not at the acknowledged offset",
+    Anomaly.REORDERED: "Out of order",
+    Anomaly.ABORTED_VISIBLE: "Aborted, and yet visible",
+    Anomaly.TORN: "Torn out of its transaction",
+}
+BREAKS = {
+    Anomaly.CORRUPTED: "damaged",
+    Anomaly.PHANTOM: "in the log though nobody sent it",
+    Anomaly.LOST: "reported as delivered and missing from the log",
+    Anomaly.DUPLICATED: "written more than once",
+    Anomaly.RESENT: "in the log once more because the application sent it again",
+    Anomaly.MISPLACED: "not at the offset that was acknowledged",
+    Anomaly.REORDERED: "in the log behind a record that was sent after it",
+    Anomaly.ABORTED_VISIBLE: "visible to who reads committed though its transaction was aborted",
+    Anomaly.TORN: "missing for who reads committed though its transaction was committed",
+}
+"""What one case of an anomaly is, as the end of `a record that is ...`."""
+SHARE_OF = {
+    "LOST": "reported",
+    "MISPLACED": "acked",
+    "REORDERED": "reported",
+    "DUPLICATED": "attempted",
+    "RESENT": "attempted",
+    "CORRUPTED": "log_records",
+    "PHANTOM": "log_records",
+    "ABORTED_VISIBLE": "attempted",
+    "TORN": "attempted",
+}
+"""The books column that an anomaly's count is a share of."""
+
+FILES = {
+    "scenario.json": "all that is needed to repeat the run",
+    "ledger": "every attempt and what the client was told about it",
+    "produce.json": "how many attempts each producer announced and counted",
+    "injections.json": "what was done to the cluster, with proof",
+    "observations.json": "leaders, in-sync replicas and broker processes over time",
+    "offsets.json": "the snapshot: where each partition's log begins and ends",
+    "log": "every record found in the topics",
+    "anomalies": "one row per case, with its evidence",
+    "books": "the counts, and the laws that bind them",
+    "timeline": "sent, reported, errors and latency over time, and how latencies are distributed",
+    "validation.json": "the expectations and how they were evaluated",
+    "verdict.json": "the verdict, for machines",
+    "report.html": "this page",
+}
+BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}
+
+
+def plain(kind: str) -> str:
+    """The plain-language name of an anomaly; the kind itself if it is unknown."""
+    return ANOMALIES[Anomaly(kind)] if kind in Anomaly.__members__ else kind
+
+
+def breaks(kind: str) -> str:
+    """What a case of an anomaly is, as the end of `a record that is ...`; the kind itself if it is unknown."""
+    return BREAKS[Anomaly(kind)] if kind in Anomaly.__members__ else kind
+
+
+def listed(parts: list[str], last: str = "or") -> str:
+    """`a, b or c`; empty for none."""
+    return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def clean(text: object) -> str:
+    """`text` without control and direction characters, which rewrite a terminal or disguise a line."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}"
+        if (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t") or char in BOUNDARY_BIDI
+        else char
+        for char in str(text)
+    )
+
+
+def number(value: float | int | None) -> str:
+    """A figure with thousands separated by commas; an en dash where there is none."""
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def latency(ms: float) -> str:
+    """A latency to three digits with a unit that suits it, e.g. `12.6 ms`, `3.16 s`."""
+    return f"{ms / 1000:,.3g} s" if ms >= 1000 else f"{ms:.3g} ms"
+
+
+def share(count: int, whole: int) -> str:
+    """`count` as a percentage of `whole` that never rounds something to nothing; empty without a whole."""
+    if whole <= 0:
+        return ""
+    percent = 100 * count / whole
+    if 0 < percent < 0.01:
+        return "< 0.01 %"
+    if 99.99 < percent < 100:
+        return "> 99.99 %"
+    return f"{percent:.3g} %" if percent < 100 else f"{percent:.0f} %"
+
+
+def said(sentence: str, verdict: str) -> str:
+    """A sentence without the verdict in front of it, where the verdict stands beside it as a badge."""
+    told = sentence.removeprefix(f"{verdict}:").strip()
+    return told[:1].upper() + told[1:] if told != sentence else sentence
+
+
+def headline(sentence: str) -> tuple[str, str]:
+    """A sentence's first clause as a sentence of its own, and the rest: where the first `; ` or `. ` stands."""
+    places = [place for place in (sentence.find("; "), sentence.find(". ")) if place >= 0]
+    if not places:
+        return sentence, ""
+    head, rest = sentence[: min(places)], sentence[min(places) + 2 :]
+    return f"{head}.", rest[:1].upper() + rest[1:]

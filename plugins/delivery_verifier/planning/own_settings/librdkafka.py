@@ -1,0 +1,35 @@
+"""The refusal: what librdkafka itself says to settings, asked by making a client of them, for which no broker is
+needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from delivery_verifier.model.scenario import BadInput, Setting
+
+QUIET: dict[str, Setting] = {"log_level": 0}
+
+
+def check_producer(settings: Mapping[str, Setting]) -> None:
+    """Raises BadInput with librdkafka's reason where it makes no producer of these settings."""
+    from confluent_kafka import Producer
+
+    _check(lambda: Producer({**QUIET, **settings}))
+
+
+def check_consumer(settings: Mapping[str, Setting]) -> None:
+    """Raises BadInput with librdkafka's reason where it makes no consumer of these settings."""
+    from confluent_kafka import Consumer
+
+    _check(lambda: Consumer({**QUIET, "group.id": "unnamed", **settings}).close())
+
+
+def _check(make: Callable[[], object]) -> None:
+    from confluent_kafka import KafkaException
+
+    try:
+        make()
+    except KafkaException as error:
+        raise BadInput(f"librdkafka refuses: {error.args[0].str().strip()}") from None
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"librdkafka refuses: {error}") from None

@@ -1,0 +1,80 @@
+"""Params: the fields of a run as a form, a REST call or a command line gave them, each checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from delivery_verifier import catalogue
+from delivery_verifier.host.java.jars import kafka_versions
+from delivery_verifier.model.inputs import choice, decimal, limits, nearest, refusal, whole
+from delivery_verifier.model.scenario import STEPS, Arm, Claim, FaultPlan, Load, OwnPacing, Scenario
+from delivery_verifier.planning.own_settings import profiles
+
+Check = Callable[[str, object], object]
+LISTED = "`kdv list` describes them"
+MOST = 10**11
+"""Where the scenario sets no upper limit of its own."""
+LONGEST_S = 86_400.0
+FEWEST_TO_ABORT = 2
+"""Of an arm that aborts every transaction, or none, nothing can be HELD."""
+
+
+def checked(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that were given, each of its own type; None is not given. Raises BadInput, for unknown fields too."""
+    for name in params:
+        if name not in FIELDS:
+            near = nearest(name, FIELDS)
+            raise refusal("field", name, ", ".join(FIELDS), f"did you mean {near}?" if near else "leave it out")
+    return {name: FIELDS[name](name, value) for name, value in params.items() if value is not None}
+
+
+def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The same fields as Airflow's form wants them: numbers as numbers, whatever text they were given as. Raises
+    BadInput."""
+    numbers = {name: value for name, value in checked(params).items() if isinstance(value, int | float)}
+    return {**params, **numbers}
+
+
+def _one_of(known: Iterable[str], remedy: str = "") -> Check:
+    return lambda field, value: choice(field, value, known, remedy)
+
+
+def _number(owner: type[Struct], name: str, example: int) -> Check:
+    low, high = limits(owner, name)
+    return lambda field, value: whole(field, value, low, MOST if high is None else high, example)
+
+
+def _seconds(low: float, high: float, *, above: bool = False) -> Check:
+    return lambda field, value: decimal(field, value, low, high, above=above)
+
+
+FIELDS: dict[str, Check] = {
+    "scenario": _one_of(catalogue.SCENARIOS, LISTED),
+    "profile": lambda field, value: choice(field, value, profiles.known(), LISTED),
+    "fault": _one_of(catalogue.FAULTS, LISTED),
+    "claim": _one_of(get_args(Claim)),
+    "pacing": _one_of(get_args(OwnPacing)),
+    "kafka_version": lambda field, value: choice(field, value, kafka_versions()),
+    "fail_step": _one_of(STEPS),
+    "records": _number(Arm, "records", 20_000),
+    "rate": _number(Load, "rate", 2000),
+    "producers": _number(Arm, "producers", 1),
+    "partitions": _number(Load, "partitions", 3),
+    "replication_factor": _number(Load, "replication_factor", 3),
+    "min_insync_replicas": _number(Load, "replication_factor", 2),
+    "payload_bytes": _number(Load, "payload_bytes", 100),
+    "transaction_records": _number(Load, "transaction_records", 500),
+    "abort_every": lambda field, value: whole(field, value, FEWEST_TO_ABORT, limits(Load, field)[1] or MOST, 10),
+    "cycles": _number(FaultPlan, "cycles", 1),
+    "seed": _number(Scenario, "seed", 0),
+    "min_exposed": _number(Scenario, "min_exposed", 100),
+    "duration_s": _seconds(0, LONGEST_S, above=True),
+    "recovery_s": _seconds(0, 3600),
+    "deadline_s": _seconds(0, LONGEST_S, above=True),
+    **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
+}
+"""Every field, by the name that the form gives it, and how it is checked; the last four are checked where they are
+used."""

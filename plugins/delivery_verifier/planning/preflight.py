@@ -1,0 +1,204 @@
+"""Preflight: what a host must have for a run, judged from plain facts, so that it can be judged of any host."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import tempfile
+from pathlib import Path
+
+import httpx
+import psutil
+from msgspec import Struct
+
+from delivery_verifier.cluster import workspaces
+from delivery_verifier.cluster.embedded.equipment import availability
+from delivery_verifier.host import folders as home
+from delivery_verifier.host.java import jars
+from delivery_verifier.model.fault_actions import EQUIPMENT
+from delivery_verifier.model.scenario import Scenario
+
+GB = 1e9
+MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
+"""What is comfortable, and below what no run is begun."""
+DISK_GB = 5.0
+FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
+"""What a run writes whatever its load: formatted storage, internal topics, logs; books and report."""
+RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
+"""Bytes per record in a broker's log beside its payload, in ledger/, and in log/; measured, rounded up."""
+FILES_FIXED, FILES_PER_REPLICA = 1024, 6
+
+
+class Unfit(RuntimeError):
+    """This host cannot do the run; the message says what it lacks, and the remedy."""
+
+
+class Unavailable(Unfit):
+    """This host has no means for the faults of this scenario: it can never run here, and has no verdict."""
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One thing looked at: what was found and, if it will not do, what to do."""
+
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A folder that a run writes to: its file system, and the bytes that are free there."""
+
+    path: str
+    device: int
+    free: float
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """The facts. `missing_bytes` are jars yet to be fetched; `mirror` says why they cannot be, empty if they can."""
+
+    runs: Place
+    workspace: Place
+    cache: Place
+    memory: float
+    open_files: int
+    unwritable: list[str] = []
+    missing_bytes: float = 0
+    mirror: str = ""
+
+
+def look() -> Host:
+    """The facts of this host. Asks the network only if jars are missing."""
+    missing = jars.missing_bytes()
+    return Host(
+        runs=_place(home.runs_dir()),
+        workspace=_place(workspaces.folder()),
+        cache=_place(jars.cache_dir()),
+        memory=float(psutil.virtual_memory().available),
+        open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        unwritable=[
+            folder for folder in ("/dev/shm", tempfile.gettempdir()) if not os.access(folder, os.W_OK | os.X_OK)
+        ],
+        missing_bytes=missing,
+        mirror=_why_unreachable(jars.mirror()) if missing else "",
+    )
+
+
+def general(host: Host) -> list[Check]:
+    """What any run needs."""
+    free = min(place.free for place in (host.runs, host.workspace, host.cache)) / GB
+    folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
+    remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
+    return [
+        Check(name="disk", ok=free >= DISK_GB, found=f"{free:.1f} GB free", remedy=remedy),
+        _memory(host, MEMORY_GB),
+        _files(host, FILES_FIXED),
+        _temporary(host),
+        _jars(host),
+    ]
+
+
+def equipment() -> list[Check]:
+    """What some faults need beyond that. Nothing is amiss where a host has none: it has fewer scenarios."""
+    told = {name: availability(name) for name in EQUIPMENT}
+    return [
+        Check(name=name, ok=True, found=f"not available: {why}" if why else "available") for name, why in told.items()
+    ]
+
+
+def of_run(host: Host, scenario: Scenario) -> list[Check]:
+    """What this scenario needs: space for its load, and so on."""
+    replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
+    return [
+        *_disks(host, needed_bytes(scenario)),
+        _memory(host, RUN_MEMORY_GB),
+        _files(host, FILES_FIXED + FILES_PER_REPLICA * replicas),
+        _temporary(host),
+        _jars(host),
+    ]
+
+
+def require(scenario: Scenario, host: Host | None = None) -> None:
+    """Raises Unfit unless this host can do the run; Unavailable if it could not, however idle it were."""
+    for needed in scenario.cluster.equipment:
+        if reason := availability(needed):
+            raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {reason}")
+    lacking = [check for check in of_run(host or look(), scenario) if not check.ok]
+    if lacking:
+        raise Unfit("; ".join(f"{check.name}: {check.found}; remedy: {check.remedy}" for check in lacking))
+
+
+def needed_bytes(scenario: Scenario) -> dict[str, float]:
+    """Bytes that the run will write per place: records x payload x replicas in the workspace, their rows in the
+    runs."""
+    load = scenario.load
+    records = sum(max(arm.records, (load.rate or 0) * load.duration_s) for arm in scenario.loaded)
+    return {
+        "workspace": FIXED_BYTES["workspace"]
+        + records * (load.payload_bytes + RECORD_OVERHEAD) * load.replication_factor,
+        "runs": FIXED_BYTES["runs"] + records * (LEDGER_ROW + LOG_ROW),
+    }
+
+
+def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
+    """One check per file system: folders that share one share its space."""
+    wants = [
+        (host.workspace, needed["workspace"], "KDV_WORKSPACES"),
+        (host.runs, needed["runs"], "KDV_RUNS"),
+        (host.cache, host.missing_bytes, "KDV_CACHE"),
+    ]
+    found = []
+    for device in dict.fromkeys(place.device for place, _, _ in wants):
+        here = [(place, size, name) for place, size, name in wants if place.device == device and size]
+        total, free = sum(size for _, size, _ in here), min((place.free for place, _, _ in here), default=0.0)
+        names = " and ".join(name for _, _, name in here)
+        remedy = f"lower --records or --payload-bytes, free some space, or name a folder with space in {names}"
+        told = f"{free / GB:.1f} GB free in {', '.join(place.path for place, _, _ in here)}, {total / GB:.1f} GB needed"
+        found += [Check(name="disk", ok=free >= total, found=told, remedy=remedy)] if here else []
+    return found
+
+
+def _memory(host: Host, least_gb: float) -> Check:
+    told = f"{host.memory / GB:.1f} GB available"
+    remedy = f"stop something: brokers, Spark and Airflow together want {MEMORY_GB:g} GB, and need {RUN_MEMORY_GB:g}"
+    return Check(name="memory", ok=host.memory >= least_gb * GB, found=told, remedy=remedy)
+
+
+def _files(host: Host, least: int) -> Check:
+    unlimited = host.open_files == resource.RLIM_INFINITY
+    told = f"{'any number' if unlimited else host.open_files} of open files allowed, {least} needed"
+    remedy = f"raise the limit (ulimit -Hn {least}, or LimitNOFILE of the service), or lower --partitions"
+    return Check(name="files", ok=unlimited or host.open_files >= least, found=told, remedy=remedy)
+
+
+def _temporary(host: Host) -> Check:
+    told = (
+        f"cannot be written: {', '.join(host.unwritable)}"
+        if host.unwritable
+        else "/dev/shm and the like can be written"
+    )
+    remedy = "mount them writable (mode 1777): semaphores and sockets live there"
+    return Check(name="temporary", ok=not host.unwritable, found=told, remedy=remedy)
+
+
+def _jars(host: Host) -> Check:
+    told = f"{host.missing_bytes / 1e6:.0f} MB to be fetched once" if host.missing_bytes else "complete"
+    told += f", and {host.mirror}" if host.mirror else ""
+    return Check(
+        name="jars", ok=not host.mirror, found=told, remedy="check the network, or name a mirror in KDV_MAVEN_MIRROR"
+    )
+
+
+def _place(folder: Path) -> Place:
+    """The folder, or the nearest above it that is there."""
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    return Place(path=str(folder), device=there.stat().st_dev, free=float(shutil.disk_usage(there).free))
+
+
+def _why_unreachable(mirror: str) -> str:
+    try:
+        httpx.head(mirror + "/", timeout=5, follow_redirects=True)
+    except httpx.HTTPError as error:
+        return f"{mirror} does not answer ({error})"
+    return ""

@@ -1,0 +1,73 @@
+"""Progress: what a run is doing now, how much has been reported so far, and how long it will still take."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+from delivery_verifier.load.live_ledger import Control, Word
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+EVERY_S = 2.0
+AFTER_LOAD_S = 60.0
+"""Roughly what settling, reconciling and judging take."""
+
+
+class Follower:
+    """Prints steps as they change and, while the load flows, a line every two seconds. All on stderr."""
+
+    def __init__(self, run_dir: Path, quiet: bool = False) -> None:
+        self._run_dir, self._quiet = run_dir, quiet
+        self._start = time.monotonic()
+        self._running: set[str] = set()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._tick, name="progress", daemon=True)
+
+    def __enter__(self) -> Follower:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join(timeout=5)
+
+    def say(self, text: str) -> None:
+        """One line, with the seconds since the start."""
+        if not self._quiet:
+            print(f"{time.monotonic() - self._start:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+    def step(self, step: str, state: str, _elapsed_s: float) -> None:
+        """A step changed its state."""
+        if state == "running":
+            self._running.add(step)
+        else:
+            self._running.discard(step)
+        if state in ("running", "success", "failed", "upstream_failed"):
+            self.say(f"{step:<14} {state}")
+
+    def _tick(self) -> None:
+        while not self._done.wait(EVERY_S):
+            if "produce" in self._running and (line := self._load_line()):
+                self.say(line)
+
+    def _load_line(self) -> str | None:
+        """`reported 120,000 of 1,000,000 (idempotent), 4,100 (control-acks_0); about 40 s left`."""
+        run = RunDirectory(self._run_dir)
+        try:
+            scenario, started = run.scenario, run.manifest("start_cluster")
+        except (IncompleteRun, ValueError):
+            return None
+        live = Path(started.notes["workspace"]) / "live"
+        parts = []
+        for arm in scenario.loaded:
+            words = [folder for folder in (live / arm.name).glob("*") if (folder / "control").exists()]
+            reported = sum(Control(folder)[Word.REPORTED] for folder in words)
+            parts.append(f"{reported:,} of {arm.records:,} ({arm.name})")
+        since = time.time() - started.finished_at_us / 1e6
+        left = max(0.0, scenario.load.duration_s + scenario.load.recovery_s - since) + AFTER_LOAD_S
+        return f"reported {', '.join(parts)}; about {left:.0f} s left"

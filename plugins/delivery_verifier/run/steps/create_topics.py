@@ -1,0 +1,30 @@
+"""create_topics: one topic per arm, all with the same replica assignment, led and in sync before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.run.steps.failing import fail_if_asked
+from delivery_verifier.store.run_directory import RunDirectory
+
+
+def create_topics(run_dir: Path) -> None:
+    """Creates the topics and waits until all replicas of all partitions are in sync in every broker's eyes."""
+    run = RunDirectory(run_dir)
+    scenario = run.scenario
+    fail_if_asked(scenario, "create_topics")
+    cluster = Cluster.of(run)
+    names = [arm.topic_name for arm in scenario.arms]
+    with run.writing("create_topics") as output, lease.renewed(cluster.socket):
+        topics.create(scenario, cluster.bootstrap_servers)
+        wait_until(
+            lambda: cluster.isr_full(names),
+            "all replicas of the new topics to be in sync",
+            60,
+            detail=lambda: cluster.out_of_sync(names),
+        )
+        cluster.watch(names)
+        output.counts["topics"] = len(names)

@@ -1,0 +1,39 @@
+"""stop_cluster: ends the cluster, whatever happened before."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.cluster.embedded import disks, packet_filter
+from delivery_verifier.cluster.handle import PROXY_SOCKET, Cluster
+from delivery_verifier.run.steps.failing import fail_if_asked
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+
+def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
+    """Ends the cluster. Its data stay until the run is judged; a run that cannot be judged leaves none.
+
+    `keep`: whether it can be judged, which this process will then do; None: if it has been reconciled, and others
+    judge.
+    """
+    run = RunDirectory(run_dir)
+    fail_if_asked(run.scenario, "stop_cluster")
+    try:
+        cluster = Cluster.of(run)
+    except (lease.ClusterGone, IncompleteRun):
+        return  # it was never there, or has ended by itself, which is what is wanted
+    if keep:
+        workspaces.hold(cluster.workspace)  # before the host is free for others, who sweep
+    if keep is None:
+        keep = (run.path / "reconcile.json").is_file()
+    with suppress(lease.ClusterGone):  # a keeper that was killed took its brokers along, and left the workspace
+        cluster.finish(keep_workspace=keep)
+    packet_filter.sweep()  # what a keeper that was killed could not take away
+    if keep:
+        disks.release(cluster.workspace)  # nor that
+        for left in (cluster.socket, cluster.workspace / PROXY_SOCKET):
+            left.unlink(missing_ok=True)
+    else:
+        workspaces.remove(cluster.workspace)

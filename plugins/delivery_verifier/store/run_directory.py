@@ -1,0 +1,172 @@
+"""The run directory: what each step wrote, sealed with counts and digests, and read back only if it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.model.scenario import STEPS, Scenario, dumps
+from delivery_verifier.model.scenario_checks import loads
+
+
+class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`<step>.json`, written last: what the step wrote, so that half-written is never read as empty.
+
+    `files` maps a path relative to the run directory to its SHA-256; `counts` are the step's own figures.
+    """
+
+    step: str
+    started_at_us: int
+    finished_at_us: int
+    files: dict[str, str]
+    counts: dict[str, int]
+    notes: dict[str, str] = {}
+
+
+class IncompleteRun(RuntimeError):
+    """A step's output is missing, unfinished or altered. No verdict may be read off it."""
+
+
+class RunDirectory:
+    """One run's immutable outputs under `runs/<run id>/` (the layout is documented in docs/run-directory.md)."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path).absolute()
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario, read strictly. Raises IncompleteRun if there is none, ValueError if it is malformed."""
+        file = self.path / "scenario.json"
+        if not file.is_file():
+            raise IncompleteRun(f"{self.path} is no run directory: scenario.json is missing")
+        return loads(file.read_bytes())
+
+    def manifest(self, step: str) -> Manifest:
+        """The manifest of a finished step. Raises IncompleteRun."""
+        file = self.path / f"{step}.json"
+        if not file.is_file():
+            raise IncompleteRun(f"step {step} did not finish: {file} is missing")
+        try:
+            manifest = msgspec.json.decode(file.read_bytes(), type=Manifest)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise IncompleteRun(f"{file} is damaged: {error}") from None
+        if strangers := [name for name in manifest.files if Path(name).is_absolute() or ".." in Path(name).parts]:
+            raise IncompleteRun(f"{file} is damaged: {strangers[0]!r} is outside the run directory")
+        return manifest
+
+    def sealed(self, step: str, name: str) -> bytes:
+        """The bytes of a file that `step` sealed. Raises IncompleteRun, also if it was never sealed."""
+        self.require(step)
+        if name not in self.manifest(step).files:
+            raise IncompleteRun(f"{name} is not among the files that step {step} wrote")
+        return (self.path / name).read_bytes()
+
+    def require(self, *steps: str) -> None:
+        """Raises IncompleteRun unless every step finished and each of its files is as it was written."""
+        for step in steps:
+            for name, digest in self.manifest(step).files.items():
+                file = self.path / name
+                if not file.is_file():
+                    raise IncompleteRun(f"{name}, written by step {step}, is missing")
+                if _digest(file) != digest:
+                    raise IncompleteRun(f"{name} is not as step {step} wrote it: its SHA-256 differs")
+        self._require_no_stranger(*steps)
+
+    def _require_no_stranger(self, *steps: str) -> None:
+        """Raises IncompleteRun if a folder that one of the steps wrote into holds a file that no step wrote."""
+        finished = [self.manifest(file.stem) for file in self.path.glob("*.json") if file.stem in WRITERS]
+        known = {name for manifest in finished for name in manifest.files}
+        written = {Path(name).parts[0] for step in steps for name in self.manifest(step).files if "/" in name}
+        for folder in sorted(written):
+            for file in _data_files(self.path / folder):
+                if (name := str(file.relative_to(self.path))) not in known:
+                    raise IncompleteRun(f"{name} was written by no step of this run: remove it")
+
+    @contextmanager
+    def writing(self, step: str) -> Iterator[StepOutput]:
+        """Collects a step's outputs under a temporary name and publishes them only if the block succeeds."""
+        output = StepOutput(self, step)
+        try:
+            yield output
+            output.publish()
+        finally:
+            shutil.rmtree(output.staging, ignore_errors=True)
+
+
+class StepOutput:
+    """What a step is about to publish: write below `staging`, with the names the run directory will have."""
+
+    def __init__(self, run: RunDirectory, step: str) -> None:
+        self.run, self.step = run, step
+        self.staging = run.path / f".{step}.{os.getpid()}.partial"
+        shutil.rmtree(self.staging, ignore_errors=True)
+        self.staging.mkdir(parents=True)
+        self.started_at_us = now_us()
+        self.counts: dict[str, int] = {}
+        self.notes: dict[str, str] = {}
+
+    def write_json(self, name: str, value: Struct | list[object] | dict[str, object]) -> None:
+        """Stages `value` as readable JSON."""
+        (self.staging / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.staging / name).write_bytes(dumps(value))
+
+    def publish(self) -> None:
+        """Moves everything staged into the run directory, and the manifest last."""
+        files = {str(file.relative_to(self.staging)): _digest(file) for file in _data_files(self.staging)}
+        manifest = Manifest(
+            step=self.step,
+            started_at_us=self.started_at_us,
+            finished_at_us=now_us(),
+            files=files,
+            counts=self.counts,
+            notes=self.notes,
+        )
+        for step in (*READ_OFF.get(self.step, ()), self.step):  # the verdict first: it is read off all the others
+            (self.run.path / f"{step}.json").unlink(missing_ok=True)
+        for entry in sorted(self.staging.iterdir()):
+            if self.step in REPEATABLE and entry.is_dir():
+                shutil.rmtree(self.run.path / entry.name, ignore_errors=True)
+        for name in files:
+            (self.run.path / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(self.staging / name, self.run.path / name)
+        partial = self.run.path / f".{self.step}.json.partial"
+        partial.write_bytes(dumps(manifest))
+        os.replace(partial, self.run.path / f"{self.step}.json")
+
+
+WRITERS = {*STEPS, "read_topic"}
+"""Whose manifests a run directory may hold."""
+
+REPEATABLE = {"read_topic", "reconcile", "validate", "conclude"}
+"""Steps that are pure functions of the run directory, and may be repeated."""
+
+READ_OFF = {
+    "read_topic": ("conclude", "validate", "reconcile"),
+    "reconcile": ("conclude", "validate"),
+    "validate": ("conclude",),
+}
+"""What was read off a repeatable step's output: void as soon as that step publishes anew, so that no verdict outlives
+the books it was given on."""
+
+
+def _data_files(folder: Path) -> list[Path]:
+    """Data files below `folder`; hidden files and Spark's `_SUCCESS` markers are not data."""
+    return sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def now_us() -> int:
+    """The wall clock in µs since the epoch: one clock for all processes of a run, which share a host."""
+    return time.time_ns() // 1000

@@ -1,0 +1,146 @@
+"""The bundle: one zip with the evidence of a run for a ticket: known files only, and what is or looks like a secret
+taken out."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from delivery_verifier import __version__
+from delivery_verifier.cluster import workspaces
+from delivery_verifier.host import folders
+from delivery_verifier.model.scenario import BadInput, dumps
+from delivery_verifier.store.run_directory import WRITERS, IncompleteRun, RunDirectory
+from delivery_verifier.upkeep import doctor
+from delivery_verifier.upkeep.redaction import known_secrets, redact
+
+JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(WRITERS))
+TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
+LOG_BYTES = 2_000_000
+"""Of a longer log only the end is taken."""
+
+
+class About(Struct, kw_only=True):
+    """about.json: what is in the bundle, what is not, and how many secrets were taken out of which file."""
+
+    run: str
+    verifier: str
+    full: bool
+    members: list[str] = []
+    left_out: dict[str, str] = {}
+    redacted: dict[str, int] = {}
+
+
+def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
+    """Writes the bundle of a run, judged or not; with `full`, ledger/ and log/ too. Raises OSError, BadInput."""
+    if file.absolute().is_relative_to(run_dir.absolute()):
+        raise BadInput(
+            f"bundle is {str(file)!r}; allowed: a file outside the run directory, which is not to be changed"
+        )
+    about = About(run=run_dir.name, verifier=__version__, full=full)
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+                _fill(_Packer(archive, about), run_dir, full)
+        os.replace(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)
+    return about
+
+
+class _Packer:
+    """Puts members into the archive, redacted, and writes down what it did."""
+
+    def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
+        self.archive, self.about, self.secrets = archive, about, known_secrets()
+
+    def text(self, name: str, text: str, *, looks: bool = True) -> None:
+        text, taken = redact(text, self.secrets, looks=looks)
+        if taken:
+            self.about.redacted[name] = taken
+        self._put(name, text.encode())
+
+    def table(self, name: str, file: Path) -> None:
+        """A Parquet file as it is; a table cannot be redacted, so one that holds a known secret stays out."""
+        if any(_holds(file, secret) for secret in self.secrets):
+            self.about.left_out[name] = "it holds a secret"
+        else:
+            self._put(name, file.read_bytes())
+
+    def _put(self, name: str, content: bytes) -> None:
+        self.archive.writestr(name, content)
+        self.about.members.append(name)
+
+
+def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
+    for name in (*(f"{name}.json" for name in JSON), "report.html"):
+        if _is_inside(run_dir, run_dir / name):
+            # The page's scripts look like anything, and are pinned by their digest: known values only.
+            packer.text(name, (run_dir / name).read_text(errors="replace"), looks=name != "report.html")
+        else:
+            packer.about.left_out[name] = "not there"
+    for folder in (*TABLES, *(FULL if full else ())):
+        for file in sorted((run_dir / folder).glob("*.parquet")):
+            if _is_inside(run_dir, file):
+                packer.table(f"{folder}/{file.name}", file)
+    for name, file in _logs(run_dir):
+        packer.text(f"logs/{name}", _end_of(file))
+    packer.text("doctor.json", msgspec.json.encode(doctor.examine()).decode())
+    if not full:
+        packer.about.left_out |= {f"{folder}/": "only with --bundle-full" for folder in FULL}
+    packer.archive.writestr("about.json", dumps(packer.about))
+
+
+def _is_inside(run_dir: Path, file: Path) -> bool:
+    """A real file of the run directory: a link could lead anywhere."""
+    return file.is_file() and file.resolve().is_relative_to(run_dir.resolve())
+
+
+def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
+    """The logs of the run's tasks in the local Airflow, and those of its workspace if that is still there."""
+    of_dag = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
+    for folder in sorted(of_dag.glob("run_id=*")):
+        if folders.run_directory_name(folder.name.removeprefix("run_id=")) == run_dir.name:
+            yield from ((f"airflow/{file.relative_to(folder)}", file) for file in sorted(folder.rglob("*.log")))
+    if (workspace := _workspace(run_dir)) is not None:
+        for pattern in ("keeper.log", "logs/*.log", "live/*/*/stderr"):
+            for file in sorted(workspace.glob(pattern)):
+                if _is_inside(workspace, file):
+                    yield f"cluster/{file.relative_to(workspace)}", file
+
+
+def _workspace(run_dir: Path) -> Path | None:
+    try:
+        found = workspaces.folder() / RunDirectory(run_dir).scenario.run_token
+    except (IncompleteRun, BadInput):
+        return None
+    return found if found.is_dir() else None
+
+
+def _end_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - LOG_BYTES))
+        text = stream.read().decode(errors="replace")
+    return text if size <= LOG_BYTES else f"(the last {LOG_BYTES} of {size} bytes)\n{text}"
+
+
+def _holds(file: Path, secret: str) -> bool:
+    try:
+        table = pq.read_table(file)
+    except (OSError, pa.ArrowException):
+        return True  # what cannot be read cannot be vouched for
+    return any(secret in str(column.unique().to_pylist()) for column in table.columns if _may_hold_text(column.type))
+
+
+def _may_hold_text(kind: pa.DataType) -> bool:
+    """Everything but numbers, truth values and moments."""
+    return not (pa.types.is_primitive(kind) or pa.types.is_null(kind))

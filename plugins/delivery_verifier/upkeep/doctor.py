@@ -1,0 +1,88 @@
+"""The doctor: whether this host can run the verifier, and how to mend what a broken run left behind."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import sys
+from collections.abc import Iterator
+
+from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.cluster.embedded import equipment, packet_filter
+from delivery_verifier.host.java import runtime as java
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.planning import preflight
+from delivery_verifier.planning.preflight import Check
+
+HEALED_WITHIN_S = 45.0
+
+
+def examine() -> list[Check]:
+    """Looks at everything a run needs."""
+    of_host = preflight.general(preflight.look())
+    return [_system(), _java(), *of_host, *preflight.equipment(), _port(), _lock(), _leftovers()]
+
+
+def heal() -> Iterator[str]:
+    """Ends runs whose keeper still answers, and removes workspaces that nobody serves. Yields what it did."""
+    for workspace in workspaces.every():
+        try:
+            lease.call(workspace / "keeper.sock", "finish")
+            yield f"ended the run in {workspace}"
+        except (lease.ClusterGone, RuntimeError):
+            continue
+    wait_until(lambda: lease.holder() is None, "the run that holds this host to end", HEALED_WITHIN_S)
+    with lease.acquire_host("kdv doctor --heal"):
+        for workspace in workspaces.unmount():
+            yield f"unmounted the disks of {workspace}"
+        for chain in packet_filter.sweep():
+            yield f"removed the packet filter's chain {chain}"
+        for workspace in workspaces.sweep():
+            yield f"removed {workspace}"
+
+
+def _system() -> Check:
+    found = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    ok = sys.platform == "linux" and sys.version_info[:2] == (3, 11)
+    return Check(name="system", ok=ok, found=found, remedy="use Linux with Python 3.11")
+
+
+def _java() -> Check:
+    try:
+        where = java.java_home()
+    except java.JavaError as error:
+        return Check(name="java", ok=False, found="none", remedy=str(error))
+    return Check(name="java", ok=True, found=f"Java {java.version(where)} in {where}")
+
+
+def _port() -> Check:
+    from delivery_verifier.orchestration.local import lifecycle
+    from delivery_verifier.orchestration.local.settings import port
+
+    status = lifecycle.status()
+    if status.running:
+        return Check(name="airflow", ok=status.ready, found=f"{status.url}: {status.detail}", remedy="kdv down; kdv up")
+    with socket.socket() as probe:
+        taken = probe.connect_ex(("127.0.0.1", port(None))) == 0
+    return Check(
+        name="airflow",
+        ok=not taken,
+        found=f"not running; port {port(None)} is {'taken' if taken else 'free'}",
+        remedy="name another port in KDV_PORT",
+    )
+
+
+def _lock() -> Check:
+    holder = lease.holder()
+    return Check(name="lock", ok=True, found=f"held by {holder}" if holder else "free")
+
+
+def _leftovers() -> Check:
+    found = [one.name for one in workspaces.every() if not workspaces.is_kept(one)]
+    disks = [f"mounted disks of {one.name}" for one in workspaces.mounted()]
+    chains = [chain.name for chain in packet_filter.abandoned()]
+    trials = [trial.name for trial in equipment.abandoned()]
+    idle = [*([*found, *disks] if lease.holder() is None else []), *chains, *trials]
+    return Check(
+        name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
+    )

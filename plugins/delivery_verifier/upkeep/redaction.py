@@ -1,0 +1,96 @@
+"""Redaction: what must not leave this host with a text, by its known value or by the look of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from delivery_verifier.host import folders
+
+REDACTED = "[redacted]"
+SHORTEST = 6
+"""Shorter values would take innocent text along."""
+_WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|fernet[._-]?key|credentials?|jaas\.config"
+_SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
+_NAMED = re.compile(
+    rf"((?:{_WORDS}|(?<!run_)token|user\.info|keystore\.key)[\w.-]*\\?[\"']?\s*[=:]\s*|--(?:{_WORDS})\s+)"
+    r"""(\\"[^"\n]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?!null\b|true\b|false\b|\[redacted\])[^\s,;&})\]"']+)""",
+    re.IGNORECASE,
+)
+"""A name that says secret, and its value, as in properties, JSON, JSON in a log, or a command line. (`run_token` is
+none.)"""
+
+
+def _quotes(value: str) -> str:
+    return value[: 2 if value.startswith('\\"') else 1] if value[0] in "\"'\\" else ""
+
+
+_LOOKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_NAMED, lambda found: found[1] + _quotes(found[2]) + REDACTED + _quotes(found[2])),
+    (re.compile(r"(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}"), lambda found: found[1] + REDACTED),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), lambda found: REDACTED),
+    (re.compile(r"(://[^\s/:@]*:)[^\s/]+(?=@)"), lambda found: found[1] + REDACTED),
+    (
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S),
+        lambda found: REDACTED,
+    ),
+)
+
+
+def known_secrets() -> list[str]:
+    """Secret values that this process can know: the local Airflow's, and those of its environment; longest first."""
+    found = {value for value in (*_of_airflow(), *_of_environment()) if len(value) >= SHORTEST}
+    return sorted(found, key=lambda value: (-len(value), value))
+
+
+def redact(text: str, secrets: list[str], *, looks: bool = True) -> tuple[str, int]:
+    """`text` without any of the known `secrets` and, if `looks`, without what looks like one; and how many were
+    taken."""
+    taken = 0
+    for secret in secrets:
+        taken += text.count(secret)
+        text = text.replace(secret, REDACTED)
+    for pattern, instead in _LOOKS if looks else ():
+        text, count = pattern.subn(instead, text)
+        taken += count
+    return text, taken
+
+
+def _of_airflow() -> Iterator[str]:
+    state = folders.state_dir()
+    for file in (state / "secrets").glob("*"):
+        if file.is_file():
+            yield file.read_text(errors="replace").strip()
+    passwords = state / "airflow" / "passwords.json"
+    if passwords.is_file():
+        yield from re.findall(r':\s*"([^"]+)"', passwords.read_text(errors="replace"))
+
+
+def _of_environment() -> Iterator[str]:
+    for name, value in os.environ.items():
+        if name.startswith("AIRFLOW_CONN_"):
+            yield from _of_connection(value)
+        elif _SECRET_VARIABLE.search(name) and not Path(value).exists():
+            yield value
+
+
+def _of_connection(text: str) -> Iterator[str]:
+    """The passwords of an Airflow connection, given as JSON or as a URI."""
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        try:
+            password = urlsplit(text).password or ""
+        except ValueError:
+            return
+        yield from (password, unquote(password))
+        return
+    if isinstance(fields, dict):
+        extra = fields.get("extra")
+        for name, value in {**fields, **(extra if isinstance(extra, dict) else {})}.items():
+            if isinstance(value, str) and _SECRET_VARIABLE.search(name):
+                yield value

@@ -1,0 +1,1 @@
+"""What tests share: each module gives what its name says."""

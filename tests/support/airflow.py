@@ -1,0 +1,95 @@
+"""A real local Airflow for tests: one per session, in a home of its own, gone with the session."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from delivery_verifier.host import processes
+from delivery_verifier.orchestration.local import lifecycle, settings
+from delivery_verifier.orchestration.local.client import Client
+from delivery_verifier.orchestration.local.run import Progress, run_through_airflow
+from support.mail import Sink, sink
+
+
+class LocalAirflow:
+    """A local Airflow in its own KDV_HOME, on its own port."""
+
+    mail: Sink
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.port = home, free_port()
+        self.progress: list[Progress] = []
+
+    @property
+    def runs(self) -> Path:
+        """Where its runs are."""
+        return self.home / "runs"
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """Inside, this process acts in the home of this Airflow."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KDV_HOME", str(self.home))
+            patch.setenv("KDV_PORT", str(self.port))
+            patch.delenv("KDV_RUNS", raising=False)
+            yield
+
+    def up(self) -> lifecycle.Status:
+        """Brings it up; it ends with the process that runs the tests, however that ends."""
+        with self.environment():
+            return lifecycle.up(owner=processes.myself())
+
+    def down(self) -> None:
+        """Stops it; raises AirflowError if anything is left."""
+        with self.environment():
+            lifecycle.down()
+
+    def client(self, user: str = "admin") -> Client:
+        """The REST client of a user."""
+        with self.environment():
+            return Client.local(self.port, user)
+
+    def http(self, user: str | None) -> httpx.Client:
+        """A plain HTTP client with the user's token; anonymous if None."""
+        client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=20, trust_env=False)
+        if user:
+            with self.environment():
+                credentials = {"username": user, "password": settings.ensure_passwords()[user]}
+            token = client.post("/auth/token", json=credentials).json()["access_token"]
+            client.headers["Authorization"] = f"Bearer {token}"
+        return client
+
+    def run(self, conf: dict[str, object], run_id: str | None = None) -> Path:
+        """Runs verify_delivery and returns the run directory. The steps' states are left in `progress`."""
+        self.progress.clear()
+        with self.environment():
+            return run_through_airflow(conf, run_id or f"test-{uuid.uuid4().hex[:8]}", self.progress.append)
+
+
+def free_port() -> int:
+    """A port that nobody listens on, now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def local_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+    """A local Airflow, up and ready, whose mails about red runs are kept. Costs about 20 s, once per session."""
+    airflow = LocalAirflow(tmp_path_factory.mktemp("airflow") / "home")
+    with sink() as airflow.mail, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", airflow.mail.connection)
+        patch.setenv("KDV_NOTIFY_EMAIL", "whoever@localhost")
+        try:
+            airflow.up()
+            patch.undo()
+            yield airflow
+        finally:
+            airflow.down()

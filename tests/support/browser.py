@@ -1,0 +1,143 @@
+"""A browser for tests, whoever sits at it, and one plain run that is started with the form: one per session."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, FrameLocator, Request, expect, sync_playwright
+
+from delivery_verifier.host import folders
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.orchestration.local import settings
+from delivery_verifier.orchestration.local.settings import DAG_ID
+from delivery_verifier.store.run_directory import RunDirectory
+from support.airflow import LocalAirflow
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+RUN_ID = "by+hand:1"
+PLAIN: dict[str, Any] = {"profile": "idempotent", "fault": "elect_preferred", "records": 2000}
+"""What is filled in: a fault that hurts nobody who has an acknowledgement."""
+RUN_ENDS_WITHIN_MS = 900_000
+LOADS_WITHIN_MS = 60_000
+expect.set_options(timeout=LOADS_WITHIN_MS)
+SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
+
+
+class Visitor:
+    """One user's pages, with every request they made and every error on their consoles."""
+
+    def __init__(
+        self, browser: Browser, airflow: LocalAirflow, shots: Path, theme: str = "light", size: str = "wide"
+    ) -> None:
+        width, height = SIZES[size]
+        self.address, self.shots, self.look = f"http://127.0.0.1:{airflow.port}", shots, f"{theme}-{size}"
+        context = browser.new_context(
+            base_url=self.address, color_scheme=theme, viewport={"width": width, "height": height}
+        )  # type: ignore[arg-type]
+        context.set_default_timeout(LOADS_WITHIN_MS)
+        self.page, self.requests, self.errors = context.new_page(), list[str](), list[str]()
+        self.page.on("request", self._requested)
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _requested(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        # Before the log-in Airflow itself asks who is there, and is refused.
+        if message.type == "error" and "/delivery/" in f"{message.location.get('url')} {message.text}":
+            self.errors.append(f"{message.location.get('url')}: {message.text}")
+
+    def log_in(self, airflow: LocalAirflow, user: str) -> Visitor:
+        with airflow.environment():
+            password = settings.ensure_passwords()[user]
+        self.page.goto("/")
+        self.page.locator("input[name=username]").fill(user)
+        self.page.locator("input[name=password]").fill(password)
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("link", name="Delivery", exact=True)).to_be_visible(timeout=LOADS_WITHIN_MS)
+        return self
+
+    def frame(self, path: str, heading: str) -> FrameLocator:
+        """Opens a page of the UI that frames one of ours, and waits until that one is there."""
+        self.page.goto(path)
+        frame = self.page.frame_locator("iframe")
+        expect(frame.locator("h1")).to_contain_text(re.compile(heading), timeout=LOADS_WITHIN_MS)
+        return frame
+
+    def shoot(self, name: str) -> None:
+        """Keeps a picture, for whoever wants to look (KDV_SHOTS names a folder that outlives the test)."""
+        self.page.screenshot(path=self.shots / f"{name}-{self.look}.png")
+
+    @property
+    def strangers(self) -> list[str]:
+        """Requests to any other host."""
+        return [url for url in self.requests if not url.startswith((self.address, "data:", "blob:", "about:"))]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Chromium as it is installed, which finds no other host."""
+    rule = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", rule])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the pictures are kept."""
+    folder = Path(os.environ.get("KDV_SHOTS") or tmp_path_factory.mktemp("shots"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def plain_run(local_airflow: LocalAirflow, shots: Path) -> RunDirectory:
+    """A small run, HELD, started with the form and watched until its report is there.
+
+    Without Chromium it is started over the REST API.
+    """
+    if CHROMIUM is None:
+        return RunDirectory(local_airflow.run(PLAIN, RUN_ID))
+    with chromium() as browser:
+        visitor = Visitor(browser, local_airflow, shots).log_in(local_airflow, "admin")
+        _fill_in_the_form(visitor)
+        visitor.page.get_by_test_id("trigger-dag-submit").click()
+        expect(visitor.page.get_by_role("dialog")).to_be_hidden(timeout=LOADS_WITHIN_MS)
+        tab = visitor.frame(f"/dags/{DAG_ID}/runs/{RUN_ID}/plugin/delivery-report", "at work|waits|Between")
+        visitor.shoot("watching")
+        expect(tab.locator("h1")).to_contain_text("acknowledged records", timeout=RUN_ENDS_WITHIN_MS)
+        assert (visitor.strangers, visitor.errors) == ([], [])
+    client = local_airflow.client()
+    wait_until(lambda: client.state(DAG_ID, RUN_ID) in ("success", "failed"), "the run to end", 120)
+    return RunDirectory(local_airflow.runs / folders.run_directory_name(RUN_ID))
+
+
+def _fill_in_the_form(visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(f"/dags/{DAG_ID}")
+    page.get_by_role("button", name="Trigger").first.click()
+    form = page.get_by_role("dialog")
+    expect(form.get_by_text("Delivery profile")).to_be_visible(timeout=LOADS_WITHIN_MS)
+    visitor.shoot("form")
+    _choose(visitor, "element_profile", PLAIN["profile"])
+    _choose(visitor, "element_fault", PLAIN["fault"])
+    form.get_by_role("spinbutton").first.fill(str(PLAIN["records"]))
+    form.get_by_role("button", name="Advanced Options").click()
+    form.locator("input[name=dagRunId]").fill(RUN_ID)
+
+
+def _choose(visitor: Visitor, field: str, value: str) -> None:
+    """Chooses in one of Airflow's drop-down fields: each hides its value behind a text box."""
+    visitor.page.locator(f"div:has(> input[name={field}])").get_by_role("combobox").click()
+    visitor.page.get_by_role("option", name=re.compile(f"^{value}:")).click()
+    expect(visitor.page.locator(f"input[name={field}]")).to_have_value(value)

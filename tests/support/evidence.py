@@ -1,0 +1,307 @@
+"""A tiny run made by hand: one subject, one weak control and the canary, a leader killed once, nothing wrong.
+
+Tests change one thing at a time and look at what the judge says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.judgement.bites import COLUMNS
+from delivery_verifier.judgement.canary import expected
+from delivery_verifier.judgement.evaluation import (
+    CANARY,
+    LAWS,
+    LAWS_OF_PARTITIONS,
+    Evaluated,
+    Planned,
+    Validation,
+    planned,
+)
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.judge import judge
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Injection, Observation, Offsets, PartitionSnapshot
+from delivery_verifier.model.scenario import Load, Scenario
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.store.books import COUNTS, TABLES, Books
+
+SECOND = 1_000_000
+BITE, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND
+RECORDS = 1200
+Rows = dict[str, list[dict[str, Any]]]
+Change = Callable[[Rows], object]
+
+
+def a_scenario(profile: str = "idempotent", fault: str = "kill_leader", **more: Any) -> Scenario:
+    """One subject with its controls and the canary; three partitions each."""
+    return scenario("run-1", profile=PROFILES[profile], fault=FAULTS[fault], load=Load(), records=RECORDS, **more)
+
+
+def the_rows(of: Scenario) -> Rows:
+    """The tables of a run in which nothing is wrong, as lists of rows by their path."""
+    rows: Rows = {name: [] for name in TABLES}
+    for arm in of.arms:
+        for producer in (-1, *range(arm.producers)):
+            rows["books/producers.parquet"] += [
+                {"arm": arm.name, "producer": producer, "session": min(producer, 0), "partition": at}
+                | (
+                    _canary_counts(of, producer, at)
+                    if arm.role == "canary"
+                    else _load_counts(arm.profile.name, producer)
+                )
+                for at in range(3)
+            ]
+        for at in range(3):
+            rows["books/partitions.parquet"].append(
+                {
+                    "arm": arm.name,
+                    "topic": arm.topic_name,
+                    "partition": at,
+                    "start": 0,
+                    "end": 400,
+                    "data_records": 400,
+                    "control_records": 0,
+                    "tail_records": 0,
+                }
+            )
+        rows["books/laws.parquet"] += [
+            {
+                "law": law,
+                "arm": arm.name,
+                "partition": at,
+                "left_name": "one",
+                "left": 7,
+                "right_name": "other",
+                "right": 7,
+            }
+            for law in LAWS
+            if law != CANARY
+            for at in (range(3) if law in LAWS_OF_PARTITIONS else (-1,))
+        ]
+        rows["books/cases.parquet"] += [
+            {"arm": arm.name, "kind": kind.value, "cases": 0, "written": 0, "cut": False} for kind in Anomaly
+        ]
+        rows["books/gaps.parquet"].append({"arm": arm.name, "partition": 0, "longest_gap_s": 3.5, "gap_start_us": BITE})
+        rows["timeline/load.parquet"] += [
+            {
+                "arm": arm.name,
+                "at_us": at,
+                "sent": 9,
+                "reported": 9,
+                "indeterminate": 0,
+                "failed": 0,
+                "latency_ms_p50": 1.0,
+                "latency_ms_p99": 2.0,
+            }
+            for at in (BITE - SECOND, LAST)
+        ]
+    rows["books/exposure.parquet"] = [
+        {"arm": arm.name, "injection": 1, "reported": 150, "outstanding": 20} for arm in of.loaded if of.fault.steps
+    ]
+    return rows
+
+
+def _load_counts(profile: str, producer: int) -> dict[str, int]:
+    counts = dict.fromkeys(COUNTS, 0)
+    if producer >= 0:
+        counts |= dict.fromkeys(("attempted", "reported", "found", "log_records", "first_copies"), 400)
+        counts["sent" if profile == "acks_0" else "acked"] = 400
+    return counts
+
+
+def _canary_counts(of: Scenario, producer: int, partition: int) -> dict[str, int]:
+    return {name: expected(of).get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
+
+
+def the_injections(of: Scenario) -> list[Injection]:
+    """The leader of partition 0 was killed once, and all is well again; none without a fault."""
+    hit = {arm.topic_name: [0] for arm in of.arms}
+    kill = Injection(
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[1],
+        hit=hit,
+        requested_at_us=BITE - 1,
+        bite_at_us=BITE,
+        healed_at_us=HEALED,
+        recovered_at_us=RECOVERED,
+        bit=True,
+    )
+    return [kill] if of.fault.steps else []
+
+
+def partition(of: Scenario, at_us: int, arm: str, at: int, leader: int, epoch: int, isr: list[int]) -> Observation:
+    """One thing the observer saw of an arm's partition."""
+    return Observation(
+        at_us=at_us,
+        kind="partition",
+        topic=of.arm(arm).topic_name,
+        partition=at,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=isr,
+    )
+
+
+def the_observations(of: Scenario) -> list[Observation]:
+    """The first sight of every partition, and what the kill did."""
+    names = of.arm_names
+    seen = [partition(of, 1, name, at, at + 1, 0, [1, 2, 3]) for name in names for at in range(3)]
+    if of.fault.steps:
+        seen.append(Observation(at_us=BITE, kind="process", broker=1, state="exited", exit_code=-9))
+        seen += [partition(of, BITE + 3 * SECOND, name, 0, 2, 1, [2, 3]) for name in names]
+    return seen
+
+
+def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -> Evidence:
+    """The evidence of the hand-made run after `change` was let loose on its rows."""
+    rows = the_rows(of)
+    change(rows)
+    tables = {name: pa.Table.from_pylist(found) for name, found in rows.items() if found}
+    if not rows.get("books/exposure.parquet", True):
+        tables["books/exposure.parquet"] = pa.table({name: [] for name in TABLES["books/exposure.parquet"]})
+    observations = more.get("observations") or the_observations(of)
+    last = {(seen.topic, seen.partition): seen for seen in observations if seen.kind == "partition"}
+    snapshot = [
+        PartitionSnapshot(
+            arm=arm.name,
+            topic=arm.topic_name,
+            partition=at,
+            start=0,
+            end=400,
+            live_end=402,
+            leader=seen.leader if seen else 1,
+            leader_epoch=seen.leader_epoch if seen else -1,
+        )
+        for arm in of.arms
+        for at in range(3)
+        for seen in [last.get((arm.topic_name, at))]
+    ]
+    plain = Evidence(
+        scenario=of,
+        injections=the_injections(of),
+        observations=the_observations(of),
+        offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
+        books=Books.of(tables),
+        canary_expected=expected(of),
+    )
+    return replace(plain, **more)
+
+
+def says(plan: Planned) -> Evaluated:
+    """What Great Expectations says of a plan when all is well with it."""
+    failed = plan.tolerance is not None and plan.count > plan.tolerance
+    return Evaluated(
+        suite=plan.suite,
+        arm=plan.arm,
+        about=plan.about,
+        expectation="expect",
+        tolerance=plan.tolerance,
+        expected_rows=plan.rows,
+        element_count=plan.rows,
+        missing_count=0,
+        unexpected_count=int(failed),
+        success=not failed,
+        exception="",
+        count=plan.count,
+        url="data_docs/page.html",
+    )
+
+
+def validation_of(evidence: Evidence) -> Validation:
+    """A validation that evaluated everything that was planned, as it should."""
+    return Validation(
+        run_id=evidence.scenario.run_id,
+        great_expectations_version="1",
+        evaluated=[says(plan) for plan in planned(evidence)],
+    )
+
+
+def judged(evidence: Evidence, validation: Validation | None = None) -> RunVerdict:
+    """The verdict."""
+    return judge(evidence, validation or validation_of(evidence))
+
+
+def altered(validation: Validation, about: str, /, **changes: Any) -> Validation:
+    """The validation with the first evaluation of `about` changed."""
+    items = list(validation.evaluated)
+    at = next(index for index, item in enumerate(items) if item.about == about)
+    items[at] = msgspec.structs.replace(items[at], **changes)
+    return msgspec.structs.replace(validation, evaluated=items)
+
+
+RUN = a_scenario()
+SUBJECT, WEAK, CANARY_ARM = "idempotent", "control-acks_0", "canary"
+
+
+def arm(verdict: RunVerdict, name: str = SUBJECT) -> ArmVerdict:
+    """The verdict of one arm."""
+    return next(item for item in verdict.arms if item.arm == name)
+
+
+def doubts(verdict: RunVerdict, name: str = SUBJECT) -> set[tuple[str, str]]:
+    """Its doubts as (kind, name)."""
+    return {(doubt.kind, doubt.name) for doubt in arm(verdict, name).doubts}
+
+
+def setting(table: str, column: str, value: Any, **where: Any) -> Change:
+    """A change that sets one column of the first row that matches."""
+
+    def change(rows: Rows) -> None:
+        row = next(row for row in rows[table] if all(row[key] == wanted for key, wanted in where.items()))
+        row[column] = value
+
+    return change
+
+
+def case(
+    sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK
+) -> dict[str, object]:
+    """A row of anomalies/: a record that was under way from `sent_us` to `settled_us`."""
+    return dict(zip(COLUMNS, (arm, kind, list(also), _moment(sent_us), _moment(settled_us)), strict=True))
+
+
+def _moment(us: int | None) -> datetime | None:
+    return None if us is None else datetime.fromtimestamp(us / 1_000_000, UTC)
+
+
+def cases(*rows: dict[str, object]) -> pa.Table:
+    """Rows of anomalies/ as a table."""
+    time = pa.timestamp("us", tz="UTC")
+    types = (pa.string(), pa.string(), pa.list_(pa.string()), time, time)
+    return pa.Table.from_pylist(list(rows), schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
+
+
+def lost(count: int, name: str = SUBJECT) -> Change:
+    """A change that loses records of the arm's first partition."""
+
+    def change(rows: Rows) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
+        row["lost"], row["found"] = count, 400 - count
+
+    return change
+
+
+def both(*changes: Change) -> Change:
+    """Several changes, one after the other."""
+
+    def change(rows: Rows) -> None:
+        for each in changes:
+            each(rows)
+
+    return change
+
+
+def with_arm(scenario: Scenario, name: str, **changes: Any) -> Scenario:
+    """The scenario with one arm changed."""
+    arms = tuple(msgspec.structs.replace(it, **changes) if it.name == name else it for it in scenario.arms)
+    return msgspec.structs.replace(scenario, arms=arms)

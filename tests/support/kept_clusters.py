@@ -1,0 +1,87 @@
+"""A keeper that a test starts, told how long to live, and everything that is alive because of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.embedded import nodes
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.scenario import ClusterSpec
+from support.own_host import alive
+
+MARK = "KDV_TEST_KEEPER"
+
+
+class Kept:
+    """A keeper started by a test, its workspace, and everything that is alive because of it."""
+
+    def __init__(self, workspace: Path, spec: ClusterSpec, owner: ProcessId | None, **more: float) -> None:
+        self.workspace, self.name = workspace, workspace.name
+        workspace.mkdir(parents=True)
+        layout = nodes.lay_out(workspace, spec)
+        text = {
+            "run_id": self.name,
+            "workspace": str(workspace),
+            "deadline_s": 300.0,
+            "owner": msgspec.to_builtins(owner),
+            "layout": msgspec.to_builtins(layout, str_keys=True),
+            **more,
+        }
+        (workspace / "keeper.json").write_text(json.dumps(text))
+        self.log = workspace.with_suffix(".log")
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "delivery_verifier.cluster.embedded.keeper", str(workspace / "keeper.json")],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, MARK: self.name},
+                start_new_session=True,
+            )
+
+    @property
+    def socket(self) -> Path:
+        """Where it listens."""
+        return self.workspace / "keeper.sock"
+
+    @property
+    def brokers(self) -> dict[int, str]:
+        """What is alive of it, but itself."""
+        return {pid: line for pid, line in alive(MARK, self.name).items() if pid != self.process.pid}
+
+    def answers(self) -> Kept:
+        """Waits until it answers and its nodes run."""
+        wait_until(lambda: self.socket.exists() or self.process.poll() is not None, "the keeper to answer", 60)
+        assert self.process.poll() is None, self.log.read_text()
+        assert {node["state"] for node in lease.call(self.socket, "status")["nodes"].values()} == {"running"}
+        return self
+
+    @contextmanager
+    def cluster(self) -> Iterator[Cluster]:
+        """Its cluster, up and leased; afterwards it has ended, however the block did."""
+        try:
+            with lease.renewed(self.answers().socket):
+                cluster = Cluster(self.workspace)
+                cluster.wait_up()
+                yield cluster
+                cluster.finish(keep_workspace=False)
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+    def is_gone(self, deadline_s: float = 30) -> str:
+        """Waits until nothing of it is left, its workspace neither, and returns what it said."""
+        self.process.wait(timeout=deadline_s)
+        wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", deadline_s)
+        return self.log.read_text()

@@ -1,0 +1,35 @@
+"""Reads a topic back with a plain consumer, record by record."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, TopicPartition
+
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.spec import ProducerSpec
+from delivery_verifier.model import record
+
+TOKEN = "abcdefgh"
+
+
+def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], record.Header]:
+    """Every record of the topic by partition and offset."""
+    found: dict[tuple[int, int], record.Header] = {}
+    consumer = Consumer(
+        {"bootstrap.servers": spec.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False, "log_level": 0}
+    )
+    consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
+    ends = {
+        p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=20)[1] for p in range(spec.partitions)
+    }
+
+    def all_read() -> bool:
+        for message in consumer.consume(1000, timeout=0.2):
+            assert message.error() is None
+            header = record.parse(message.value() or b"")
+            assert header is not None and header.crc_ok and header.run == token
+            found[message.partition() or 0, message.offset() or 0] = header
+        return len(found) == sum(ends.values())
+
+    wait_until(all_read, f"all records up to {ends} to be read", 30)
+    consumer.close()
+    return found

@@ -1,0 +1,284 @@
+"""Made-up run directories: held, violated, inconclusive, failed early, quiet, large and hostile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Injection, Observation, Offsets, PartitionSnapshot
+from delivery_verifier.model.scenario import Load, Scenario, VerdictName
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Exposure, Finding, RunVerdict
+from delivery_verifier.store.run_directory import RunDirectory
+from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
+
+Made = tuple[Path, RunVerdict]
+LIMITS = [
+    "1 injection that bit; reported records exposed to them: 6,120.",
+    "An anomaly that was not seen in 1 of 1 injections may still occur in up to 95% of them.",
+]
+
+
+def held(runs: Path, run_id: str = "2026-11-21-held") -> Made:
+    """A run whose subject was HELD; acks=0 beside it lost records, which it may."""
+    plan = _scenario(run_id, "safe")
+    cases = planted() + [case("control-acks_0", "LOST", 500 + i, outcome="SENT") for i in range(37)]
+    arms = [_arm(plan, "safe", "HELD", {}), _arm(plan, "control-acks_0", "HELD", {"LOST": 1204})]
+    sentence = (
+        "HELD: all 41,210 acknowledged records are in the log exactly once and in order; the leader was killed once, "
+        "with 48 attempts outstanding at the bite and 6,120 records exposed until recovery. The fault took 1,204 of "
+        "41,210 records from acks_0."
+    )
+    return _write(runs, plan, cases, arms, "HELD", sentence, counted={("control-acks_0", "LOST"): 1204})
+
+
+def violated(runs: Path, run_id: str = "2026-11-21-violated") -> Made:
+    """A run that refutes the claim exactly_once of acks=all: records were lost and duplicated."""
+    plan = _scenario(run_id, "acks_all", claim="exactly_once")
+    cases = planted() + [case("acks_all", "LOST", 4000 + 3 * i) for i in range(23)]
+    cases += [case("acks_all", "DUPLICATED", 7000 + 3 * i, offsets=[2400 + i, 2470 + i]) for i in range(61)]
+    cases += [case("control-acks_0", "LOST", 500 + i, outcome="SENT") for i in range(37)]
+    subject = _arm(plan, "acks_all", "VIOLATED", {"LOST": 23, "DUPLICATED": 61}, as_expected=False)
+    arms = [subject, _arm(plan, "control-acks_0", "HELD", {"LOST": 37})]
+    sentence = (
+        "VIOLATED: of 41,210 acknowledged records, 23 lost, 61 duplicated, which the claim forbids; the "
+        "leader was killed once, with 48 attempts outstanding at the bite and 6,120 records exposed until recovery."
+    )
+    return _write(runs, plan, cases, arms, "VIOLATED", sentence)
+
+
+def inconclusive(runs: Path, run_id: str = "2026-11-21-inconclusive") -> Made:
+    """A run with one checker and one coverage doubt, and a law that does not balance."""
+    plan = _scenario(run_id, "safe")
+    doubts = [
+        Doubt(kind="coverage", name="fault_did_not_bite", detail="injection 1 (kill) has no proof that it bit"),
+        Doubt(kind="checker", name="books_unbalanced:reported_sum", detail="reported = 13737, not 13736"),
+    ]
+    arms = [_arm(plan, "safe", "INCONCLUSIVE", {}, doubts=doubts, as_expected=False)]
+    arms.append(_arm(plan, "control-acks_0", "HELD", {}, doubts=doubts[1:]))
+    sentence = "INCONCLUSIVE: no verdict, because injection 1 (kill) has no proof that it bit."
+    law = "reported_sum"
+    return _write(runs, plan, planted(), arms, "INCONCLUSIVE", sentence, broken_law=law, bit=False)
+
+
+def failed_early(runs: Path, run_id: str = "2026-11-21-failed") -> tuple[Path, None]:
+    """A run that ended while the cluster was starting: a scenario and nothing else."""
+    run = RunDirectory(runs / run_id)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", _scenario(run_id, "safe"))
+    return run.path, None
+
+
+def quiet(runs: Path, run_id: str = "2026-11-21-quiet") -> Made:
+    """A HELD run with no case of any anomaly at all."""
+    plan = _scenario(run_id, "safe")
+    arms = [_arm(plan, "safe", "HELD", {}), _arm(plan, "control-acks_0", "HELD", {})]
+    return _write(runs, plan, [], arms, "HELD", "safe kept its promise.")
+
+
+def large(runs: Path, rows: int = 10_000, run_id: str = "2026-11-21-large") -> Made:
+    """A VIOLATED run whose list of cases was cut at its bound."""
+    plan = _scenario(run_id, "acks_all")
+    cases = [case("acks_all", "LOST", 3 * i) for i in reversed(range(rows))]
+    arms = [_arm(plan, "acks_all", "VIOLATED", {"LOST": 31_337}, as_expected=False)]
+    counted = {("acks_all", "LOST"): 31_337}
+    return _write(runs, plan, cases, arms, "VIOLATED", "acks_all lost 31,337 records.", counted=counted)
+
+
+def hostile(runs: Path, text: str) -> Made:
+    """A VIOLATED run with `text` in every field that holds free text, the run id of the verdict included."""
+    path, verdict = violated(runs, "2026-11-21-hostile")
+    lost = case("acks_all", "LOST", 4000, error=text, detail=text, outcome="INDETERMINATE", also=[text])
+    cases = [lost, case(text, text, 1, error=text, detail=text)]
+    pq.write_table(pa.Table.from_pylist(cases, ANOMALIES), path / "anomalies" / "part-0.parquet")
+    names = dict.fromkeys(("law", "arm", "left_name", "right_name"), text)
+    laws = [names | {"partition": 1, "left": 1, "right": 2}]
+    pq.write_table(pa.Table.from_pylist(laws), path / "books" / "laws.parquet")
+    made = _injection(_scenario("x", "acks_all"))
+    bad = msgspec.structs.replace(made, action=text, proof={text: text, "n": [text]})
+    (path / "injections.json").write_bytes(msgspec.json.encode([bad]))
+    raw = msgspec.to_builtins(verdict)
+    for arm in raw["arms"]:
+        arm |= dict.fromkeys(("arm", "profile", "expected", "sentence"), text)
+        arm["doubts"] = [{"kind": "checker", "name": text, "detail": text}]
+        for one in arm["findings"]:
+            one |= dict.fromkeys(("anomaly", "rule", "sentence", "source"), text)
+    raw |= {"run_id": text, "scenario": text, "sentence": text, "limits": [text], "notes": [text]}
+    return path, msgspec.convert(raw, RunVerdict)
+
+
+def _scenario(run_id: str, profile: str, **more: Any) -> Scenario:
+    versions = {"kafka": "4.3.1", "confluent-kafka": "2.16.1", "pyspark": "4.2.0"}
+    return scenario(
+        run_id,
+        profile=PROFILES[profile],
+        fault=FAULTS["kill_leader"],
+        load=Load(),
+        records=40_000,
+        seed=7,
+        created_at="2026-11-21T02:00:00Z",
+        commit="337a7bb",
+        versions=versions,
+        command=f"kdv run --profile {profile} --fault kill_leader --records 40000 --seed 7",
+        **more,
+    )
+
+
+def _arm(
+    plan: Scenario,
+    name: str,
+    verdict: VerdictName,
+    counts: dict[str, int],
+    *,
+    as_expected: bool = True,
+    doubts: list[Doubt] | None = None,
+) -> ArmVerdict:
+    arm, weak = plan.arm(name), "acks_0" in name
+    books = {"attempted": 41_300, "acked": 0 if weak else 41_210, "sent": 41_210 if weak else 0, "failed": 0}
+    books |= {"indeterminate": 90, "reported": 41_210, "log_records": 41_240}
+    books |= {kind.value.lower(): counts.get(kind.value, 0) for kind in Anomaly}
+    found = ", ".join(f"{count:,} {kind.lower()}" for kind, count in counts.items()) or "no anomaly"
+    return ArmVerdict(
+        arm=name,
+        role=arm.role,
+        profile=arm.profile.name,
+        claim=arm.claim,
+        verdict=verdict,
+        as_expected=as_expected,
+        expected=" or ".join(arm.expectation.verdicts),
+        doubts=doubts or [],
+        books=books,
+        longest_gap_s=3.412,
+        sentence=f"{verdict}: of 41,210 records, {found}.",
+        findings=_findings(weak, counts),
+        exposure=[Exposure(injection=1, reported=6_120, outstanding=48)],
+    )
+
+
+def _findings(weak: bool, counts: dict[str, int]) -> list[Finding]:
+    permitted = {"LOST", "MISPLACED"} if weak else {"RESENT"}
+    why = {
+        True: "acks=0 waits for no acknowledgement: what the socket took may be lost without a word.",
+        False: "A record that all in-sync replicas acknowledged survives the loss of one broker.",
+    }
+    return [
+        Finding(
+            anomaly=kind.value,
+            ruling="PERMITTED" if kind.value in permitted else "FORBIDDEN",
+            ruled_by="contract",
+            rule=f"{'acks_0' if weak else 'acks_all'}.{kind.value.lower()}",
+            sentence=why[kind.value in permitted],
+            source="Kafka 4.3 producer configuration, acks",
+            tolerance=None if kind.value in permitted else 0,
+            count=counts.get(kind.value, 0),
+            also=0,
+        )
+        for kind in Anomaly
+    ]
+
+
+def _write(
+    runs: Path,
+    plan: Scenario,
+    cases: list[Row],
+    arms: list[ArmVerdict],
+    verdict: VerdictName,
+    sentence: str,
+    *,
+    counted: dict[tuple[str, str], int] | None = None,
+    broken_law: str = "",
+    bit: bool = True,
+) -> Made:
+    run = RunDirectory(runs / plan.run_id)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", plan)
+    with run.writing("inject_fault") as output:
+        output.write_json("injections.json", [msgspec.structs.replace(_injection(plan), bit=bit)])
+        output.write_json("observations.json", [*_observations(plan)])
+    with run.writing("settle") as output:
+        output.write_json("offsets.json", _offsets(plan))
+    with run.writing("reconcile") as output:
+        write_tables(output.staging, plan, cases, counted or {}, broken_law)
+    everything = [*arms, _canary(plan)]
+    return run.path, RunVerdict(
+        run_id=plan.run_id,
+        scenario=plan.name,
+        verdict=verdict,
+        green=all(arm.as_expected for arm in everything),
+        sentence=sentence,
+        limits=LIMITS,
+        arms=everything,
+    )
+
+
+def _canary(plan: Scenario) -> ArmVerdict:
+    canary = _arm(plan, "canary", "HELD", {kind.value: 1 for kind in Anomaly})
+    return msgspec.structs.replace(
+        canary,
+        exposure=[],
+        longest_gap_s=None,
+        sentence="HELD: all 7 planted anomalies were found, and no others: the check can see.",
+        books={"attempted": 120, "acked": 118, "lost": 1, "duplicated": 1},
+        findings=[msgspec.structs.replace(one, tolerance=1) for one in canary.findings],
+    )
+
+
+def _injection(plan: Scenario) -> Injection:
+    return Injection(
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[2],
+        hit={arm.topic_name: [1] for arm in plan.arms},
+        requested_at_us=START_US + int(2.95 * S),
+        bite_at_us=START_US + 3 * S,
+        healed_at_us=START_US + 7 * S,
+        recovered_at_us=START_US + int(9.4 * S),
+        bit=True,
+        proof={"process": "exit code -9 of pid 4711", "leader_epoch": {"partition 1": [0, 1]}},
+    )
+
+
+def _observations(plan: Scenario) -> list[Observation]:
+    rows: list[tuple[float, int, int, int, list[int]]] = []
+    rows += [(-1, p, p + 1, 0, [1, 2, 3]) for p in range(PARTITIONS)]
+    rows += [(4.2, 1, -1, 0, [2]), (6.1, 1, 3, 1, [1, 3]), (6.2, 0, 1, 0, [1, 3]), (6.2, 2, 3, 0, [1, 3])]
+    rows += [(9.2, 0, 1, 0, [1, 2, 3]), (9.3, 1, 3, 1, [1, 2, 3]), (9.4, 2, 3, 0, [1, 2, 3])]
+    found = [
+        Observation(
+            at_us=START_US + int(at * S),
+            kind="partition",
+            topic=arm.topic_name,
+            partition=partition,
+            leader=leader,
+            leader_epoch=epoch,
+            isr=isr,
+        )
+        for arm in plan.arms
+        for at, partition, leader, epoch, isr in rows
+    ]
+    died = Observation(at_us=START_US + 3 * S, kind="process", broker=2, state="exited", exit_code=-9)
+    return [*found, died]
+
+
+def _offsets(plan: Scenario) -> Offsets:
+    parts = [
+        PartitionSnapshot(
+            arm=arm.name,
+            topic=arm.topic_name,
+            partition=partition,
+            start=0,
+            end=13_740,
+            live_end=13_742,
+            leader=partition + 1,
+            leader_epoch=1,
+        )
+        for arm in plan.arms
+        for partition in range(PARTITIONS)
+    ]
+    return Offsets(bootstrap_servers="127.0.0.1:9092", taken_at_us=START_US + 14 * S, partitions=parts)

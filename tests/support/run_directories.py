@@ -1,0 +1,209 @@
+"""Run directories made by hand: a scenario, a ledger and a log, sealed as if all steps up to the read had
+run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from delivery_verifier.catalogue import FAULTS, PROFILES
+from delivery_verifier.model.history import Injection, Offsets, PartitionSnapshot
+from delivery_verifier.model.scenario import Arm, Load, Scenario
+from delivery_verifier.store import ledger
+from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs.schemas import LOG, arrow
+
+TOKEN = "abcdefgh"
+START_US = 1_700_000_000_000_000
+Row = dict[str, Any]
+
+
+def scenario(
+    arms: Sequence[str], partitions: int = 2, producers: int = 1, transactional: Collection[str] = ()
+) -> Scenario:
+    """A scenario with these subject arms (ordinals from 1), some of them `transactional`, and an idle canary."""
+    made = [
+        Arm(
+            name=name,
+            ordinal=at,
+            role="subject",
+            profile=PROFILES["transactional" if name in transactional else "safe"],
+            topic_name=f"t-{name}",
+            producers=producers,
+        )
+        for at, name in enumerate(arms, 1)
+    ]
+    canary = Arm(name="canary", ordinal=0, role="canary", profile=PROFILES["safe"], topic_name="t-canary")
+    return Scenario(
+        run_id="by-hand",
+        run_token=TOKEN,
+        name="by-hand",
+        arms=(*made, canary),
+        fault=FAULTS["none"],
+        load=Load(partitions=partitions),
+    )
+
+
+def attempt(arm: str, sequence: int, outcome: str = "ACKED", **more: Any) -> Row:
+    """A ledger row; sent 1 ms after the one before it, settled 500 µs later."""
+    sent = START_US + sequence * 1000
+    row: Row = {
+        "arm": arm,
+        "producer": 0,
+        "session": 0,
+        "sequence": sequence,
+        "attempt": 0,
+        "partition": 0,
+        "partition_sequence": sequence,
+        "outcome": outcome,
+        "offset": None,
+        "transaction": None,
+        "transaction_outcome": None,
+        "sent_at": sent,
+        "settled_at": sent + 500,
+        "error": None,
+        "made_by": "client",
+    }
+    return row | more
+
+
+def line(arm: str, ordinal: int, offset: int, sequence: int, **more: Any) -> Row:
+    """A log row of a sound record of this run."""
+    row: Row = {
+        "arm": arm,
+        "partition": 0,
+        "offset": offset,
+        "view": "raw",
+        "timestamp": START_US,
+        "header_run": TOKEN,
+        "header_arm": ordinal,
+        "producer": 0,
+        "session": 0,
+        "sequence": sequence,
+        "attempt": 0,
+        "partition_sequence": sequence,
+        "parsed": True,
+        "crc_ok": True,
+        "foreign": False,
+    }
+    return row | more
+
+
+ILLEGIBLE: Row = dict.fromkeys(
+    ("header_run", "header_arm", "producer", "session", "sequence", "attempt", "partition_sequence")
+) | {"parsed": False, "crc_ok": False}
+"""What a log row says of bytes that are no record."""
+
+
+def write(
+    path: Path,
+    made: Scenario,
+    attempts: Sequence[Row],
+    lines: Sequence[Row],
+    *,
+    injections: Sequence[Injection] = (),
+    announced: dict[str, int] | None = None,
+    counts: dict[str, int] | None = None,
+    snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]] = lambda parts: parts,
+) -> RunDirectory:
+    """A whole run directory that `reconcile --from-log` accepts. What is given overrules what fits."""
+    run = RunDirectory(path)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", made)
+    with run.writing("produce") as output:
+        _parquet(output.staging / "ledger" / "all.parquet", attempts, ledger.SCHEMA)
+        output.counts |= _announced(made, attempts) | (announced or {})
+    with run.writing("inject_fault") as output:
+        output.write_json("injections.json", list(injections))
+    with run.writing("settle") as output:
+        output.write_json("offsets.json", _offsets(made, lines, snapshot))
+    with run.writing("read_topic") as output:
+        _parquet(output.staging / "log" / "all.parquet", lines, arrow(LOG))
+        output.counts |= _read(made, lines) | (counts or {})
+    return run
+
+
+def table(run: RunDirectory, name: str) -> list[Row]:
+    """Rows of one of the tables that reconcile wrote."""
+    rows: list[Row] = pq.read_table(run.path / name).to_pylist()
+    return rows
+
+
+def _parquet(file: Path, rows: Sequence[Row], schema: pa.Schema) -> None:
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), file)
+
+
+def _announced(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
+    rows = Counter((row["arm"], row["producer"]) for row in attempts)
+    return _transactions(made, attempts) | {
+        f"{what}/{arm.name}/{producer}/0": rows[arm.name, producer]
+        for what in ("announced", "attempted")
+        for arm in made.arms
+        for producer in range(arm.producers)
+    }
+
+
+def _transactions(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
+    told = {
+        (row["arm"], row["producer"], row["transaction"]): row["transaction_outcome"]
+        for row in attempts
+        if row["transaction"]
+    }
+    counted = Counter((arm, producer, outcome) for (arm, producer, _), outcome in told.items())
+    of = {"begun": ("COMMITTED", "ABORTED", "INDETERMINATE"), "committed": ("COMMITTED",), "aborted": ("ABORTED",)}
+    return {
+        f"transactions_{what}/{arm.name}/{producer}/0": sum(
+            counted[arm.name, producer, outcome] for outcome in outcomes
+        )
+        for what, outcomes in of.items()
+        for arm in made.loaded
+        if arm.transactional_id
+        for producer in range(arm.producers)
+    }
+
+
+def _read(made: Scenario, lines: Sequence[Row]) -> dict[str, int]:
+    rows = Counter(row["arm"] for row in lines if row["view"] == "raw")
+    visible = Counter(row["arm"] for row in lines if row["view"] == "committed")
+    places = [(arm.name, partition) for arm in made.arms for partition in range(made.load.partitions)]
+    views = {f"read_committed/{name}": visible[name] for name in made.transactional}
+    return (
+        views
+        | {f"read/{arm.name}": rows[arm.name] for arm in made.arms}
+        | {f"tail/{arm}/{partition}": 0 for arm, partition in places}
+    )
+
+
+def _offsets(
+    made: Scenario,
+    lines: Sequence[Row],
+    snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]],
+) -> Offsets:
+    """What the committed view lacks is in transactions that the log says were aborted."""
+    rows, seen = (
+        Counter((row["arm"], row["partition"]) for row in lines if row["view"] == view) for view in ("raw", "committed")
+    )
+    parts = [
+        PartitionSnapshot(
+            arm=arm.name,
+            topic=arm.topic_name,
+            partition=partition,
+            start=0,
+            end=rows[arm.name, partition],
+            live_end=rows[arm.name, partition] + 2,
+            leader=1,
+            leader_epoch=0,
+            aborted_records=rows[arm.name, partition] - seen[arm.name, partition]
+            if arm.name in made.transactional
+            else 0,
+        )
+        for arm in made.arms
+        for partition in range(made.load.partitions)
+    ]
+    return Offsets(bootstrap_servers="nowhere:1", taken_at_us=START_US, partitions=snapshot(parts))

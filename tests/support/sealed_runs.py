@@ -1,0 +1,48 @@
+"""Made-up runs whose validation and verdict are sealed, as `validate` and `conclude` leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from delivery_verifier.judgement.evaluation import LAWS, Evaluated, Validation
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.run_directory import RunDirectory
+from support import report_material
+
+
+def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluated:
+    """What Great Expectations said of one law."""
+    return Evaluated(
+        suite="evidence",
+        arm="",
+        about=about,
+        expectation="expect",
+        tolerance=0,
+        expected_rows=3,
+        element_count=3,
+        missing_count=0,
+        unexpected_count=0 if success else 1,
+        success=success,
+        exception=exception,
+        count=int(not success),
+        url="",
+    )
+
+
+def judged(
+    runs: Path,
+    run_id: str = "judged",
+    make: Callable[..., tuple[Path, RunVerdict]] = report_material.held,
+    broken: str = "",
+) -> tuple[RunDirectory, RunVerdict]:
+    """A judged run; the law `broken` does not hold."""
+    path, verdict = make(runs, run_id)
+    run = RunDirectory(path)
+    with run.writing("validate") as output:
+        laws = [evaluated(law, success=law != broken) for law in LAWS]
+        output.write_json("validation.json", Validation(run_id=run_id, great_expectations_version="1", evaluated=laws))
+    with run.writing("conclude") as output:
+        output.write_json("verdict.json", verdict)
+        (output.staging / "report.html").write_text("<title>report</title>")
+    return run, verdict

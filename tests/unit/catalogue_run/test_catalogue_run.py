@@ -1,0 +1,231 @@
+"""A catalogue run: every entry is taken, an INCONCLUSIVE one once more, nothing is lost by an interruption, and green
+means green."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.catalogue_runs import Scripted, catalogue, item
+
+from delivery_verifier.catalogue_run import begin, results, selection
+from delivery_verifier.catalogue_run.loop import Loop, attempted
+from delivery_verifier.cluster.embedded import equipment
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.host import folders
+from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.pages.overview.rows import rows
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import Attempt, CatalogueRun, Item, State
+from delivery_verifier.upkeep import retention
+
+NAME = "acks_1.frozen_followers"
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("KDV_HOME", str(tmp_path))
+    monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    return tmp_path / "runs"
+
+
+def looped(script: dict[str, list[State]], *items: Item) -> tuple[CatalogueRun, list[str]]:
+    """The catalogue run that follows the script, and the runs that were begun."""
+    runner = Scripted(script)
+    ended = Loop(
+        catalogue(*(items or [item(name) for name in script]), ended=False), runner, lambda catalogue, item: None
+    ).run()
+    return ended, runner.begun
+
+
+def states(ended: CatalogueRun) -> dict[str, State]:
+    return {item.name: item.state for item in ended.items}
+
+
+def test_every_entry_is_taken_and_one_that_fails_does_not_stop_the_rest() -> None:
+    ended, _ = looped({"a": ["as expected"], "b": ["failed"], "c": ["not as expected"], "d": ["as expected"]})
+    assert states(ended) == {"a": "as expected", "b": "failed", "c": "not as expected", "d": "as expected"}
+    assert ended.ended_at and not ended.green and ended.exit_code == 1
+
+
+def test_an_inconclusive_entry_is_run_once_more_and_both_are_kept() -> None:
+    ended, begun = looped({"a": ["inconclusive", "as expected"], "b": ["inconclusive", "inconclusive"]})
+    assert states(ended) == {"a": "as expected", "b": "inconclusive"}
+    assert [[one.state for one in each.attempts] for each in ended.items] == [
+        ["inconclusive", "as expected"],
+        ["inconclusive"] * 2,
+    ]
+    assert len(begun) == 4
+    assert ended.exit_code == 2
+
+
+def test_every_attempt_is_on_disk_before_the_next_entry_sends_its_load() -> None:
+    seen: list[list[State]] = []
+
+    class Looking(Scripted):
+        def begin(self, entry, run, before_load):  # type: ignore[no-untyped-def]
+            before = super().begin(entry, run, before_load)
+            seen.append([one.state for one in catalogue_runs.read("c").items])
+            return before
+
+    Loop(
+        catalogue(item("a"), item("b"), ended=False),
+        Looking({"a": ["as expected"], "b": ["as expected"]}),
+        lambda *_: None,
+    ).run()
+    assert seen == [["pending", "pending"], ["as expected", "pending"]]
+    assert states(catalogue_runs.read("c")) == {"a": "as expected", "b": "as expected"}
+
+
+def test_an_interrupted_one_is_taken_up_where_it_was(runs: Path) -> None:
+    class Interrupted(Scripted):
+        def begin(self, entry, run, before_load):  # type: ignore[no-untyped-def]
+            if self.begun:
+                before_load()
+                raise KeyboardInterrupt
+            return super().begin(entry, run, before_load)
+
+    started = begin.begin("c", names=[NAME], rounds=2, direct=True)
+    with pytest.raises(KeyboardInterrupt):
+        Loop(started, Interrupted({NAME: ["as expected"]}), lambda *_: None).run()
+    (runs / f"c-{NAME}-r2").mkdir(parents=True)  # what was interrupted left a directory
+    again = begin.resume("c")
+    assert [one.state for one in again.items] == ["as expected", "pending"]
+    runner = Scripted({NAME: ["as expected"]})
+    ended = Loop(again, runner, lambda *_: None).run()
+    assert runner.begun == [f"c-{NAME}-r2-2"]
+    assert ended.green and ended.exit_code == 0 and len(ended.items) == 2
+
+
+def test_what_failed_is_done_again_when_it_is_resumed_and_a_verdict_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin.begin("c", names=[NAME], rounds=3, direct=True)
+    before = catalogue_runs.read("c")
+    ended, _ = looped({NAME: ["failed", "not as expected", "as expected"]}, *before.items)
+    with pytest.raises(BadInput, match="was begun by abc on 2 CPUs"):  # its verdicts would stand for other code
+        begin.resume("c")
+    monkeypatch.setattr(begin, "commit", lambda: "abc")
+    monkeypatch.setattr(begin, "machine", lambda: "2 CPUs")
+    monkeypatch.setattr(begin, "versions_of", lambda _: {"kafka": "4.3.1"})
+    assert [one.open for one in begin.resume("c").items] == [True, False, False]
+    assert ended.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("items", "code"),
+    [
+        ([item("a", "as expected")], 0),
+        ([item("a", "as expected"), item("b", unavailable="needs root", expected_unavailable=True)], 0),
+        ([item("a", "as expected"), item("b", unavailable="needs root")], 1),
+        ([item("b", unavailable="needs root", expected_unavailable=True)], 70),  # nothing was run: nothing is green
+        ([item("a", "as expected"), item("b", "failed")], 70),
+        ([item("a", "as expected"), item("b")], 70),
+        ([item("a", "as expected"), item("b", "inconclusive", "inconclusive")], 2),
+        ([item("a", "inconclusive", "inconclusive"), item("b", "failed")], 70),
+        ([item("a", "not as expected"), item("b", "failed")], 1),
+        ([], 70),
+    ],
+)
+def test_green_means_that_everything_is_as_expected(items: list[Item], code: int) -> None:
+    ended = catalogue(*items)
+    assert (ended.exit_code, ended.green) == (code, code == 0)
+
+
+def test_an_unavailable_entry_is_not_run() -> None:
+    ended, begun = looped({"a": ["as expected"]}, item("a"), item("b", unavailable="needs root"))
+    assert [run for run in begun if "-b" in run] == [] and states(ended)["b"] == "unavailable"
+
+
+def lacking(monkeypatch: pytest.MonkeyPatch, **lacks: equipment.Lack) -> None:
+    monkeypatch.setattr(begin, "tried", lacks.get)
+
+
+def expected(words: str, name: str = "power.all_brokers") -> bool:
+    return begin.plan("c", names=[name], expect_unavailable=words, direct=True).items[0].expected_unavailable
+
+
+def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert selection.expectable("power, network") == ("power", "network")
+    lacking(monkeypatch, power=equipment.Lack("only root may do that"))
+    assert expected("power") and expected("proxy, power") and expected("power.all_brokers")
+    assert not expected("network") and not expected("") and not expected("acks")
+    assert expected("acks", NAME)
+    with pytest.raises(BadInput, match="'promises'"):  # a tag says nothing of what a host has
+        expected("promises")
+
+
+def test_what_is_lacking_beside_the_equipment_that_was_named_is_not_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, power=equipment.Lack("only root may do that"), network=equipment.Lack("iptables not found"))
+    monkeypatch.setattr(begin, "equipment_of", lambda fault: ("network", "power"))
+    assert expected("network, power") and not expected("power")
+
+
+def test_a_trial_that_went_wrong_is_never_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, power=equipment.Lack("mkfs.ext4: No space left on device", failed=True))
+    item = begin.plan("c", names=["power.all_brokers"], expect_unavailable="power", direct=True).items[0]
+    assert item.unavailable == "power: the trial went wrong: mkfs.ext4: No space left on device"
+    assert not item.expected_unavailable and not item.green
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"names": ["acks_1.frozen_folowers"]}, "did you mean acks_1.frozen_followers?"),
+        ({"tag": "smok"}, "did you mean smoke?"),
+        ({"expect_unavailable": "powr"}, "did you mean power?"),
+        ({"rounds": "0"}, "a whole number from 1 to"),
+    ],
+)
+def test_what_is_mistyped_is_refused_with_a_remedy(given: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInput, match="allowed") as refused:
+        begin.begin("c", direct=True, **given)  # type: ignore[arg-type]
+    assert said in str(refused.value)
+
+
+def test_no_name_is_given_twice_and_an_unknown_one_cannot_be_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+    begin.begin("once", names=[NAME], direct=True)
+    with pytest.raises(BadInput, match="--resume once"):
+        begin.begin("once", names=[NAME], direct=True)
+    assert cli.main(["catalogue", "--direct", "--resume", "onse"]) == 64
+    assert "did you mean once?" in capsys.readouterr().err
+
+
+def test_a_damaged_record_is_never_resumed_as_something_else() -> None:
+    begin.begin("c", names=[NAME], direct=True)
+    (catalogue_runs.directory("c") / catalogue_runs.FILE).write_text('{"id": "c", "items": []}')
+    with pytest.raises(BadInput, match="damaged"):
+        begin.resume("c")
+
+
+def test_an_error_is_an_attempt_with_one_line(tmp_path: Path) -> None:
+    def raises() -> Attempt:
+        raise RuntimeError("first\nsecond")
+
+    found = attempted(raises, "r")
+    assert (found.state, found.error, found.verdict) == ("failed", "first | second", None)
+
+
+def test_catalogue_runs_are_no_runs(runs: Path) -> None:
+    begin.begin("c", names=[NAME], direct=True)
+    assert rows(runs) == [] and retention.runs(runs) == []
+    assert folders.run_directory_name(folders.CATALOGUES) != folders.CATALOGUES
+
+
+def test_p99_and_throughput_are_read_off_the_timeline() -> None:
+    buckets = [
+        {"latency_ms_from": 1.0, "latency_ms_until": 2.0, "records": 99},
+        {"latency_ms_from": 90.0, "latency_ms_until": 100.0, "records": 1},
+    ]
+    assert results.p99(buckets) == 2.0 and results.p99(buckets[1:]) == 100.0 and results.p99([]) is None
+    load = [{"at_us": 0, "reported": 50}, {"at_us": 200_000, "reported": 50}, {"at_us": 2_000_000, "reported": 100}]
+    assert results.throughput(load) == 100.0 and results.throughput(load[:1]) is None
+
+
+def test_settings_beside_a_scenario_of_the_catalogue_are_refused_and_not_passed_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["plan", "--scenario", NAME, "--claim", "exactly_once", "--cycles", "20"]) == 64
+    assert "which settles claim, cycles itself" in capsys.readouterr().err
+    assert cli.main(["plan", "--scenario", NAME, "--seed", "1"]) == 0

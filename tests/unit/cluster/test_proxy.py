@@ -1,0 +1,148 @@
+"""The proxy on real sockets, with a broker that only echoes: nothing is lost, changed or overtaken on the way."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from delivery_verifier.cluster.proxy.proxy import Proxy
+from delivery_verifier.cluster.proxy.rules import Rule
+from delivery_verifier.host.waiting import wait_until
+
+METADATA = 3
+HELD = Rule(action="hold", brokers=(1,), direction="request", api="Metadata")
+
+
+class Broker:
+    """Answers every request with its correlation id and body, in a thread of its own; `heard` are the requests."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as stream:
+            while len(head := stream.read(4)) == 4:
+                body = stream.read(struct.unpack(">i", head)[0])
+                self.heard.append(struct.unpack_from(">i", body, 4)[0])
+                connection.sendall(struct.pack(">i", len(body) - 4) + body[4:])
+
+
+class Stage:
+    """A broker, a proxy before it that a thread turns, and clients."""
+
+    def __init__(self) -> None:
+        self.broker, self.done = Broker(), threading.Event()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = int(free.getsockname()[1])
+        self.proxy = Proxy({1: (self.port, self.broker.port)})
+        self.orders: list[Rule | None] = []
+        self.thread = threading.Thread(target=self._turn, daemon=True)
+        self.thread.start()
+
+    def _turn(self) -> None:
+        while not self.done.is_set():
+            while self.orders:
+                rule = self.orders.pop()
+                self.proxy.release([1]) if rule is None else self.proxy.book.put(rule)
+            self.proxy.turn(0.01)
+
+    def order(self, rule: Rule | None) -> None:
+        self.orders.append(rule)
+        wait_until(lambda: not self.orders, "the proxy to take the order", 10, every_s=0.01)
+
+    def client(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage()
+    yield made
+    made.done.set()
+    made.thread.join(10)
+    made.broker.listener.close()
+
+
+def request(correlation: int, size: int = 0) -> bytes:
+    body = struct.pack(">hhih", METADATA, 9, correlation, 1) + b"c" + correlation.to_bytes(4, "big") * (size // 4)
+    return struct.pack(">i", len(body)) + body
+
+
+def response(correlation: int, size: int = 0) -> bytes:
+    body = request(correlation, size)[8:]
+    return struct.pack(">i", len(body)) + body
+
+
+def received(client: socket.socket, count: int) -> bytes:
+    found = bytearray()
+    while len(found) < count and (chunk := client.recv(1 << 20)):
+        found += chunk
+    return bytes(found)
+
+
+def test_megabytes_pass_unchanged_also_when_nobody_reads_for_a_while(stage: Stage) -> None:
+    sizes = [4 * (number * 7919 % 200_000) for number in range(150)]
+    with stage.client() as client:
+        sent = b"".join(request(number, size) for number, size in enumerate(sizes))
+        writer = threading.Thread(target=client.sendall, args=(sent,))
+        writer.start()
+        wait_until(lambda: len(stage.broker.heard) > 10 or not writer.is_alive(), "answers to pile up", 20)
+        wanted = b"".join(response(number, size) for number, size in enumerate(sizes))
+        assert received(client, len(wanted)) == wanted
+        writer.join(20)
+    assert len(wanted) > 50_000_000 and stage.broker.heard == list(range(150))
+
+
+def test_what_was_held_is_delivered_in_order_though_its_client_is_gone(stage: Stage) -> None:
+    stage.order(HELD)
+    with stage.client() as client:
+        client.sendall(request(1) + request(2) + request(3))
+        wait_until(lambda: stage.proxy.book.hits(HELD), "the requests to be held", 10)
+    wait_until(lambda: any(link.flows[0].ended for link in stage.proxy.links), "the hang-up to be noticed", 10)
+    assert stage.broker.heard == []
+    stage.order(None)
+    wait_until(lambda: stage.broker.heard == [1, 2, 3], "all requests to arrive", 10)
+    wait_until(lambda: not stage.proxy.links, "the link to end", 10)
+
+
+def test_delayed_answers_come_when_they_are_due_without_anything_else_happening(stage: Stage) -> None:
+    stage.order(Rule(action="delay", brokers=(1,), api="Metadata", delay_ms=150))
+    with stage.client() as client:
+        client.sendall(request(1) + request(2))
+        wanted = response(1) + response(2)
+        assert received(client, len(wanted)) == wanted
+
+
+def test_a_closed_connection_has_delivered_what_came_before(stage: Stage) -> None:
+    stage.order(Rule(action="close", brokers=(1,), api="Metadata", nth=2))
+    with stage.client() as client:
+        client.sendall(request(1) + request(2))
+        assert received(client, 1000) == response(1)
+    wait_until(lambda: not stage.proxy.links, "the link to end", 10)
+
+
+def test_where_no_broker_listens_the_client_is_hung_up_on(stage: Stage) -> None:
+    stage.broker.listener.shutdown(socket.SHUT_RDWR)
+    stage.broker.listener.close()
+    with stage.client() as client:
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""

@@ -1,0 +1,227 @@
+"""The proxy without sockets: frames are found wherever the network cut them, and rules do what they say, in order."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delivery_verifier.catalogue import ENTRIES
+from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
+from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, request_of
+from delivery_verifier.cluster.proxy.rules import Rule, RuleBook, rule_of
+from delivery_verifier.faults.proxied import Frames
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.step_options import APIS
+
+PRODUCE, METADATA = APIS["Produce"], APIS["Metadata"]
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def request(
+    correlation: int, api: int = METADATA, client: str | None = "one", version: int = 9, rest: bytes = b"\0"
+) -> bytes:
+    name = b"" if client is None else client.encode()
+    head = struct.pack(">hhih", api, version, correlation, -1 if client is None else len(name))
+    return framed(head + name + rest)
+
+
+def produce(
+    correlation: int, acks: int = -1, client: str = "one", transactional: str | None = None, version: int = 10
+) -> bytes:
+    """Flexible from version 9 on: tags before the transactional.id, whose length is a varint, one too large."""
+    name = (transactional or "").encode()
+    if version >= 9:
+        length = 0 if transactional is None else len(name) + 1
+        text = bytes([length & 0x7F | 0x80, length >> 7]) if length > 0x7F else bytes([length])
+        before = b"\0" + text + name
+    else:
+        before = struct.pack(">h", -1 if transactional is None else len(name)) + name
+    return request(correlation, PRODUCE, client, version, before + struct.pack(">hi", acks, 30_000) + b"records")
+
+
+def response(correlation: int, body: bytes = b"fine") -> bytes:
+    return framed(struct.pack(">i", correlation) + body)
+
+
+@given(st.lists(st.binary(min_size=4, max_size=300), max_size=8), st.data())
+def test_frames_are_the_same_however_the_stream_is_cut(bodies: list[bytes], data: st.DataObject) -> None:
+    frames = [framed(body) for body in bodies]
+    stream, splitter, found = b"".join(frames), Splitter(), list[bytes]()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        found += splitter.feed(stream[begin:end])
+    assert found == frames
+
+
+@pytest.mark.parametrize("size", [-1, 3, 1 << 30])
+def test_a_size_that_no_frame_has_is_refused(size: int) -> None:
+    with pytest.raises(NotKafka):
+        Splitter().feed(struct.pack(">i", size) + b"GET / HTTP/1.1")
+
+
+@given(st.binary(min_size=4, max_size=60))
+def test_any_bytes_are_a_request_or_refused(body: bytes) -> None:
+    with suppress(NotKafka):
+        assert isinstance(request_of(framed(body)).answered, bool)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+@pytest.mark.parametrize("transactional", [None, "", "mine", "m" * 200])
+def test_only_a_produce_request_with_acks_0_gets_no_response(version: int, transactional: str | None) -> None:
+    for acks in (-1, 0, 1):
+        found = request_of(produce(7, acks, transactional=transactional, version=version))
+        assert (found.api, found.correlation, found.client, found.answered) == (PRODUCE, 7, "one", acks != 0)
+    assert request_of(request(8, client=None)).answered
+
+
+class Talk:
+    """A conversation, what came out of it on either side, and the rules."""
+
+    def __init__(self, *rules: Rule) -> None:
+        self.book = RuleBook()
+        for rule in rules:
+            self.book.put(rule)
+        self.talk = Conversation(1, self.book)
+
+    def exchange(self, *correlations: int, api: int = PRODUCE, client: str = "one") -> tuple[bytes, bytes]:
+        """Each request and, if it got through, its response; what came out at the broker and at the client."""
+        for correlation in correlations:
+            frame = produce(correlation, client=client) if api == PRODUCE else request(correlation, api, client)
+            self.talk.from_client(frame, 0.0)
+            if bytes(self.talk.requests.out).endswith(frame):
+                self.talk.from_broker(response(correlation), 0.0)
+        return bytes(self.talk.requests.out), bytes(self.talk.responses.out)
+
+
+def test_without_a_rule_everything_passes_as_it_came() -> None:
+    requests, responses = Talk().exchange(1, 2, 3)
+    assert requests == b"".join(produce(one) for one in (1, 2, 3))
+    assert responses == b"".join(response(one) for one in (1, 2, 3))
+
+
+def test_drop_swallows_what_it_is_told_to_and_nothing_else() -> None:
+    rule = Rule(action="drop", brokers=(1,), nth=2, count=1)
+    talk = Talk(rule)
+    talk.exchange(1, 2, 3)
+    _, responses = talk.exchange(4, api=METADATA)
+    assert responses == response(1) + response(3) + response(4)
+    assert talk.book.hits(rule) == {"1": {"one": 1}}
+
+
+def test_a_dropped_request_reaches_nobody_and_waits_for_no_response() -> None:
+    talk = Talk(Rule(action="drop", brokers=(1,), direction="request"))
+    assert talk.exchange(1, 2) == (b"", b"")
+    assert not talk.talk._open
+
+
+def test_acks_0_leaves_nothing_behind_that_waits_for_a_response() -> None:
+    talk = Talk()
+    for correlation in range(100):
+        talk.talk.from_client(produce(correlation, acks=0), 0.0)
+    assert not talk.talk._open
+
+
+def test_hold_delivers_everything_in_order_once_it_is_released() -> None:
+    talk = Talk(Rule(action="hold", brokers=(1,)))
+    talk.exchange(1)
+    talk.exchange(2, api=METADATA)
+    talk.exchange(3)
+    responses = talk.talk.responses
+    responses.advance(1e12)
+    assert not responses.out and responses.due_at == UNTIL_RELEASED
+    responses.ended = True
+    assert not responses.drained, "what is held is still to be delivered"
+    responses.release()
+    assert bytes(responses.out) == response(1) + response(2) + response(3)
+    assert responses.waiting_bytes == 0
+
+
+def test_delay_lets_frames_go_when_they_are_due_and_what_follows_not_before() -> None:
+    talk = Talk(Rule(action="delay", brokers=(1,), delay_ms=500, count=1))
+    _, responses = talk.exchange(1, 2)
+    flow = talk.talk.responses
+    assert responses == b"" and flow.due_at == 0.5
+    flow.advance(0.4)
+    assert not flow.out
+    flow.advance(0.5)
+    assert bytes(flow.out) == response(1) + response(2)
+
+
+def test_close_counts_and_ends_the_connection() -> None:
+    rule = Rule(action="close", brokers=(1,), count=1)
+    talk = Talk(rule)
+    with pytest.raises(Closed):
+        talk.exchange(1)
+    assert talk.book.hits(rule) == {"1": {"one": 1}}
+    _, responses = talk.exchange(2)  # the client comes back
+    assert responses == response(2)
+
+
+def test_a_rule_counts_every_client_and_every_broker_for_itself() -> None:
+    rule, book = Rule(action="drop", brokers=(1, 2), count=1), RuleBook()
+    book.put(rule)
+    for broker, client in ((1, "one"), (1, "one"), (1, "two"), (2, "one"), (3, "one")):
+        book.decide("response", PRODUCE, client, broker)
+    assert book.hits(rule) == {"1": {"one": 1, "two": 1}, "2": {"one": 1}}
+
+
+def test_a_released_rule_is_gone_with_its_counts_and_may_come_again() -> None:
+    rule, book = Rule(action="drop", brokers=(1, 2)), RuleBook()
+    book.put(rule)
+    with pytest.raises(ValueError, match="in force already"):
+        book.put(rule)
+    book.release([1])
+    assert book.decide("response", PRODUCE, "one", 1) is None
+    assert book.decide("response", PRODUCE, "one", 2) == rule
+    book.release([2])
+    assert book.hits(rule) == {} and book.decide("response", PRODUCE, "one", 2) is None
+    book.put(rule)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"api": "Produse"}, "Produse"),
+        ({"nth": 0}, "nth"),
+        ({"direction": "up"}, "direction"),
+        ({"colour": 1}, "colour"),
+        ({"action": "burn"}, "action"),
+    ],
+)
+def test_a_rule_without_meaning_is_refused_by_name(fields: dict[str, object], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        rule_of({"action": "drop", "brokers": (1,), **fields})
+
+
+def test_a_full_direction_makes_its_sender_wait_until_it_is_let_go() -> None:
+    flow = Flow()
+    for _ in range(33):
+        flow.put(bytes(1 << 20), UNTIL_RELEASED)
+    assert flow.full
+    flow.release()
+    assert flow.full and not flow.waiting
+    flow.discard()
+    assert not flow.full
+
+
+def test_every_step_of_the_catalogue_at_the_proxy_is_a_rule() -> None:
+    steps = [step for entry in ENTRIES.values() for step in entry.fault.steps if step.action in PROXIED]
+    for step in steps:
+        options = {name: value for name, value in step.options.items() if name != "clients"}
+        assert rule_of({"action": step.action, "brokers": (1,), **options})
+
+
+PROXIED = [name for name, act in ACTS.items() if act.needs == ("proxy",)]
+
+
+def test_the_actions_of_the_proxy_are_those_of_its_rules() -> None:
+    assert set(PROXIED) == {"drop", "hold", "delay", "close"} == set(ACTS["release"].heals)
+    assert all(set(ACTS[name].options) - {"clients"} < set(Rule.__struct_fields__) for name in PROXIED)
+    assert Frames("drop").name == "drop"

@@ -1,0 +1,64 @@
+"""The wire: an answer that makes no sense must not end the observer, whose silence would look like a quiet cluster."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import MonkeyPatch
+
+from delivery_verifier.cluster.protocol import requests as wire
+
+
+@given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
+def test_any_answer_is_understood_or_an_oserror(answer: bytes) -> None:
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "call", lambda *_: answer)
+        try:
+            wire.describe_partitions(1, ["topic"])
+        except OSError:
+            return
+
+
+@given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
+def test_any_answer_to_a_new_assignment_is_understood_or_an_oserror(answer: bytes) -> None:
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "call", lambda *_: answer)
+        try:
+            wire.assign_replicas(1, {("topic", 0): [1, 2, 3]})
+        except OSError:
+            return
+
+
+def test_a_refused_assignment_names_the_partition_and_the_controllers_reason() -> None:
+    refused = (
+        struct.pack(">ib", 7, 0)
+        + struct.pack(">ih", 0, 0)
+        + b"\0\x02\x02t\x02"
+        + struct.pack(">ih", 4, 60)
+        + b"\x03no\0\0\0"
+    )
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "call", lambda *_: refused)
+        with pytest.raises(OSError, match="t/4: error 60 no"):
+            wire.assign_replicas(1, {("t", 4): [1, 2, 3]})
+
+
+@given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
+def test_any_answer_about_settings_is_understood_or_an_oserror(answer: bytes) -> None:
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "call", lambda *_: answer)
+        for ask in (lambda: wire.alter_topics(1, ["t"], "a", "b"), lambda: wire.topic_setting(1, ["t"], "a")):
+            with suppress(OSError):
+                ask()
+
+
+def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
+    refused = struct.pack(">iiihh", 4, 0, 1, 40, 2) + b"no" + struct.pack(">bh", 2, 1) + b"t"
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "call", lambda *_: refused)
+        with pytest.raises(OSError, match="of t was refused: error 40 no"):
+            wire.alter_topics(1, ["t"], "min.insync.replicas", "none")

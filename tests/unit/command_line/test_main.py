@@ -1,0 +1,55 @@
+"""The command line: an exit code that a pipeline reads must not say what did not happen."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.run import direct
+
+
+@pytest.mark.parametrize("line", [["run", "--bogus"], ["run", "--fault", "meteor"], ["nonsense"], []])
+def test_a_mistyped_command_line_is_bad_input_and_not_inconclusive(line: list[str]) -> None:
+    try:
+        ended: object = cli.main(line)
+    except SystemExit as end:
+        ended = end.code
+    assert ended == cli.BAD_INPUT
+
+
+def test_an_interruption_of_spark_is_told_in_one_line_and_other_errors_in_full(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    monkeypatch.setattr(direct, "spark_jars", list)
+    monkeypatch.setattr(direct, "java_home", lambda: "/nowhere")
+    for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "KDV_SPARK_JARS"):
+        monkeypatch.setenv(name, "")
+
+    def interrupted(*_: object) -> None:
+        direct.prepare_spark()
+        for error in (RuntimeError("of its own"), KeyboardInterrupt()):
+            try:
+                raise error
+            except BaseException:
+                logging.exception("%s while sending command.", type(error).__name__)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("delivery_verifier.command_line.stored.list_", interrupted)
+    assert cli.main(["list", "runs"]) == 130
+    assert capsys.readouterr().err == "kdv: interrupted; the run has been ended\n"
+    assert [entry.getMessage() for entry in caplog.records] == ["RuntimeError while sending command."]
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), RuntimeError("of its own")])
+def test_an_interruption_that_the_tidying_up_of_another_hides_is_one_all_the_same(cause: BaseException) -> None:
+    def work() -> None:
+        try:
+            raise cause
+        except BaseException:
+            raise OSError(107, "Transport endpoint is not connected")
+
+    with pytest.raises(KeyboardInterrupt if isinstance(cause, KeyboardInterrupt) else OSError):
+        direct._timed("reconcile", lambda *_: None, work)

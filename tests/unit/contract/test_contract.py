@@ -1,0 +1,363 @@
+"""The contract: profiles against disturbances, the order of settings, and claims."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.contract import rulings as module
+from delivery_verifier.contract import strength
+from delivery_verifier.contract.rules import PROMISES, RULES
+from delivery_verifier.contract.rulings import CLAIMS, claim_tolerances, contract, effective
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Disturbance, DisturbanceKind
+from delivery_verifier.model.scenario import Claim
+
+KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
+QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request"))
+"""All but what takes from every setting."""
+LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
+    Anomaly.LOST,
+    Anomaly.DUPLICATED,
+    Anomaly.REORDERED,
+    Anomaly.MISPLACED,
+    Anomaly.RESENT,
+)
+LOSSES = {LOST, MISPLACED, Anomaly.ABORTED_VISIBLE, Anomaly.TORN}
+"""What a transactional producer may see where records may be lost."""
+Changes = dict[str, Any]
+MIN1: Changes = {"min_insync_replicas": 1}
+UNCLEAN: Changes = {"unclean_leader_election": True}
+ONE: Changes = {"max_in_flight": 1}
+NO_RETRY: Changes = {"retries": 0}
+FLUSHED: Changes = {"flush_messages": 1}
+NO_ELR: Changes = {"elr": False}
+
+
+def settings(name: str, **changes: Any) -> Settings:
+    base = Settings.of(PROFILES[name])
+    return Settings(**({field: getattr(base, field) for field in Settings.__slots__} | changes))
+
+
+def disturbance(kind: DisturbanceKind, planned: bool = True, **more: Any) -> Disturbance:
+    return Disturbance(kind=kind, at_us=1, planned=planned, **more)
+
+
+def altered(setting: str, value: str, planned: bool = True) -> Disturbance:
+    return disturbance("topic_altered", planned, setting=setting, value=value)
+
+
+def permitted(of: Settings, *kinds: DisturbanceKind) -> set[Anomaly]:
+    rulings = contract(of, [disturbance(kind) for kind in kinds])
+    assert set(rulings) == set(Anomaly)
+    return {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"} - {RESENT}
+
+
+TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
+    ("acks_0", {}, (), {LOST, MISPLACED}),
+    ("acks_0", {}, ("leader_change",), {LOST, MISPLACED}),
+    ("acks_1", {}, (), {DUPLICATED, REORDERED}),  # a retry needs no broker event: a lost connection is enough
+    ("acks_1", {}, ("isr_shrink",), {DUPLICATED, REORDERED}),
+    ("acks_1", {}, ("broker_freeze",), {DUPLICATED, REORDERED}),
+    ("acks_1", {}, ("leader_change",), {LOST, MISPLACED, DUPLICATED, REORDERED}),
+    ("acks_1", {}, ("broker_stop", "leader_change"), {LOST, MISPLACED, DUPLICATED, REORDERED}),
+    ("acks_1", NO_RETRY, ("leader_change",), {LOST, MISPLACED, DUPLICATED, REORDERED}),
+    ("acks_all", {}, (), {DUPLICATED, REORDERED}),
+    ("acks_all", {}, ("broker_freeze",), {DUPLICATED, REORDERED}),
+    ("acks_all", {}, ("leader_change", "broker_crash", "isr_shrink"), {DUPLICATED, REORDERED}),
+    ("acks_all", {}, ("unclean_election",), {DUPLICATED, REORDERED}),
+    ("acks_all", NO_RETRY, ("broker_crash", "isr_shrink"), set()),
+    ("acks_all", NO_RETRY, ("leader_change", "broker_crash", "isr_shrink"), {DUPLICATED, REORDERED}),
+    ("acks_all", ONE, ("leader_change",), {DUPLICATED, REORDERED}),
+    ("acks_all", ONE, ("broker_freeze",), {DUPLICATED}),
+    ("acks_all", MIN1, ("leader_change", "isr_shrink", "broker_crash"), {DUPLICATED, REORDERED}),
+    ("acks_all", MIN1, ("unclean_election",), {DUPLICATED, REORDERED}),  # unclean elections are off, and nobody asked
+    ("acks_all", MIN1, ("unclean_election", "unclean_request"), {LOST, MISPLACED, DUPLICATED, REORDERED}),
+    ("safe", {}, ("unclean_request",), set()),  # asked for, but a clean leader was there
+    ("safe", {}, ("unclean_election",), set()),
+    ("safe", {}, ("unclean_election", "unclean_request"), {LOST, MISPLACED}),
+    (
+        "safe",
+        {},
+        ("power_loss", "leader_change", "isr_shrink", "broker_crash"),
+        set(),
+    ),  # one of the ISR keeps its power
+    ("safe", {}, ("isr_power_loss",), set()),  # of fewer than min.insync.replicas: the eligible one leads
+    ("safe", NO_ELR, ("isr_power_loss",), {LOST, MISPLACED}),
+    ("safe", NO_ELR | FLUSHED, ("isr_power_loss",), set()),
+    ("safe", MIN1, ("isr_power_loss",), {LOST, MISPLACED}),
+    ("acks_1", FLUSHED, ("isr_power_loss",), {DUPLICATED, REORDERED}),
+    ("safe", {}, ("isolation", "connection_loss", "client_crash", "application_resend", "topic_altered"), set()),
+    ("acks_1", {}, ("isolation",), {DUPLICATED, REORDERED}),  # nobody else led meanwhile
+    ("acks_all", UNCLEAN, ("leader_change",), {DUPLICATED, REORDERED}),
+    ("acks_all", UNCLEAN, ("unclean_election",), {LOST, MISPLACED, DUPLICATED, REORDERED}),
+    ("transactional", {}, QUIET, set()),
+    ("transactional", UNCLEAN, ("unclean_election",), LOSSES),
+    ("transactional", {}, ("unclean_election", "unclean_request"), LOSSES),
+    ("transactional", NO_ELR, ("isr_power_loss",), LOSSES),
+    ("transactional", MIN1, ("isr_power_loss",), LOSSES),
+    ("idempotent", {}, QUIET, set()),
+    ("safe", {}, QUIET, set()),
+    ("idempotent", UNCLEAN, ("unclean_election",), {LOST, MISPLACED}),
+    (
+        "idempotent",
+        MIN1,
+        ("leader_change", "isr_shrink", "broker_crash", "broker_stop", "broker_freeze"),
+        set(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "kinds", "expected"), TABLE)
+def test_settings_and_disturbances_permit_exactly(
+    name: str, changes: Changes, kinds: tuple[DisturbanceKind, ...], expected: set[Anomaly]
+) -> None:
+    assert permitted(settings(name, **changes), *kinds) == expected
+
+
+def test_an_application_resend_is_permitted_by_every_contract() -> None:
+    assert contract(settings("safe"), [])[RESENT].ruling == "PERMITTED"
+
+
+def test_every_rule_is_the_one_that_permits_in_some_line_of_the_table() -> None:
+    used = {
+        ruling.rule
+        for name, changes, kinds, _ in TABLE
+        for ruling in contract(settings(name, **changes), [disturbance(kind) for kind in kinds]).values()
+    }
+    of_all = contract(settings("transactional"), [disturbance("isr_power_loss", replicas=3)]).values()
+    assert {rule.id for rule in RULES} <= {*used, *(ruling.rule for ruling in of_all)}
+
+
+def test_what_only_an_unplanned_disturbance_permits_says_so() -> None:
+    unplanned = contract(settings("acks_1"), [disturbance("leader_change", planned=False)])[LOST]
+    both = contract(settings("acks_1"), [disturbance("leader_change", False), disturbance("leader_change")])[LOST]
+    assert (unplanned.only_unplanned, both.only_unplanned) == (True, False)
+    assert unplanned.because == ("leader_change",)
+
+
+def test_a_quiet_day_permission_owes_nothing_to_an_unplanned_disturbance() -> None:
+    assert not contract(settings("acks_0"), [disturbance("leader_change", planned=False)])[LOST].only_unplanned
+
+
+def test_a_planned_reason_wins_over_an_unplanned_one_of_another_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
+    loss = next(rule for rule in RULES if rule.id == "lost.acks_1")
+    for order in (kinds, kinds[::-1]):
+        monkeypatch.setattr(module, "RULES", [replace(loss, id=kind, kinds=(kind,)) for kind in order])
+        seen = [disturbance("leader_change", planned=False), disturbance("isr_shrink")]
+        ruling = contract(settings("acks_1"), seen)[LOST]
+        assert (ruling.rule, ruling.only_unplanned) == ("isr_shrink", False)
+
+
+def random_settings(dice: random.Random) -> Settings:
+    return Settings(
+        acks=dice.choice(("0", "1", "all")),
+        enable_idempotence=dice.choice((True, False)),
+        retries=dice.choice((0, 1, 2147483647)),
+        max_in_flight=dice.choice((1, 5, 1_000_000)),
+        delivery_timeout_ms=dice.choice((0, 1000, 120_000)),
+        request_timeout_ms=dice.choice((1000, 30_000)),
+        socket_timeout_ms=dice.choice((1000, 60_000)),
+        transactional_id="",
+        replication_factor=dice.choice((1, 2, 3)),
+        min_insync_replicas=dice.choice((1, 2, 3)),
+        unclean_leader_election=dice.choice((True, False)),
+        elr=dice.choice((True, False)),
+        flush_messages=dice.choice((1, 2, 9223372036854775807)),
+        isolation_level=dice.choice(("read_uncommitted", "read_committed")),
+    )
+
+
+ALTERATIONS = [
+    altered("min.insync.replicas", "1"),
+    altered("min.insync.replicas", "3"),
+    altered("flush.messages", "1000"),
+    altered("unclean.leader.election.enable", "true"),
+    altered("max.message.bytes", "1000"),
+]
+
+
+def random_disturbances(dice: random.Random) -> list[Disturbance]:
+    kinds = [
+        disturbance(kind, dice.random() < 0.8) for kind in KINDS if kind != "topic_altered" and dice.random() < 0.5
+    ]
+    power = [disturbance("isr_power_loss", replicas=dice.randint(1, 3))] if dice.random() < 0.5 else []
+    return [*kinds, *power, *(it for it in ALTERATIONS if dice.random() < 0.2)]
+
+
+def permits(of: Settings, anomaly: Anomaly, seen: list[Disturbance]) -> bool:
+    return contract(of, seen)[anomaly].ruling == "PERMITTED"
+
+
+def mixed(dice: random.Random, anomaly: Anomaly) -> tuple[Settings, Settings]:
+    """Two random settings, the first at least as strong as the second: the better of both, field by field."""
+    weaker, other = random_settings(dice), random_settings(dice)
+    stronger = weaker
+    for order in strength.of(anomaly):
+        taken = replace(stronger, **{order.field: getattr(other, order.field)})
+        stronger = taken if order.strength(taken) >= order.strength(stronger) else stronger
+    for name in strength.WITHOUT_EFFECT:
+        stronger = replace(stronger, **{name: getattr(other, name)})
+    return stronger, weaker
+
+
+@pytest.mark.parametrize("anomaly", Anomaly)
+def test_settings_that_are_at_least_as_strong_never_permit_what_the_weaker_forbid(anomaly: Anomaly) -> None:
+    dice, compared = random.Random(20261121), 0
+    for _ in range(1000):
+        (stronger, weaker), seen = mixed(dice, anomaly), random_disturbances(dice)
+        assert strength.at_least_as_strong(anomaly, stronger, weaker)
+        assert permits(stronger, anomaly, seen) <= permits(weaker, anomaly, seen)
+        compared += stronger != weaker
+    assert compared > 900
+
+
+@pytest.mark.parametrize("order", strength.ORDERS, ids=lambda order: f"{order.anomalies[0]}-{order.shown}")
+def test_each_order_is_needed_or_says_that_it_makes_no_difference(order: strength.Order) -> None:
+    """Somewhere the weaker value of this one setting permits what the stronger forbids: no order is there for show."""
+    dice = random.Random(5)
+    for _ in range(3000):
+        one, other, seen = random_settings(dice), random_settings(dice), random_disturbances(dice)
+        weaker = replace(one, **{order.field: getattr(other, order.field)})
+        if order.strength(one) > order.strength(weaker):
+            found = {it: (permits(one, it, seen), permits(weaker, it, seen)) for it in order.anomalies}
+            if (False, True) in found.values():
+                return
+    assert order.field == "replication_factor", "it permits the same under the same disturbances, as it says"
+
+
+def test_an_order_that_the_contract_does_not_respect_is_found() -> None:
+    """The check itself can fail: with the order of acks turned round it does."""
+    strong, weak = settings("acks_1"), settings("acks_0")
+    assert strength.at_least_as_strong(LOST, strong, weak)
+    assert not strength.at_least_as_strong(LOST, weak, strong)
+    assert permits(weak, LOST, []) > permits(strong, LOST, [])
+    assert not strength.at_least_as_strong(LOST, replace(strong, transactional_id="t"), weak), "no order speaks of it"
+
+
+def test_every_field_of_the_settings_has_an_order_or_a_reason_to_have_none() -> None:
+    named = {*(order.field for order in strength.ORDERS), *strength.WITHOUT_EFFECT}
+    assert set(Settings.__slots__) - named == {"transactional_id"}
+
+
+def test_fields_without_effect_have_none() -> None:
+    dice = random.Random(3)
+    for _ in range(1000):
+        one, other, seen = random_settings(dice), random_settings(dice), random_disturbances(dice)
+        same = replace(one, **{name: getattr(other, name) for name in strength.WITHOUT_EFFECT})
+        assert contract(one, seen) == contract(same, seen)
+
+
+def test_more_disturbances_never_permit_less() -> None:
+    dice = random.Random(7)
+    for _ in range(1000):
+        base, seen = random_settings(dice), random_disturbances(dice)
+        assert all(permits(base, it, seen[1:]) <= permits(base, it, seen) for it in Anomaly)
+
+
+def test_corruption_and_phantoms_are_never_permitted_and_misplaced_wherever_lost_is() -> None:
+    dice = random.Random(11)
+    for _ in range(1000):
+        rulings = contract(random_settings(dice), random_disturbances(dice))
+        found = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
+        assert not found & {Anomaly.CORRUPTED, Anomaly.PHANTOM}
+        assert (LOST in found) == (MISPLACED in found)
+
+
+CLAIM_NAMES: tuple[Claim, ...] = get_args(Claim)
+
+
+@pytest.mark.parametrize(("claim", "name"), list(itertools.product(CLAIM_NAMES, PROFILES)))
+def test_a_claim_tightens_the_contract_and_never_loosens_it(claim: Claim, name: str) -> None:
+    seen = [disturbance(kind) for kind in KINDS]
+    plain, tightened = contract(settings(name), seen), effective(settings(name), claim, seen)
+    for anomaly in Anomaly:
+        wanted = "FORBIDDEN" if anomaly in CLAIMS[claim] else plain[anomaly].ruling
+        assert tightened[anomaly].ruling == wanted
+        by_claim = plain[anomaly].ruling == "PERMITTED" and wanted == "FORBIDDEN"
+        assert tightened[anomaly].ruled_by == ("claim" if by_claim else "contract")
+
+
+def test_resent_convicts_only_under_exactly_once() -> None:
+    assert [claim for claim in CLAIM_NAMES if RESENT in claim_tolerances(claim)] == ["exactly_once"]
+
+
+def test_a_ruling_tolerates_nothing_where_forbidden_and_anything_where_permitted() -> None:
+    rulings = contract(settings("acks_0"), [])
+    assert rulings[LOST].tolerance is None
+    assert rulings[DUPLICATED].tolerance == 0
+
+
+def test_rules_have_unique_names_and_every_anomaly_has_a_promise() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+    assert set(PROMISES) == set(Anomaly)
+    assert all(rule.sentence and rule.source and rule.condition for rule in RULES)
+
+
+POWER_3, POWER_1 = disturbance("isr_power_loss", replicas=3), disturbance("isr_power_loss", replicas=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen", "rule"),
+    [
+        ({}, POWER_3, "lost.power_of_all"),
+        ({}, POWER_1, "lost.never"),  # the others are eligible, and keep what was acknowledged
+        (NO_ELR, POWER_1, "lost.power_of_last"),
+        (NO_ELR, POWER_3, "lost.power_of_all"),
+        (MIN1, POWER_1, "lost.min_isr_1"),
+        ({"min_insync_replicas": 3}, disturbance("isr_power_loss", replicas=2), "lost.never"),
+        (FLUSHED, POWER_3, "lost.never"),
+    ],
+)
+def test_power_takes_records_only_where_no_replica_that_may_lead_kept_it(
+    changes: Changes, seen: Disturbance, rule: str
+) -> None:
+    assert contract(settings("safe", **changes), [seen])[LOST].rule == rule
+
+
+def test_an_altered_topic_is_judged_by_the_weakest_that_held() -> None:
+    safe = settings("safe")
+    down, up = altered("min.insync.replicas", "1"), altered("min.insync.replicas", "2")
+    assert contract(safe, [POWER_1])[LOST].ruling == "FORBIDDEN"
+    found = contract(safe, [POWER_1, down, up])[LOST]
+    assert (found.ruling, found.only_unplanned) == ("PERMITTED", False)
+    assert found.sentence.endswith(module.ALTERED)
+    assert contract(safe, [down])[LOST].ruling == "FORBIDDEN", "a weaker setting alone takes nothing"
+    assert (
+        contract(settings("safe", **MIN1), [altered("min.insync.replicas", "3"), POWER_1])[LOST].ruling == "PERMITTED"
+    )
+
+
+@pytest.mark.parametrize(
+    ("alteration", "seen"),
+    [
+        (("min.insync.replicas", "1"), POWER_1),
+        (("unclean.leader.election.enable", "true"), disturbance("unclean_election")),
+    ],
+)
+def test_what_only_an_alteration_permits_that_nobody_proved_is_a_doubt(
+    alteration: tuple[str, str], seen: Disturbance
+) -> None:
+    assert contract(settings("safe"), [seen, altered(*alteration, planned=False)])[LOST].only_unplanned
+    assert not contract(settings("safe"), [seen, altered(*alteration)])[LOST].only_unplanned
+
+
+def test_flushing_less_often_in_between_leaves_records_to_the_power() -> None:
+    flushed = settings("safe", **FLUSHED)
+    assert contract(flushed, [altered("flush.messages", "1000"), POWER_3])[LOST].ruling == "PERMITTED"
+    assert contract(flushed, [altered("max.message.bytes", "1000"), POWER_3])[LOST].ruling == "FORBIDDEN"
+
+
+@pytest.mark.parametrize("unplanned", ["unclean_election", "unclean_request"])
+def test_a_permission_that_takes_two_disturbances_is_planned_only_if_both_were(unplanned: DisturbanceKind) -> None:
+    kinds: tuple[DisturbanceKind, ...] = ("unclean_election", "unclean_request")
+    seen = [disturbance(kind, kind != unplanned) for kind in kinds]
+    assert contract(settings("safe"), seen)[LOST].only_unplanned
+    assert not contract(settings("safe"), [disturbance(kind) for kind in kinds])[LOST].only_unplanned

@@ -1,0 +1,271 @@
+"""Disturbances: what counts as one, and which of them an injection explains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from delivery_verifier.contract.disturbances import concerning, disturbances, explained, visible
+from delivery_verifier.model import fault_actions
+from delivery_verifier.model.fault_actions import Act
+from delivery_verifier.model.history import INJECTED, DisturbanceKind, Injection, Observation
+
+SECOND = 1_000_000
+BITE, RECOVERED = 100 * SECOND, 110 * SECOND
+KILL = Injection(
+    id=1,
+    cycle=1,
+    action="kill",
+    brokers=[1],
+    hit={"t": [0]},
+    requested_at_us=BITE - SECOND // 10,
+    bite_at_us=BITE,
+    healed_at_us=105 * SECOND,
+    recovered_at_us=RECOVERED,
+    bit=True,
+)
+
+
+def at(s: float, leader: int, epoch: int, isr: list[int], partition: int = 0) -> Observation:
+    return Observation(
+        at_us=int(s * SECOND),
+        kind="partition",
+        topic="t",
+        partition=partition,
+        leader=leader,
+        leader_epoch=epoch,
+        isr=isr,
+    )
+
+
+def process(s: float, broker: int, state: str, exit_code: int | None = None) -> Observation:
+    return Observation(at_us=int(s * SECOND), kind="process", broker=broker, state=state, exit_code=exit_code)
+
+
+START = at(1, 1, 0, [1, 2, 3])
+
+
+def kinds(*seen: Observation, injections: tuple[Injection, ...] = (KILL,)) -> list[tuple[str, bool]]:
+    return sorted((found.kind, found.planned) for found in disturbances(seen, injections))
+
+
+def test_the_creation_of_a_topic_and_its_first_leader_are_no_disturbance() -> None:
+    assert kinds(at(0, -1, 0, []), at(0.5, -1, 0, []), START, START) == []
+
+
+def test_a_planned_kill_explains_the_crash_the_election_and_the_shrink_of_what_the_broker_led() -> None:
+    seen = (START, process(1, 1, "running"), process(100, 1, "exited", -9), at(103, 2, 1, [2, 3]))
+    assert kinds(*seen) == [("broker_crash", True), ("isr_shrink", True), ("leader_change", True)]
+
+
+def test_a_planned_kill_explains_the_shrink_and_the_epoch_of_partitions_that_others_lead() -> None:
+    other = at(1, 2, 0, [1, 2, 3], partition=1)
+    assert kinds(other, at(103, 2, 1, [2, 3], partition=1)) == [("isr_shrink", True), ("leader_change", True)]
+
+
+def test_a_planned_kill_explains_the_leader_moving_back_when_the_broker_is_restarted() -> None:
+    assert kinds(START, at(103, 2, 1, [1, 2, 3]), at(109, 1, 2, [1, 2, 3])) == [("leader_change", True)] * 2
+
+
+def test_that_a_follower_was_hit_is_no_reason_for_another_leader() -> None:
+    follower = msgspec.structs.replace(KILL, action="pause", brokers=[2], led=False)
+    assert kinds(START, at(103, 2, 1, [1, 2, 3]), injections=[follower]) == [("leader_change", False)]
+
+
+@pytest.mark.parametrize("when_s", [98.9, 111.1])
+def test_what_happens_outside_the_window_of_the_injection_is_unplanned(when_s: float) -> None:
+    assert kinds(START, at(when_s, 2, 1, [1, 2, 3])) == [("leader_change", False)]
+
+
+@pytest.mark.parametrize("when_s", [99.1, 110.9])
+def test_what_happens_at_the_edge_of_the_window_is_planned(when_s: float) -> None:
+    assert kinds(START, at(when_s, 2, 1, [1, 2, 3])) == [("leader_change", True)]
+
+
+def test_an_injection_that_did_not_bite_explains_nothing() -> None:
+    missed = Injection(
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[1],
+        hit={"t": [0]},
+        requested_at_us=BITE,
+        bite_at_us=BITE,
+        bit=False,
+    )
+    assert kinds(START, at(103, 2, 1, [2, 3]), injections=(missed,)) == [
+        ("isr_shrink", False),
+        ("leader_change", False),
+    ]
+
+
+def test_an_injection_that_never_recovered_explains_until_the_end() -> None:
+    open_ended = Injection(
+        id=1,
+        cycle=1,
+        action="kill",
+        brokers=[1],
+        hit={"t": [0]},
+        requested_at_us=BITE,
+        bite_at_us=BITE,
+        bit=True,
+    )
+    assert kinds(START, at(900, 2, 1, [1, 2, 3]), injections=(open_ended,)) == [("leader_change", True)]
+
+
+def test_replicas_that_a_touched_leader_drops_are_planned() -> None:
+    assert kinds(START, at(101, 1, 0, [1])) == [("isr_shrink", True)]
+
+
+def test_a_hit_partition_that_moves_on_between_the_others_is_planned() -> None:
+    assert kinds(START, at(103, 2, 1, [1, 2, 3]), at(104, 3, 2, [1, 2, 3])) == [("leader_change", True)] * 2
+
+
+def test_another_broker_that_dies_during_the_injection_is_unplanned() -> None:
+    assert kinds(process(100, 3, "running"), process(101, 3, "exited", -9)) == [("broker_crash", False)]
+
+
+def test_a_leader_that_moves_between_brokers_nobody_touched_is_unplanned() -> None:
+    assert kinds(at(1, 2, 0, [1, 2, 3], 1), at(103, 3, 1, [1, 2, 3], 1)) == [("leader_change", False)]
+
+
+def test_a_replica_that_leaves_although_nobody_touched_it_or_its_leader_is_unplanned() -> None:
+    assert kinds(at(1, 2, 0, [1, 2, 3], 1), at(103, 2, 0, [1, 2], 1)) == [("isr_shrink", False)]
+
+
+def test_a_second_crash_of_the_broker_that_was_killed_is_unplanned_even_before_it_has_recovered() -> None:
+    seen = (process(100, 1, "exited", -9), process(105, 1, "running"), process(107, 1, "exited", -9))
+    assert kinds(*seen) == [("broker_crash", False), ("broker_crash", True)]
+
+
+def test_each_cycle_explains_one_crash_also_where_its_window_touches_the_one_before() -> None:
+    again = msgspec.structs.replace(KILL, id=2, cycle=2, bite_at_us=RECOVERED, recovered_at_us=RECOVERED + 9 * SECOND)
+    seen = [process(100, 1, "exited", -9), process(105, 1, "running"), process(110.5, 1, "exited", -9)]
+    assert kinds(*seen, injections=(KILL, again)) == [("broker_crash", True)] * 2
+    seen += [process(112, 1, "running"), process(114, 1, "exited", -9)]
+    assert kinds(*seen, injections=(KILL, again)) == [("broker_crash", False), *[("broker_crash", True)] * 2]
+
+
+def test_a_broker_that_crashes_while_it_is_frozen_is_unplanned() -> None:
+    pause = msgspec.structs.replace(KILL, action="pause")
+    seen = (process(100, 1, "frozen"), process(103, 1, "exited", -9))
+    assert kinds(*seen, injections=(pause,)) == [("broker_crash", False), ("broker_freeze", True)]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(143, "broker_stop"), (0, "broker_stop"), (-9, "broker_crash"), (1, "broker_crash")]
+)
+def test_the_exit_code_tells_a_stop_from_a_crash(code: int, kind: str) -> None:
+    assert kinds(process(100, 1, "exited", code)) == [(kind, True)]
+
+
+def test_a_freeze_is_counted_once_however_often_it_is_seen() -> None:
+    seen = (process(1, 1, "running"), process(101, 1, "frozen"), process(102, 1, "frozen"), process(103, 1, "running"))
+    assert kinds(*seen, injections=(msgspec.structs.replace(KILL, action="pause"),)) == [("broker_freeze", True)]
+
+
+def test_a_leader_from_outside_the_last_isr_is_an_unclean_election_even_after_a_leaderless_time() -> None:
+    seen = (START, at(101, 1, 1, [1]), at(102, -1, 2, []), at(105, 3, 3, [3]))
+    assert ("unclean_election", True) in kinds(*seen)
+
+
+def test_a_leader_from_the_isr_is_a_clean_election_even_after_a_leaderless_time() -> None:
+    seen = (START, at(102, -1, 1, []), at(105, 3, 2, [3]))
+    assert "unclean_election" not in {kind for kind, _ in kinds(*seen)}
+
+
+def test_a_disturbance_concerns_its_own_topic_and_a_process_concerns_all() -> None:
+    found = disturbances([START, at(103, 2, 1, [2, 3]), process(100, 1, "exited", -9)], [KILL])
+    assert {item.kind for item in concerning("another", found)} == {"broker_crash"}
+    assert len(concerning("t", found)) == 3
+
+
+def test_an_injection_without_any_disturbance_in_its_window_shows_a_blind_observer() -> None:
+    assert explained(KILL, disturbances([START], [KILL])) == []
+    assert explained(KILL, disturbances([process(100, 1, "exited", -9)], [KILL]))
+
+
+def made(
+    monkeypatch: pytest.MonkeyPatch, *itself: DisturbanceKind, causes: tuple[DisturbanceKind, ...] = (), **more: Any
+) -> Injection:
+    act = Act(name="hurt", summary="", bites=True, momentary=True, itself=itself, causes=causes)
+    monkeypatch.setitem(fault_actions.ACTS, "hurt", act)
+    return msgspec.structs.replace(KILL, action="hurt", **more)
+
+
+@pytest.mark.parametrize("kind", sorted(INJECTED))
+def test_what_no_observer_sees_is_known_from_the_injection_and_planned_only_if_it_bit(
+    kind: DisturbanceKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cause = made(monkeypatch, kind)
+    missed = msgspec.structs.replace(cause, bit=False)
+    assert kinds(START, injections=(cause,)) == [(kind, True)]
+    assert kinds(START, injections=(missed,)) == [(kind, False)], "it may have bitten all the same"
+
+
+def test_a_loss_of_power_may_touch_any_topic_and_an_alteration_only_those_it_hit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options: dict[str, str | int | bool] = {"setting": "min.insync.replicas", "value": 1}
+    found = disturbances([], [made(monkeypatch, "power_loss", "topic_altered", options=options)])
+    assert {(item.kind, item.topic) for item in found} == {("power_loss", ""), ("topic_altered", "t")}
+    assert [item.kind for item in concerning("another", found)] == ["power_loss"]
+    altered = next(item for item in found if item.kind == "topic_altered")
+    assert (altered.setting, altered.value, altered.partitions) == ("min.insync.replicas", "1", [0])
+    assert altered.detail == "hurt of t: setting=min.insync.replicas, value=1"
+
+
+def test_what_an_injection_says_of_itself_shows_no_observer_that_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = made(monkeypatch, "connection_loss")
+    assert not explained(cut, disturbances([START], [cut]))
+    assert not visible(cut), "nothing is to be seen of a connection that was cut"
+    assert visible(made(monkeypatch, "isolation", causes=("leader_change",)))
+    assert visible(KILL)
+
+
+ELECTION = msgspec.structs.replace(
+    KILL,
+    action="elect_preferred",
+    brokers=[1, 2, 3],
+    healed_at_us=BITE,
+    recovered_at_us=BITE + SECOND,
+    proof={"re_elected": {"t-0": {"leader": 2, "leader_epoch": 1, "isr": [1, 2, 3]}}},
+)
+
+
+def test_an_election_explains_the_one_leader_and_epoch_that_it_is_proven_by() -> None:
+    assert kinds(START, at(100, 2, 1, [1, 2, 3]), injections=(ELECTION,)) == [("leader_change", True)]
+
+
+@pytest.mark.parametrize(("leader", "epoch", "partition"), [(3, 1, 0), (2, 2, 0), (2, 1, 1)])
+def test_another_leader_epoch_or_partition_is_not_what_was_elected(leader: int, epoch: int, partition: int) -> None:
+    start = at(1, 1, 0, [1, 2, 3], partition)
+    seen = (start, at(100, leader, epoch, [1, 2, 3], partition))
+    assert kinds(*seen, injections=(ELECTION,)) == [("leader_change", False)]
+
+
+def test_an_election_explains_no_replica_that_falls_out_of_sync() -> None:
+    assert kinds(START, at(100, 2, 1, [1, 2]), injections=(ELECTION,)) == [
+        ("isr_shrink", False),
+        ("leader_change", True),
+    ]
+
+
+@pytest.mark.parametrize("action", ["kill_producer", "resend", "close", "hold", "alter_topic"])
+def test_what_moves_no_leader_explains_no_election(action: str) -> None:
+    other = msgspec.structs.replace(KILL, action=action, brokers=[1])
+    found = [it for it in disturbances((START, at(103, 2, 1, [1, 2, 3])), (other,)) if it.kind == "leader_change"]
+    assert [it.planned for it in found] == [False]
+
+
+def test_an_unclean_election_was_asked_for_only_where_it_was() -> None:
+    asked = msgspec.structs.replace(
+        KILL,
+        action="elect_unclean",
+        brokers=[],
+        hit={"t": [0], "control": [0]},
+        proof={"elected": {"t-0": {"leader": 2}}},
+    )
+    assert {it.topic for it in disturbances((), (asked,)) if it.kind == "unclean_request"} == {"t"}

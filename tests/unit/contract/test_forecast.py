@@ -1,0 +1,79 @@
+"""The rehearsal of a fault plan: what its steps cause only together."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.contract.forecast import ROLES, expected
+from delivery_verifier.faults import targets
+from delivery_verifier.model import fault_actions
+from delivery_verifier.model.fault_actions import TARGETS, Act, Proof
+from delivery_verifier.model.history import Disturbance
+from delivery_verifier.model.scenario import Arm, FaultPlan, FaultStep, Trigger
+
+ARM = Arm(name="safe", ordinal=1, role="subject", profile=PROFILES["safe"], topic_name="t")
+
+
+@pytest.fixture(autouse=True)
+def _power(monkeypatch: pytest.MonkeyPatch) -> None:
+    act = Act(name="test_off", summary="", bites=True, does="exited", causes=("broker_crash",), itself=("power_loss",))
+    monkeypatch.setitem(fault_actions.ACTS, act.name, act)
+    start = fault_actions.ACTS["start"]
+    monkeypatch.setitem(fault_actions.ACTS, "start", Act(name="start", summary="", heals=(*start.heals, "test_off")))
+
+
+def plan(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> FaultPlan:
+    at_once = Trigger(kind="at_once")
+    made = (
+        FaultStep(trigger=at_once, action=step[0], target=step[1], proofs=step[2] if len(step) == 3 else None)
+        for step in steps
+    )
+    return FaultPlan(name="p", summary="", steps=tuple(made))
+
+
+def together(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> list[tuple[str, int]]:
+    kinds = ("isr_power_loss", "unclean_election")
+    return [(it.kind, it.replicas) for it in expected(plan(*steps), ARM) if it.kind in kinds]
+
+
+def test_each_action_says_what_it_causes_and_what_it_is() -> None:
+    found = expected(plan(("test_off", "leader")), ARM)
+    assert [it.kind for it in found] == ["power_loss", "broker_crash"]
+    assert all(isinstance(it, Disturbance) and it.planned and it.topic == ARM.topic_name for it in found)
+
+
+def test_power_of_all_replicas_takes_three_and_of_one_takes_none() -> None:
+    assert together(("test_off", "all"), ("start", "all")) == [("isr_power_loss", 3)]
+    assert together(("test_off", "leader"), ("start", "same")) == []
+
+
+def test_the_last_replica_standing_is_one() -> None:
+    assert together(("stop", "other_follower"), ("stop", "follower"), ("test_off", "leader")) == [("isr_power_loss", 1)]
+    killed = together(("stop", "other_follower"), ("kill", "follower"), ("test_off", "leader"))
+    assert killed == [("isr_power_loss", 2)], "a crashed one is not eligible"
+
+
+def test_starting_only_a_replica_that_is_not_in_sync_asks_for_an_unclean_election() -> None:
+    steps = (("kill", "other_follower"), ("kill", "leader_and_follower"))
+    assert together(*steps, ("start", "other_follower")) == [("unclean_election", 0)]
+    assert together(*steps, ("start", "leader")) == []
+    assert together(("kill", "leader"), ("start", "leader")) == []
+
+
+def test_a_short_freeze_takes_nobody_out_of_the_isr() -> None:
+    steps = (("kill", "leader"), ("resume", "followers"))
+    assert together(("pause", "followers", ("brief",)), *steps) == []
+    assert together(("pause", "followers"), *steps) == [("unclean_election", 0)]
+
+
+def test_every_target_of_a_plan_has_its_brokers_in_the_rehearsal() -> None:
+    assert set(TARGETS) == set(ROLES) == set(targets._KINDS), "give the new target its brokers in rehearsal.ROLES"
+
+
+def test_what_is_done_to_subjects_alone_is_expected_of_no_control() -> None:
+    steps = plan(("elect_unclean", "leader"), ("alter_topic", "none"))
+    of_subject, of_control = expected(steps, ARM), expected(steps, replace(ARM, role="control"))
+    assert "unclean_request" in {it.kind for it in of_subject}
+    assert {it.kind for it in of_control} == {"topic_altered"}

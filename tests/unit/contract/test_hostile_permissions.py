@@ -1,0 +1,213 @@
+"""Attempts to be excused: by what was not observed, was observed elsewhere, has no proof, or did not reach far
+enough."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from support.evidence import (
+    BITE,
+    RECOVERED,
+    RUN,
+    SECOND,
+    SUBJECT,
+    WEAK,
+    Change,
+    Rows,
+    a_scenario,
+    arm,
+    both,
+    case,
+    cases,
+    doubts,
+    evidence_of,
+    judged,
+    lost,
+    partition,
+    setting,
+    the_injections,
+    the_observations,
+)
+
+from delivery_verifier.catalogue import PROFILES
+from delivery_verifier.contract.disturbances import ON_TOPICS, concerning
+from delivery_verifier.contract.rules import RULES, Rule
+from delivery_verifier.contract.rulings import contract
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model import fault_actions
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.fault_actions import Act
+from delivery_verifier.model.history import INJECTED, Disturbance, DisturbanceKind, Injection
+
+CHANGES: list[dict[str, Any]] = [
+    {},
+    {"min_insync_replicas": 1},
+    {"unclean_leader_election": True},
+    {"elr": False},
+    {"max_in_flight": 1},
+    {"retries": 0},
+]
+SETTINGS = [replace(Settings.of(profile), **one) for profile, one in itertools.product(PROFILES.values(), CHANGES)]
+CONDITIONAL = [rule for rule in RULES if rule.kinds]
+
+
+def seen_for(rule: Rule, **more: Any) -> list[Disturbance]:
+    """All that the rule asks for, no further-reaching than it must be."""
+    kinds, reach = (*rule.kinds, *rule.along), 3 if rule.extent else 0
+    return [
+        Disturbance(**{"kind": kind, "at_us": 1, "planned": True, "topic": "t", "replicas": reach, **more})
+        for kind in kinds
+    ]  # type: ignore[arg-type]
+
+
+def permitted_by(rule: Rule, seen: list[Disturbance]) -> list[Settings]:
+    """The settings to which this rule, and no other, gives its permission."""
+    return [of for of in SETTINGS if contract(of, seen)[rule.anomaly].rule == rule.id]
+
+
+@pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
+def test_a_rule_gives_nothing_without_each_of_the_disturbances_it_asks_for(rule: Rule) -> None:
+    excused = permitted_by(rule, seen_for(rule))
+    assert excused, "there are settings which only this rule excuses"
+    for of in excused:
+        assert contract(of, [])[rule.anomaly].ruling == "FORBIDDEN"
+        for kind in rule.along:
+            rest = [it for it in seen_for(rule) if it.kind != kind]
+            assert contract(of, rest)[rule.anomaly].ruling == "FORBIDDEN"
+
+
+@pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
+def test_a_rule_gives_nothing_for_what_was_seen_on_another_topic(rule: Rule) -> None:
+    elsewhere = concerning("mine", seen_for(rule, topic="yours"))
+    assert all(contract(of, elsewhere)[rule.anomaly].ruling == "FORBIDDEN" for of in permitted_by(rule, seen_for(rule)))
+
+
+@pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
+def test_what_was_not_planned_or_has_no_proof_is_only_ever_a_doubt(rule: Rule) -> None:
+    for of in permitted_by(rule, seen_for(rule)):
+        assert contract(of, seen_for(rule, planned=False))[rule.anomaly].only_unplanned
+
+
+def test_no_rule_lives_on_a_disturbance_that_may_have_touched_any_topic() -> None:
+    of_brokers: set[DisturbanceKind] = {"broker_crash", "broker_stop", "broker_freeze"}
+    everywhere = of_brokers | (set(INJECTED) - set(ON_TOPICS) - {"isr_power_loss"})
+    assert everywhere >= {"power_loss", "isolation", "connection_loss"}
+    assert everywhere <= set(get_args(DisturbanceKind))
+    assert not any(set(rule.kinds) & everywhere for rule in RULES), "the run would excuse arms that were not hurt"
+
+
+def cut(*brokers: int, bit: bool = True) -> Injection:
+    """A loss of power, beside the kill of the hand-made run."""
+    kill = the_injections(RUN)[0]
+    return msgspec.structs.replace(
+        kill,
+        id=2,
+        action="test_power",
+        brokers=list(brokers),
+        bite_at_us=BITE + SECOND,
+        recovered_at_us=RECOVERED,
+        bit=bit,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _power(monkeypatch: pytest.MonkeyPatch) -> None:
+    act = Act(name="test_power", summary="", bites=True, momentary=True, itself=("power_loss",))
+    monkeypatch.setitem(fault_actions.ACTS, act.name, act)
+
+
+def lost_on(at: int) -> Change:
+    where: dict[str, Any] = {"arm": SUBJECT, "producer": 0, "partition": at}
+    return both(
+        setting("books/producers.parquet", "lost", 7, **where),
+        setting("books/producers.parquet", "found", 393, **where),
+    )
+
+
+def verdict(change: Change, *cuts: Injection, **more: Any) -> str:
+    return arm(
+        judged(evidence_of(RUN, both(change, exposed(*cuts)), injections=[*the_injections(RUN), *cuts], **more))
+    ).verdict
+
+
+def exposed(*cuts: Injection) -> Change:
+    """Each of the injections has its row in the books."""
+
+    def add(rows: Rows) -> None:
+        rows["books/exposure.parquet"] += [
+            {"arm": one.name, "injection": cut.id, "reported": 150, "outstanding": 20}
+            for one in RUN.loaded
+            for cut in cuts
+        ]
+
+    return add
+
+
+def test_the_power_of_all_replicas_excuses_a_loss_and_of_two_of_three_none() -> None:
+    assert verdict(lost(7), cut(1, 2, 3)) == "HELD"
+    assert verdict(lost(7), cut(1, 2)) == "VIOLATED"
+    assert verdict(lost(7)) == "VIOLATED"
+
+
+def test_a_loss_of_power_takes_back_the_past_and_excuses_nothing_that_was_sent_afterwards() -> None:
+    past, since = ((at, at + SECOND) for at in (BITE - 60 * SECOND, RECOVERED + 2 * SECOND))
+    assert verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT))) == "HELD"
+    assert (
+        verdict(lost(7), cut(1, 2, 3), cases=cases(case(*past, arm=SUBJECT), case(*since, arm=SUBJECT)))
+        == "INCONCLUSIVE"
+    )
+
+
+def test_a_loss_between_a_loss_of_power_and_another_injection_is_excused_by_neither() -> None:
+    early = msgspec.structs.replace(
+        cut(1, 2, 3), bite_at_us=BITE - 60 * SECOND, healed_at_us=BITE - 52 * SECOND, recovered_at_us=BITE - 50 * SECOND
+    )
+    before, between = ((at, at + SECOND) for at in (BITE - 80 * SECOND, BITE - 40 * SECOND))
+    assert verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT))) == "HELD"
+    assert (
+        verdict(lost(7), early, cases=cases(case(*before, arm=SUBJECT), case(*between, arm=SUBJECT))) == "INCONCLUSIVE"
+    )
+
+
+def test_two_reasons_for_one_permission_are_both_told() -> None:
+    weak = next(it for it in SETTINGS if it.acks == "1")
+    election, power = (next(rule for rule in RULES if rule.id == name) for name in ("lost.acks_1", "lost.power_of_all"))
+    ruling = contract(weak, [*seen_for(election), *seen_for(power)])[Anomaly.LOST]
+    assert (ruling.rule, {"leader_change", "isr_power_loss"} <= {*ruling.because}) == ("lost.acks_1", True)
+    unproven = contract(weak, [*seen_for(election), *seen_for(power, planned=False)])[Anomaly.LOST]
+    assert "isr_power_loss" not in unproven.because
+
+
+def test_a_loss_of_power_without_proof_excuses_nothing_and_convicts_nobody() -> None:
+    assert verdict(lost(7), cut(1, 2, 3, bit=False)) == "INCONCLUSIVE"
+    assert verdict(lost(7), cut(1, 2), msgspec.structs.replace(cut(3, bit=False), id=3)) == "INCONCLUSIVE"
+
+
+def test_a_loss_of_power_of_one_partitions_replicas_excuses_no_other_partition() -> None:
+    shrunk = partition(RUN, BITE + SECOND // 2, SUBJECT, 0, 2, 1, [2, 3])
+    more: dict[str, Any] = {"observations": [*the_observations(RUN), shrunk]}
+    assert verdict(lost_on(0), cut(2, 3), **more) == "HELD"
+    assert verdict(lost_on(2), cut(2, 3), **more) == "INCONCLUSIVE"
+    injections = [*the_injections(RUN), cut(2, 3)]
+    evidence = evidence_of(RUN, both(lost_on(2), exposed(cut(2, 3))), injections=injections, **more)
+    assert doubts(judged(evidence)) == {("coverage", "unexplained")}
+
+
+def test_a_loss_of_power_of_another_arms_replicas_excuses_none_of_this_arm() -> None:
+    shrunk = [partition(RUN, BITE + SECOND // 2, WEAK, at, 2, 1, [2, 3]) for at in range(3)]
+    seen = [it for it in the_observations(RUN) if it.at_us <= BITE]
+    assert verdict(lost_on(1), cut(2, 3), observations=[*seen, *shrunk]) == "VIOLATED"
+
+
+def test_an_unclean_election_that_nobody_asked_for_convicts_where_the_topic_forbids_it() -> None:
+    run = a_scenario("idempotent")
+    shrunk = partition(run, BITE + SECOND, SUBJECT, 0, 2, 1, [2])
+    stale = partition(run, BITE + 2 * SECOND, SUBJECT, 0, 3, 2, [3])
+    seen = [it for it in the_observations(run) if it.at_us <= BITE]
+    evidence = evidence_of(run, lost_on(0), observations=[*seen, shrunk, stale])
+    assert "unclean_election" in {it.kind for it in evidence.concerning(run.arm(SUBJECT))}
+    assert arm(judged(evidence)).verdict == "VIOLATED"

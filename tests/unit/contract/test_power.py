@@ -1,0 +1,122 @@
+"""Power: when every in-sync replica of a partition had lost it, seen from every side that could permit too much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from delivery_verifier.contract.disturbances import disturbances
+from delivery_verifier.model import fault_actions
+from delivery_verifier.model.fault_actions import Act
+from delivery_verifier.model.history import Injection, Observation
+
+SECOND = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def _power_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    act = Act(name="test_power_off", summary="", bites=True, momentary=True, itself=("power_loss",))
+    monkeypatch.setitem(fault_actions.ACTS, act.name, act)
+
+
+def off(s: float, *brokers: int, **more: Any) -> Injection:
+    cut = Injection(
+        id=0,
+        cycle=0,
+        action="test_power_off",
+        brokers=list(brokers),
+        hit={"t": [0]},
+        requested_at_us=int(s * SECOND),
+        bite_at_us=int(s * SECOND),
+        bit=True,
+    )
+    return replace(cut, **more)
+
+
+def isr(s: float, *brokers: int, partition: int = 0, topic: str = "t") -> Observation:
+    leader = brokers[0] if brokers else -1
+    return Observation(
+        at_us=int(s * SECOND),
+        kind="partition",
+        topic=topic,
+        partition=partition,
+        leader=leader,
+        leader_epoch=1,
+        isr=list(brokers),
+    )
+
+
+def crash(s: float, broker: int, code: int = -9) -> Observation:
+    return Observation(at_us=int(s * SECOND), kind="process", broker=broker, state="exited", exit_code=code)
+
+
+ALL = isr(1, 1, 2, 3)
+
+
+def found(seen: list[Observation], *cuts: Injection) -> list[tuple[int, int, bool]]:
+    """Partition, replicas and whether it was planned, of every isr_power_loss."""
+    return [
+        (it.partitions[0], it.replicas, it.planned) for it in disturbances(seen, cuts) if it.kind == "isr_power_loss"
+    ]
+
+
+def test_all_replicas_at_once_lose_what_they_had_not_flushed() -> None:
+    assert found([ALL], off(10, 1, 2, 3)) == [(0, 3, True)]
+    assert found([ALL], off(10, 1), off(10.2, 2), off(10.4, 3)) == [(0, 3, True)], "one after the other as well"
+
+
+def test_while_one_in_sync_replica_keeps_its_power_nothing_is_granted() -> None:
+    assert found([ALL], off(10, 1, 2)) == []
+    assert found([ALL, isr(12, 3)], off(10, 1, 2)) == []
+
+
+def test_only_the_partitions_whose_isr_went_are_named() -> None:
+    assert found([isr(1, 1, 2), isr(1, 1, 2, 3, partition=1)], off(10, 1, 2)) == [(0, 2, True)]
+
+
+def test_the_last_replica_standing_counts_for_itself_alone_where_the_others_left_in_order() -> None:
+    assert found([ALL, isr(4, 1, 2), isr(6, 1)], off(10, 1)) == [(0, 1, True)]
+
+
+def test_a_replica_that_crashed_before_is_not_eligible_for_what_the_last_one_loses() -> None:
+    assert found([ALL, isr(4, 1, 2), crash(5, 2), isr(6, 1)], off(10, 1)) == [(0, 2, True)]
+    assert found([ALL, isr(4, 1, 2), crash(5, 2, code=143), isr(6, 1)], off(10, 1)) == [(0, 1, True)]
+    assert found([ALL, crash(3, 2), isr(4, 1, 3), isr(5, 1, 2), isr(6, 1)], off(10, 1)) == [(0, 1, True)], "it was back"
+
+
+def test_a_broker_that_was_back_in_the_isr_has_copied_everything_again() -> None:
+    rolling = [ALL, isr(12, 2, 3), isr(15, 1, 2, 3), isr(22, 1, 3), isr(25, 1, 2, 3)]
+    assert found(rolling, off(10, 1), off(20, 2), off(30, 3)) == []
+
+
+def test_a_broker_that_was_not_back_yet_counts_with_the_others() -> None:
+    assert found([ALL, isr(12, 2, 3)], off(10, 1), off(20, 2, 3)) == [(0, 3, True)]
+
+
+def test_after_recovery_an_old_loss_of_power_is_over() -> None:
+    past = off(10, 1, recovered_at_us=15 * SECOND)
+    assert found([ALL, isr(20, 1)], past) == []
+    assert found([ALL, isr(20, 1)], off(10, 1)) == [(0, 1, True)], "it stood alone in the ISR without having been back"
+
+
+def test_an_injection_without_proof_makes_it_a_doubt_and_so_does_one_of_several() -> None:
+    assert found([ALL], off(10, 1, 2, 3, bit=False)) == [(0, 3, False)]
+    assert found([ALL], off(10, 1, 2), off(11, 3, bit=False)) == [(0, 3, False)]
+
+
+def test_a_replica_that_joined_just_before_and_was_seen_just_after_saves_the_partition() -> None:
+    assert found([ALL, isr(6, 1), isr(10.3, 1, 2)], off(10, 1)) == []
+
+
+def test_another_kind_of_death_of_all_replicas_is_no_loss_of_power() -> None:
+    assert found([ALL, crash(5, 1), crash(5, 2), crash(5, 3)]) == []
+    assert found([], off(10, 1, 2, 3)) == [], "a partition that nobody saw"
+
+
+def test_an_eligible_leader_from_outside_the_isr_is_a_clean_election() -> None:
+    seen = [replace(isr(1, 1), elr=[2]), replace(isr(11), elr=[2]), replace(isr(12, 2), leader_epoch=2)]
+    kinds = [it.kind for it in disturbances(seen, [])]
+    assert "unclean_election" not in kinds
+    assert "unclean_election" in [it.kind for it in disturbances([replace(it, elr=[]) for it in seen], [])]

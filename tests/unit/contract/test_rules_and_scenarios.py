@@ -1,0 +1,106 @@
+"""Rules, their page and the scenarios that put them to the test do not drift apart."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from delivery_verifier.catalogue import ENTRIES, build
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.contract import forecast
+from delivery_verifier.contract.disturbances import concerning
+from delivery_verifier.contract.rules import PROMISES, RULES
+from delivery_verifier.contract.rulings import CLAIMS, Ruling, contract
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.anomalies import Anomaly
+
+WITHOUT_SCENARIO: dict[str, str] = {
+    "reordered.requeued": "follows from duplicated.requeued, and has not been seen by itself",
+}
+"""Rules that no scenario of the catalogue puts to the test, each with the reason."""
+
+RULE_IDS = {rule.id for rule in RULES}
+TESTED = {name for entry in ENTRIES.values() for name in entry.rules}
+
+
+OF_LOSSES = {name.removeprefix("lost.") for name in RULE_IDS if name.startswith("lost.") and name != "lost.never"}
+
+
+def of_a_loss(name: str) -> str:
+    """A rule of another kind that follows from the rule of a loss is tested where that is."""
+    for kind in ("misplaced.", "aborted_visible.", "torn."):
+        name = name.replace(kind, "lost.") if name.removeprefix(kind) in OF_LOSSES else name
+    return name
+
+
+def test_every_rule_is_put_to_the_test_by_a_scenario_or_has_a_reason_not_to_be() -> None:
+    untested = {of_a_loss(name) for name in RULE_IDS} - TESTED - set(WITHOUT_SCENARIO)
+    assert not untested, (
+        f"name them in the `rules` of an entry, or give a reason in WITHOUT_SCENARIO: {sorted(untested)}"
+    )
+
+
+def test_no_rule_that_a_scenario_tests_is_still_excused() -> None:
+    superfluous = {name for name in WITHOUT_SCENARIO if name in TESTED or name not in RULE_IDS}
+    assert not superfluous, f"remove from WITHOUT_SCENARIO: {sorted(superfluous)}"
+
+
+def test_every_rule_that_an_entry_names_exists() -> None:
+    known = RULE_IDS | {promise.id for promise in PROMISES.values()}
+    unknown = {f"{entry.name}: {name}" for entry in ENTRIES.values() for name in entry.rules if name not in known}
+    assert not unknown
+
+
+RESENDS = {"application_resend", "client_crash"}
+"""What makes an application send again: a producer that starts anew does so with all that it has no answer for."""
+ARMS = [(entry, arm) for entry in ENTRIES.values() for arm in entry.arms]
+IDS = [f"{entry.name}-{arm.name}" for entry, arm in ARMS]
+
+
+def rulings(entry: Entry, plan: ArmPlan) -> dict[Anomaly, Ruling]:
+    scenario = build(entry, "rehearsed")
+    arm = scenario.arm(plan.name)
+    seen = concerning(arm.topic_name, forecast.expected(scenario.fault, arm))
+    return contract(Settings.of_arm(scenario, arm), seen)
+
+
+def broken(entry: Entry, arm: ArmPlan) -> set[str]:
+    """The rules by which the arm's settings permit, under the plan, what its claim forbids.
+
+    That an application sends again is its own doing: it counts where the plan has it done.
+    """
+    found, resends = rulings(entry, arm), any(RESENDS & {*step.act.itself} for step in entry.fault.steps)
+    kinds = [kind for kind in CLAIMS[arm.claim] if kind is not Anomaly.RESENT or resends]
+    return {found[kind].rule for kind in kinds if found[kind].ruling == "PERMITTED"}
+
+
+def drift_of(entry: Entry, arm: ArmPlan) -> str:
+    """What is wrong with the expectation that an arm is VIOLATED; empty if nothing."""
+    if arm.expectation.verdicts != ("VIOLATED",) or broken(entry, arm) & set(entry.rules):
+        return ""
+    return (
+        f"{entry.name}: {arm.name} is to be VIOLATED, but what {arm.claim} forbids is permitted under this plan by "
+        f"{broken(entry, arm) or 'nothing'}, and the entry names {entry.rules}: name the rule, or see `rehearsal` for "
+        "what the plan is taken to cause"
+    )
+
+
+@pytest.mark.parametrize(("entry", "arm"), ARMS, ids=IDS)
+def test_an_arm_is_expected_to_break_only_by_a_rule_that_its_entry_names(entry: Entry, arm: ArmPlan) -> None:
+    assert not drift_of(entry, arm)
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
+def test_where_an_arm_is_to_break_another_holds_that_its_settings_promise_to(entry: Entry) -> None:
+    held = [arm for arm in entry.arms if arm.expectation.verdicts == ("HELD",)]
+    assert any(not broken(entry, arm) for arm in held) or not held, (
+        f"{entry.name}: none of {[arm.name for arm in held]} is promised"
+    )
+
+
+def test_an_entry_that_names_another_rule_or_expects_too_much_is_found() -> None:
+    entry = ENTRIES["acks_1.frozen_followers"]
+    subject, control = entry.arms
+    assert not drift_of(entry, subject)
+    assert "name the rule" in drift_of(replace(entry, rules=("lost.unclean",)), subject)
+    assert "by nothing" in drift_of(entry, replace(control, expectation=subject.expectation))

@@ -1,0 +1,221 @@
+"""Coverage doubts: each produced once; none stands in the way of VIOLATED."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from support.evidence import (
+    BITE,
+    HEALED,
+    LAST,
+    RECOVERED,
+    RUN,
+    SECOND,
+    SUBJECT,
+    WEAK,
+    Change,
+    Rows,
+    a_scenario,
+    arm,
+    both,
+    case,
+    cases,
+    doubts,
+    evidence_of,
+    judged,
+    lost,
+    partition,
+    setting,
+    the_injections,
+    the_observations,
+)
+
+from delivery_verifier.judgement.evidence import Transactions
+from delivery_verifier.model.history import Observation
+
+
+def injection(**changes: Any) -> dict[str, Any]:
+    return {"injections": [msgspec.structs.replace(the_injections(RUN)[0], **changes)]}
+
+
+def extra(*seen: Observation) -> dict[str, Any]:
+    return {"observations": [*the_observations(RUN), *seen]}
+
+
+def nothing(rows: Rows) -> None:
+    pass
+
+
+def idle(rows: Rows) -> None:
+    for row in rows["timeline/load.parquet"]:
+        row["reported"] = 0
+
+
+def no_exposure(rows: Rows) -> None:
+    rows["books/exposure.parquet"] = []
+
+
+def unreported(rows: Rows) -> None:
+    for row in rows["books/producers.parquet"]:
+        if row["arm"] == SUBJECT:
+            row["indeterminate"], row["acked"], row["reported"], row["found"] = row["attempted"], 0, 0, 0
+
+
+def hardly_reported(rows: Rows) -> None:
+    for row in rows["books/producers.parquet"]:
+        if row["arm"] == SUBJECT and row["producer"] == 0:
+            row["indeterminate"], row["acked"], row["reported"], row["found"] = row["attempted"] - 1, 1, 1, 1
+
+
+COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
+    ("fault_did_not_bite", nothing, injection(bit=False)),
+    ("fault_did_not_bite", no_exposure, {"injections": []}),
+    ("fault_not_healed", nothing, injection(healed_at_us=None)),
+    ("fault_not_healed", nothing, injection(recovered_at_us=None)),
+    ("too_little_exposed", setting("books/exposure.parquet", "reported", 99, arm=SUBJECT), {}),
+    ("load_over_too_early", setting("timeline/load.parquet", "at_us", RECOVERED, arm=SUBJECT, at_us=LAST), {}),
+    ("load_over_too_early", nothing, injection(bite_at_us=BITE, healed_at_us=HEALED, recovered_at_us=LAST + 1)),
+    ("load_over_too_early", idle, {}),
+    ("load_incomplete", setting("books/producers.parquet", "attempted", 399, arm=SUBJECT, producer=0), {}),
+    ("load_ended_early", nothing, {"ended_early": {f"{SUBJECT}/0/0": "fatal client error: _FENCED"}}),
+    ("nothing_reported", unreported, {}),
+    ("too_little_reported", hardly_reported, {}),
+    ("unplanned_disturbance", nothing, extra(partition(RUN, BITE - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),
+    ("unplanned_disturbance", nothing, extra(partition(RUN, BITE + SECOND, SUBJECT, 1, 2, 0, [1, 2]))),
+    ("unplanned_disturbance", nothing, extra(Observation(at_us=1, kind="process", broker=3, state="frozen"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "more"), COVERAGE, ids=[f"{line[0]}-{at}" for at, line in enumerate(COVERAGE)]
+)
+def test_a_coverage_doubt_forbids_held(name: str, change: Change, more: dict[str, Any]) -> None:
+    verdict = judged(evidence_of(RUN, change, **more))
+    assert ("coverage", name) in doubts(verdict)
+    assert not any(kind == "checker" for kind, _ in doubts(verdict))
+    assert (arm(verdict).verdict, verdict.verdict, verdict.exit_code) == ("INCONCLUSIVE", "INCONCLUSIVE", 2)
+    assert verdict.sentence.startswith("INCONCLUSIVE: no verdict, because ")
+
+
+def test_a_coverage_doubt_does_not_stand_in_the_way_of_violated() -> None:
+    few = setting("books/exposure.parquet", "reported", 5, arm=SUBJECT)
+    verdict = judged(evidence_of(RUN, both(lost(1), few)))
+    assert (arm(verdict).verdict, doubts(verdict)) == ("VIOLATED", {("coverage", "too_little_exposed")})
+
+
+def test_a_plan_of_two_cycles_of_which_one_was_made_did_not_bite() -> None:
+    twice = msgspec.structs.replace(RUN, fault=msgspec.structs.replace(RUN.fault, cycles=2))
+    assert ("coverage", "fault_did_not_bite") in doubts(judged(evidence_of(twice)))
+
+
+def test_what_only_an_unplanned_disturbance_permits_is_a_doubt_and_not_a_pass() -> None:
+    quiet = a_scenario("acks_1", fault="none")
+    moved = partition(quiet, BITE, "acks_1", 0, 2, 1, [1, 2, 3])
+    seen = {"observations": [*the_observations(quiet), moved]}
+    verdict = judged(evidence_of(quiet, lost(4, "acks_1"), **seen))
+    assert doubts(verdict, "acks_1") == {("coverage", "unplanned_disturbance")}
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert judged(evidence_of(quiet, lost(4, "acks_1"))).verdict == "VIOLATED"
+
+
+def test_a_loss_on_a_partition_whose_leader_never_changed_is_not_excused_by_another_partitions_leader() -> None:
+    run = a_scenario("acks_1")
+    where: dict[str, Any] = {"arm": "acks_1", "producer": 0}
+
+    def lost_on(partition: int) -> Change:
+        return both(
+            setting("books/producers.parquet", "lost", 7, partition=partition, **where),
+            setting("books/producers.parquet", "found", 393, partition=partition, **where),
+        )
+
+    assert judged(evidence_of(run, lost_on(0))).verdict == "HELD"
+    verdict = judged(evidence_of(run, lost_on(2)))
+    assert doubts(verdict, "acks_1") == {("coverage", "unexplained")}
+    assert (verdict.verdict, verdict.green) == ("INCONCLUSIVE", False)
+
+
+@pytest.mark.parametrize("kind", ["LOST", "MISPLACED"])
+def test_what_an_election_permits_is_unexplained_of_records_that_were_under_way_in_no_injection(kind: str) -> None:
+    run, before = a_scenario("acks_1"), (BITE - 5 * SECOND, BITE - 2 * SECOND)
+    within = case(BITE, BITE + 1, kind, arm="acks_1")
+    assert judged(evidence_of(run, lost(7, "acks_1"), cases=cases(within))).verdict == "HELD"
+    for outside in (before, (RECOVERED + 2 * SECOND, RECOVERED + 3 * SECOND)):
+        verdict = judged(evidence_of(run, lost(7, "acks_1"), cases=cases(within, case(*outside, kind, arm="acks_1"))))
+        assert doubts(verdict, "acks_1") == {("coverage", "unexplained")}
+        assert (verdict.verdict, verdict.green) == ("INCONCLUSIVE", False)
+
+
+@pytest.mark.parametrize(("cut", "also"), [("LOST", False), ("DUPLICATED", True)])
+def test_where_not_all_cases_were_written_down_nobody_knows_that_an_injection_explains_them(
+    cut: str, also: bool
+) -> None:
+    run, within = a_scenario("acks_1"), cases(case(BITE, BITE + 1, arm="acks_1"))
+    permitted = lost(7, "acks_1")
+    if also:  # hidden behind a case of another kind
+        permitted = both(permitted, setting("books/producers.parquet", "also_misplaced", 1, arm="acks_1", producer=0))
+    beyond = setting("books/cases.parquet", "cut", True, arm="acks_1", kind=cut)
+    assert judged(evidence_of(run, permitted, cases=within)).verdict == "HELD"
+    assert doubts(judged(evidence_of(run, both(permitted, beyond), cases=within)), "acks_1") >= {
+        ("coverage", "unexplained")
+    }
+
+
+def test_what_is_permitted_on_a_quiet_day_needs_no_injection_to_explain_it() -> None:
+    verdict = judged(evidence_of(RUN, cases=cases(case(BITE - 5 * SECOND, BITE - 2 * SECOND, arm=WEAK))))
+    assert arm(verdict, WEAK).bites == {"LOST": [-1]} and not doubts(verdict, WEAK)
+
+
+def test_an_arm_that_no_fault_could_hurt_is_not_held_even_if_nobody_asked_for_exposure() -> None:
+    unasked = a_scenario(min_exposed=0)
+    none = setting("books/exposure.parquet", "reported", 0, arm=SUBJECT)
+    assert doubts(judged(evidence_of(unasked, none))) == {("coverage", "too_little_exposed")}
+
+
+def test_a_disturbance_of_another_arms_topic_is_no_doubt_of_this_one() -> None:
+    verdict = judged(evidence_of(RUN, **extra(partition(RUN, BITE - 50 * SECOND, WEAK, 1, 3, 1, [1, 2, 3]))))
+    assert (arm(verdict).verdict, arm(verdict, WEAK).verdict) == ("HELD", "INCONCLUSIVE")
+    assert not verdict.green
+
+
+def test_the_vocabulary_and_what_can_be_done_are_the_same_actions() -> None:
+    from delivery_verifier.faults.actions import ACTIONS
+    from delivery_verifier.model.fault_actions import ACTS
+
+    assert set(ACTIONS) == set(ACTS)
+    assert all(set(act.heals) <= set(ACTS) for act in ACTS.values())
+    assert {act.name for act in ACTS.values() if act.bites and act.heals} == {"kill"}, "who is killed is frozen no more"
+    healed = {name for act in ACTS.values() for name in act.heals}
+    assert healed == {act.name for act in ACTS.values() if act.bites and not act.momentary}
+
+
+@pytest.mark.parametrize(
+    ("counted", "told"),
+    [(None, "of an unknown number of transactions"), (Transactions(7, 0, 1), "of 7 transactions none was committed")],
+)
+def test_transactions_of_which_none_was_committed_hold_nothing(counted: Transactions | None, told: str) -> None:
+    run = a_scenario("transactional")
+    verdict = judged(evidence_of(run, transactions={"transactional": counted} if counted else {}))
+    found = arm(verdict, "transactional")
+    assert found.verdict == "INCONCLUSIVE"
+    assert [doubt.name for doubt in found.doubts] == ["nothing_committed"] and told in found.doubts[0].detail
+
+
+def test_transactions_of_which_none_was_aborted_do_not_show_that_aborted_ones_are_invisible() -> None:
+    run = a_scenario("transactional")
+    verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 58, 0)}))
+    assert doubts(verdict, "transactional") == {("coverage", "nothing_aborted")}
+    assert verdict.verdict == "INCONCLUSIVE"
+
+
+def test_what_was_seen_of_transactions_is_said() -> None:
+    run = a_scenario("transactional")
+    verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 52, 5)}))
+    assert arm(verdict, "transactional").verdict == "HELD"
+    assert (
+        "in order; who reads committed sees every one of the 52 transactions that were committed, and nothing of the "
+        "5 that were aborted (1 more ended nobody knows how, and are seen whole or not at all)"
+    ) in verdict.sentence
+    assert {"TORN", "ABORTED_VISIBLE"} <= {one.anomaly for one in arm(verdict, "transactional").findings}
+    assert not {"TORN", "ABORTED_VISIBLE"} & {one.anomaly for one in arm(verdict, "control-acks_0").findings}

@@ -1,0 +1,213 @@
+"""The judge: what is said when nothing is in doubt, and when a run is as expected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from support.evidence import (
+    CANARY_ARM,
+    RUN,
+    SUBJECT,
+    WEAK,
+    Rows,
+    a_scenario,
+    arm,
+    both,
+    evidence_of,
+    judged,
+    lost,
+    setting,
+    the_injections,
+    with_arm,
+)
+
+from delivery_verifier.judgement.evidence import Evidence, Transactions
+from delivery_verifier.judgement.sentences import DONE, run_sentence
+from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.model.scenario import Arm, Bound, Expectation, Scenario
+from delivery_verifier.pages.report.story import TELLING
+
+
+def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
+    verdict = judged(evidence_of(RUN))
+    assert [(item.arm, item.verdict, item.doubts) for item in verdict.arms] == [
+        (SUBJECT, "HELD", []),
+        (WEAK, "HELD", []),
+        (CANARY_ARM, "HELD", []),
+    ]
+    assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", True, 0)
+    assert arm(verdict).sentence == (
+        "HELD: all 1,200 acknowledged records are in the log exactly once and in order; the leader was killed once, "
+        "with 20 attempts outstanding at the bite and 150 records exposed until recovery."
+    )
+    assert "The fault took none of 1,200 records from the control acks_0." in verdict.sentence
+    assert any("95 %" in limit for limit in verdict.limits)
+
+
+def test_a_forbidden_loss_is_violated_and_says_how_many() -> None:
+    verdict = judged(evidence_of(RUN, lost(3)))
+    assert (verdict.verdict, verdict.green, verdict.exit_code) == ("VIOLATED", False, 1)
+    assert "of 1,200 acknowledged records, 3 lost, which the contract forbids" in verdict.sentence
+
+
+def test_a_permitted_loss_is_held_and_the_control_tells_what_the_fault_took() -> None:
+    verdict = judged(evidence_of(RUN, lost(30, WEAK)))
+    assert arm(verdict, WEAK).verdict == "HELD"
+    assert "30 lost, as the settings permit" in arm(verdict, WEAK).sentence
+    assert "The fault took 30 of 1,200 records from the control acks_0." in verdict.sentence
+    assert verdict.green
+
+
+def test_a_permitted_loss_is_violated_under_a_claim_that_forbids_it() -> None:
+    verdict = judged(evidence_of(a_scenario("acks_1", claim="at_least_once"), lost(2, "acks_1")))
+    assert verdict.verdict == "VIOLATED"
+    assert "which the claim forbids" in verdict.sentence
+
+
+def test_a_reordering_hidden_under_a_permitted_duplicate_convicts_under_a_claim_of_order() -> None:
+    def change(rows: Rows) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
+        row["duplicated"], row["also_reordered"] = 1, 1
+
+    ordered = judged(evidence_of(a_scenario("acks_all", claim="ordered"), change))
+    assert ordered.verdict == "VIOLATED"
+    assert judged(evidence_of(a_scenario("acks_all"), change)).verdict == "HELD"
+
+
+@pytest.mark.parametrize("anomaly", Anomaly)
+@pytest.mark.parametrize("also", [False, True])
+def test_every_anomaly_that_is_forbidden_convicts_and_is_named_in_the_sentence(anomaly: Anomaly, also: bool) -> None:
+    if also and anomaly not in SECONDARY:
+        return
+    name = also_column(anomaly) if also else column(anomaly)
+    run = a_scenario("transactional", claim="exactly_once" if anomaly is Anomaly.RESENT else "contract")
+    subject = run.subjects[0].name
+
+    def change(rows: Rows) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["arm"] == subject and row["producer"] == 0)
+        row[name] = 3
+
+    verdict = judged(evidence_of(run, change, transactions={subject: Transactions(3, 2, 1)}))
+    assert verdict.verdict == "VIOLATED", arm(verdict, subject)
+    assert f"3 {DONE[anomaly]}" in verdict.sentence
+
+
+def test_the_words_for_anomalies_are_whole() -> None:
+    assert set(DONE) == set(TELLING) == set(Anomaly)
+
+
+def test_a_quiet_run_is_held_and_says_that_it_shows_nothing_of_faults() -> None:
+    verdict = judged(evidence_of(a_scenario(fault="none")))
+    assert verdict.verdict == "HELD"
+    assert "no fault was injected" in verdict.sentence
+    assert "Of the control acks_0, none of 1,200 records were lost, without a fault." in verdict.sentence
+    assert verdict.limits[0].startswith("No fault was injected")
+
+
+def expecting(*verdicts: Any, bounds: tuple[Bound, ...] = (), of: Scenario = RUN) -> Scenario:
+    return with_arm(of, SUBJECT, expectation=Expectation(verdicts=verdicts, bounds=bounds))
+
+
+def test_a_violation_that_was_expected_is_green() -> None:
+    verdict = judged(evidence_of(expecting("VIOLATED", bounds=(Bound(count="LOST", op=">=", value=1),)), lost(3)))
+    assert (verdict.verdict, verdict.green, verdict.exit_code) == ("VIOLATED", True, 0)
+    assert arm(verdict).expected == "VIOLATED; LOST >= 1"
+
+
+@pytest.mark.parametrize(
+    ("bound", "met"),
+    [
+        (Bound(count="LOST", op=">=", value=3), True),
+        (Bound(count="LOST", op=">=", value=4), False),
+        (Bound(count="LOST", op="=", value=2), False),
+        (Bound(count="failed", op="<=", value=0), True),
+        (Bound(count="attempted", op="=", value=1200), True),
+        (Bound(count="attempted", op="<=", value=1199), False),
+    ],
+)
+def test_an_arm_is_as_expected_only_within_its_bounds(bound: Bound, met: bool) -> None:
+    verdict = judged(evidence_of(expecting("VIOLATED", bounds=(bound,)), lost(3)))
+    assert (arm(verdict).as_expected, verdict.green) == (met, met)
+
+
+def test_a_bound_on_a_count_that_nobody_keeps_is_an_error_and_no_verdict() -> None:
+    with pytest.raises(ValueError, match="no column of the books"):
+        judged(evidence_of(expecting("HELD", bounds=(Bound(count="angels", op="=", value=0),))))
+
+
+def test_a_strong_control_that_breaks_is_not_green_though_the_subject_is_as_expected() -> None:
+    verdict = judged(evidence_of(a_scenario("acks_1"), lost(1, "control-safe")))
+    assert (verdict.verdict, verdict.green, verdict.exit_code) == ("HELD", False, 1)
+
+
+def test_the_run_is_the_worst_of_its_subjects() -> None:
+    second = Arm(
+        name="second",
+        ordinal=7,
+        role="subject",
+        profile=RUN.arm(SUBJECT).profile,
+        topic_name="t2",
+        records=1200,
+    )
+    two = msgspec.structs.replace(RUN, arms=(*RUN.arms, second))
+    few = setting("books/exposure.parquet", "reported", 5, arm=SUBJECT)
+    assert judged(evidence_of(two)).verdict == "HELD"
+    assert judged(evidence_of(two, few)).verdict == "INCONCLUSIVE"
+    assert judged(evidence_of(two, both(few, lost(1, "second")))).verdict == "VIOLATED"
+
+
+def test_cases_that_were_cut_are_noted() -> None:
+    cut = setting("books/cases.parquet", "cut", True, arm=SUBJECT, kind="LOST")
+    assert "cases of LOST were written down" in judged(evidence_of(RUN, cut)).notes[0]
+
+
+def test_the_bound_for_no_anomaly_in_n_injections_is_stated() -> None:
+    many = [msgspec.structs.replace(the_injections(RUN)[0], id=number, cycle=number) for number in range(20)]
+
+    def exposed(rows: Rows) -> None:
+        first = rows["books/exposure.parquet"]
+        rows["books/exposure.parquet"] = [row | {"injection": number} for row in first for number in range(20)]
+
+    verdict = judged(evidence_of(RUN, exposed, injections=many))
+    assert "up to 14% of them" in verdict.limits[1]
+    assert "killed 20 times" in verdict.sentence
+
+
+def test_injections_of_one_cycle_are_one_trial_and_expose_no_record_twice() -> None:
+    two = [msgspec.structs.replace(the_injections(RUN)[0], id=number) for number in range(2)]
+
+    def exposed(rows: Rows) -> None:
+        rows["books/exposure.parquet"] = [
+            row | {"injection": n} for row in rows["books/exposure.parquet"] for n in range(2)
+        ]
+
+    once, twice = judged(evidence_of(RUN)), judged(evidence_of(RUN, exposed, injections=two))
+    assert "up to 95% of them" in twice.limits[1]
+    assert (
+        once.sentence.split(" records exposed")[0].split()[-1]
+        == twice.sentence.split(" records exposed")[0].split()[-1]
+    )
+
+
+def test_evidence_is_pure_data_and_tables_with_other_types_do_not_become_zero() -> None:
+    plain: Evidence = evidence_of(RUN)
+    assert isinstance(plain.books.tables["books/laws.parquet"], pa.Table)
+    assert plain.books.totals("nobody")["lost"] == 0
+
+
+def test_several_subjects_and_many_controls_are_told_in_one_line_each_and_the_fault_once() -> None:
+    evidence = evidence_of(RUN, lost(30, WEAK))
+    verdict = judged(evidence)
+    subjects = [arm(verdict), msgspec.structs.replace(arm(verdict), arm="safe")]
+    hurt, unhurt = arm(verdict, WEAK), msgspec.structs.replace(arm(judged(evidence_of(RUN)), WEAK), arm="acks_1")
+    told = run_sentence(evidence, subjects, [hurt, unhurt, msgspec.structs.replace(hurt, arm="acks_all")])
+    clause = "HELD: all 1,200 acknowledged records are in the log exactly once and in order."
+    assert told == (
+        f"{SUBJECT}: {clause} safe: {clause} The leader was killed once. Of the controls, the fault hurt "
+        "control-acks_0 (30 lost), acks_all (30 lost), and not acks_1."
+    )
+    quiet = run_sentence(evidence_of(a_scenario(fault="none")), subjects[:1], [unhurt] * 3)
+    assert quiet.endswith("Of the controls, hurt without a fault were none.")

@@ -1,0 +1,104 @@
+"""No bite, no verdict: in every scenario of the catalogue, for every fault of its plan, whichever of them it is.
+
+What is proven here is the judge's part, with evidence made by hand. That an action which misses is recorded as one that
+did not bite is shown on real brokers, per action, by the tests that `MISSES` names; bench/bypassed.py does it from end
+to end.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from support.evidence import BITE, HEALED, RECOVERED, evidence_of, judged
+
+from delivery_verifier.catalogue import ENTRIES, build
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.history import Injection
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+
+MISSES = {
+    "kill": "test_faults.py::test_a_signal_that_does_not_arrive_has_not_bitten[kill]",
+    "stop": "test_faults.py::test_a_signal_that_does_not_arrive_has_not_bitten[stop]",
+    "pause": "test_faults.py::test_a_signal_that_does_not_arrive_has_not_bitten[pause]",
+    "elect_preferred": "test_faults.py::test_an_election_that_moves_no_leader_has_not_bitten",
+    "isolate": "test_outages.py::test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten",
+    "power_off": "test_outages.py::test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power",
+    "kill_producer": "test_clients.py::test_producers_that_the_signal_did_not_reach_have_not_been_killed",
+    "resend": "test_clients.py::test_with_nothing_to_send_again_a_resend_has_not_bitten",
+    "drop": "test_proxy.py::test_a_proxy_that_is_bypassed_has_not_bitten[drop]",
+    "hold": "test_proxy.py::test_a_proxy_that_is_bypassed_has_not_bitten[hold]",
+    "delay": "test_proxy.py::test_a_proxy_that_is_bypassed_has_not_bitten[delay]",
+    "close": "test_proxy.py::test_a_proxy_that_is_bypassed_has_not_bitten[close]",
+    "elect_unclean": "test_commands.py::test_an_election_of_what_is_led_already_has_not_bitten",
+    "alter_topic": "test_commands.py::test_a_topic_gets_the_setting_and_what_it_has_already_has_not_bitten",
+}
+"""The test on real brokers in which an action misses, by its name."""
+
+BITES = [
+    (name, at)
+    for name, entry in ENTRIES.items()
+    for at, _ in enumerate(step for step in entry.fault.steps if step.act.bites)
+]
+
+
+def injections(of: Scenario) -> list[Injection]:
+    """The plan as it should be: everything bit, was healed, and recovered."""
+    hit = {arm.topic_name: [0] for arm in of.arms}
+    actions = [step.action for _ in range(of.fault.cycles) for step in of.fault.steps if step.act.bites]
+    return [
+        Injection(
+            id=number,
+            cycle=0,
+            action=action,
+            brokers=[1],
+            hit=hit,
+            requested_at_us=BITE - 1,
+            bite_at_us=BITE,
+            healed_at_us=HEALED,
+            recovered_at_us=RECOVERED,
+            bit=True,
+        )
+        for number, action in enumerate(actions)
+    ]
+
+
+def verdict_of(scenario: Scenario, made: list[Injection]) -> RunVerdict:
+    return judged(evidence_of(scenario, injections=made))
+
+
+def arms(verdict: RunVerdict) -> list[ArmVerdict]:
+    return [arm for arm in verdict.arms if arm.role != "canary"]
+
+
+def doubted(arm: ArmVerdict) -> bool:
+    return "fault_did_not_bite" in {doubt.name for doubt in arm.doubts if doubt.kind == "coverage"}
+
+
+@pytest.mark.parametrize(("entry", "at"), BITES, ids=[f"{name}-{at}" for name, at in BITES])
+def test_one_fault_that_did_not_bite_or_is_not_on_record_leaves_no_arm_of_a_scenario_held(entry: str, at: int) -> None:
+    scenario = build(ENTRIES[entry], "run-1")
+    made = injections(scenario)
+    assert not any(doubted(arm) for arm in arms(verdict_of(scenario, made)))
+    missed = [replace(one, bit=one.id != at) for one in made]
+    unrecorded = [one for one in made if one.id != at]
+    for found in (missed, unrecorded):
+        verdict = verdict_of(scenario, found)
+        assert {arm.verdict for arm in arms(verdict)} == {"INCONCLUSIVE"} and all(doubted(arm) for arm in arms(verdict))
+        assert not verdict.green
+
+
+def test_every_scenario_but_the_quiet_day_has_a_fault_that_must_bite() -> None:
+    assert set(ENTRIES) - {name for name, _ in BITES} == {"everyday.none"}
+
+
+def test_every_action_that_must_bite_has_a_test_in_which_it_misses() -> None:
+    assert set(MISSES) == {name for name, act in ACTS.items() if act.bites}
+    for action, test in MISSES.items():
+        file, name, parameter = re.fullmatch(r"(.+)::(\w+)(?:\[(\w+)\])?", test).groups()  # type: ignore[union-attr]
+        text = (Path(__file__).parents[2] / "kafka" / file).read_text()
+        found = re.search(rf"(@pytest[^\n]*\n)?def {name}\(", text)
+        assert found and (not parameter or f'"{parameter}"' in (found[1] or "")), f"{action}: {test} does not exist"

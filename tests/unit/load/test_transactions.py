@@ -1,0 +1,236 @@
+"""Transactions of a producer: what librdkafka says of a commit or an abort, and what the ledger makes of it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.cluster.protocol import batches
+from delivery_verifier.cluster.protocol.batches import ABORT, COMMIT
+from delivery_verifier.load import transactions
+from delivery_verifier.load.crew import _settings
+from delivery_verifier.load.live_ledger import Control, Word
+from delivery_verifier.load.transactions import Transactions, Unended
+from delivery_verifier.model.scenario import BadInput, Load
+from delivery_verifier.model.scenario_checks import check
+
+
+def failed(**kind: bool) -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT, "as asked", **kind))
+
+
+RETRIABLE, ABORTABLE, FATAL = failed(retriable=True), failed(txn_requires_abort=True), failed(fatal=True)
+OTHER = failed()
+
+
+class Client:
+    """Answers each call with the next of its answers, and remembers what it was asked."""
+
+    def __init__(self, *answers: KafkaException | None) -> None:
+        self.answers, self.asked = list(answers), list[str]()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def call(*_: Any) -> None:
+            self.asked.append(name.removesuffix("_transaction"))
+            answer = (
+                self.answers.pop(0)
+                if self.answers and name.endswith(("commit_transaction", "abort_transaction"))
+                else None
+            )
+            if answer is not None:
+                raise answer
+
+        return call
+
+
+def made(folder: Path, client: Client, abort_every: int = 0, deadline_s: float = 5.0) -> Transactions:
+    folder.mkdir(exist_ok=True)
+    return Transactions(client, folder, 4, abort_every, deadline_s)  # type: ignore[arg-type]
+
+
+def outcomes(folder: Path, count: int) -> list[tuple[str, str]]:
+    numbered, ended = transactions.columns(folder, 4, np.arange(4 * count))
+    return list(zip(numbered.to_pylist(), ended.to_pylist(), strict=True))[::4]
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "outcome"),
+    [
+        ([], ["commit"], "COMMITTED"),
+        ([RETRIABLE, RETRIABLE], ["commit", "commit", "commit"], "COMMITTED"),
+        ([ABORTABLE], ["commit", "abort"], "ABORTED"),
+        ([ABORTABLE, RETRIABLE], ["commit", "abort", "abort"], "ABORTED"),
+        ([RETRIABLE, ABORTABLE], ["commit", "commit", "abort"], "ABORTED"),
+    ],
+)
+def test_what_may_be_called_again_is_and_what_must_be_aborted_is(
+    tmp_path: Path, answers: list[KafkaException], asked: list[str], outcome: str
+) -> None:
+    client = Client(*answers)
+    one = made(tmp_path, client)
+    one.before_block()
+    one.after_block(3)
+    one.after_block(4)
+    assert client.asked == ["begin", *asked]
+    assert outcomes(tmp_path, 1) == [("0", outcome)]
+    assert [Control(tmp_path)[word] for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED)] == [
+        1,
+        int(outcome == "COMMITTED"),
+        int(outcome == "ABORTED"),
+    ]
+
+
+@pytest.mark.parametrize("answers", [[FATAL], [OTHER], [ABORTABLE, FATAL], [RETRIABLE, FATAL]])
+def test_what_the_client_cannot_end_nobody_knows(tmp_path: Path, answers: list[KafkaException]) -> None:
+    one = made(tmp_path, Client(*answers))
+    one.before_block()
+    with pytest.raises(KafkaException):
+        one.end()
+    assert outcomes(tmp_path, 1) == [("0", "INDETERMINATE")]
+
+
+def test_a_commit_that_never_ends_is_given_up_and_indeterminate(tmp_path: Path) -> None:
+    one = made(tmp_path, Client(*[RETRIABLE] * 100_000), deadline_s=0.01)
+    one.before_block()
+    with pytest.raises(Unended, match="commit_transaction did not end within"):
+        one.end()
+    assert outcomes(tmp_path, 1) == [("0", "INDETERMINATE")]
+
+
+def test_every_kth_is_aborted_on_purpose_once_all_of_it_is_acknowledged(tmp_path: Path) -> None:
+    client = Client()
+    one = made(tmp_path, client, abort_every=3)  # the second, and every third from it on
+    for _ in range(6):
+        one.before_block()
+        one.end()
+    one.end()  # nothing is open
+    assert "".join(call[0] for call in client.asked) == "bcbfabc" * 2
+    assert [outcome for _, outcome in outcomes(tmp_path, 7)] == [
+        "COMMITTED",
+        "ABORTED",
+        "COMMITTED",
+        "COMMITTED",
+        "ABORTED",
+        "COMMITTED",
+        "INDETERMINATE",
+    ]
+
+
+def test_a_transaction_is_whole_blocks_and_spans_two_partitions_where_there_are_two() -> None:
+    assert [transactions.size(500, block, partitions) for block, partitions in ((3, 3), (1000, 3), (1000, 1))] == [
+        501,
+        2000,
+        1000,
+    ]
+    assert [transactions.size(500, 3, 3, rate) for rate in (10_000, 77, 2)] == [501, 78, 6], "none stays open for long"
+
+
+def test_without_transactions_the_columns_are_empty(tmp_path: Path) -> None:
+    numbered, ended = transactions.columns(tmp_path, 0, np.arange(5))
+    assert numbered.null_count == ended.null_count == 5
+
+
+def test_every_producer_has_a_transactional_id_of_its_own() -> None:
+    arm = scenario(
+        "r", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(), records=100, producers=2
+    ).subjects[0]
+    assert [_settings(arm, number)["transactional.id"] for number in range(2)] == [
+        "kdv-transactional-0",
+        "kdv-transactional-1",
+    ]
+    plain = scenario("r", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(), records=100)
+    assert "transactional.id" not in _settings(plain.subjects[0], 0)
+    assert plain.transactional == ()
+
+
+def test_a_transactional_arm_does_not_go_with_what_it_could_not_answer_for() -> None:
+    from delivery_verifier.catalogue import SCENARIOS, build
+
+    entry = next(it for it in SCENARIOS.values() if any(step.act.clients for step in it.fault.steps))
+    arms = tuple(msgspec.structs.replace(plan, profile=PROFILES["transactional"]) for plan in entry.arms)
+    with pytest.raises(BadInput, match=r"transactional\.id, which does not go with"):
+        check(build(msgspec.structs.replace(entry, arms=arms), "r"))
+
+
+def batch(
+    first: int, records: int, ends: int | None = None, magic: int = 2, of: int = 1, transactional: bool = True
+) -> bytes:
+    """A record batch of Kafka's format 2, of producer id `of`: without its records, or a control batch with its key.
+
+    `ends` is the control record's type; its time delta takes two bytes, as such a number may.
+    """
+    attributes = (0x10 if transactional else 0) | (0 if ends is None else 0x20)
+    header = struct.pack(">ibIhiqqqhii", 0, magic, 0, attributes, records - 1, 0, 0, of, 0, 0, records)
+    body = (
+        b"" if ends is None else bytes((34, 0, 0x80, 1, 0, 8)) + struct.pack(">hh", 0, ends) + bytes((12,)) + bytes(7)
+    )
+    return struct.pack(">qi", first, len(header + body)) + header + body
+
+
+def served(monkeypatch: pytest.MonkeyPatch, *answers: bytes) -> None:
+    left = list(answers)
+    monkeypatch.setattr(batches, "_fetch", lambda *_: left.pop(0))
+
+
+def test_control_records_are_counted_off_the_headers_up_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = batch(0, 5) + batch(5, 1, ends=COMMIT)
+    rest = batch(5, 1, ends=COMMIT) + batch(6, 3) + batch(9, 1, ends=COMMIT) + batch(10, 1, ends=COMMIT)
+    served(monkeypatch, whole + batch(6, 3)[:40], rest)
+    assert batches.unseen(1, "t", 0, 0, 10) == (2, 0)
+    assert batches.unseen(1, "t", 0, 0, 0) == (0, 0), "an empty partition, of which nothing is fetched"
+
+
+def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another producer's marker decides nothing, nor does one of an earlier or later transaction; who writes none is
+    not asked."""
+    log = (
+        batch(0, 4, of=7)
+        + batch(4, 2, of=8)
+        + batch(6, 1, ends=ABORT, of=9)
+        + batch(7, 3, of=7)
+        + batch(10, 1, ends=COMMIT, of=8)
+        + batch(11, 1, ends=ABORT, of=7)
+        + batch(12, 5, of=7)
+        + batch(17, 1, ends=COMMIT, of=7)
+        + batch(18, 1, ends=ABORT, of=7)
+        + batch(19, 2, of=-1, transactional=False)
+    )
+    served(monkeypatch, log)
+    assert batches.unseen(1, "t", 0, 0, 21) == (5, 7)
+
+
+def test_what_ends_a_transaction_may_stand_behind_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = batch(0, 5) + batch(5, 2, transactional=False) + batch(7, 1, ends=ABORT) + batch(8, 1, ends=COMMIT)
+    served(monkeypatch, log)
+    assert batches.unseen(1, "t", 0, 0, 5) == (0, 5)
+    served(monkeypatch, log[: len(batch(0, 5))], b"")
+    with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 5"):
+        batches.unseen(1, "t", 0, 0, 5)
+
+
+def test_offsets_that_no_batch_holds_are_no_control_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    served(monkeypatch, batch(0, 5) + batch(6, 1, ends=COMMIT))
+    with pytest.raises(ConnectionError, match="no batch holds offset 5, the next begins at 6"):
+        batches.unseen(1, "t", 0, 0, 7)
+    served(monkeypatch, b"")
+    with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 0"):
+        batches.unseen(1, "t", 0, 0, 7)
+    served(monkeypatch, batch(0, 5, magic=1))
+    with pytest.raises(ConnectionError, match="format 1"):
+        batches.unseen(1, "t", 0, 0, 7)
+
+
+def test_a_control_record_that_ends_no_transaction_is_not_guessed_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    served(monkeypatch, batch(0, 1, ends=2))
+    with pytest.raises(ConnectionError, match="control record at offset 0 ends no transaction: type 2"):
+        batches.unseen(1, "t", 0, 0, 1)

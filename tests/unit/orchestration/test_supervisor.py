@@ -1,0 +1,132 @@
+"""The supervisor: its processes live and die together, and take everything they started along.
+
+In place of Airflow stands a small program that starts an orphan and waits.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from delivery_verifier.cluster import workspaces
+from delivery_verifier.host import processes
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
+
+# Its grandchild has a session and a parent of its own choosing: nothing but a subreaper keeps hold of it.
+FAKE_AIRFLOW = """#!/bin/sh
+(setsid sleep 600 &)
+exec sleep 600
+"""
+STUBBORN_AIRFLOW = """#!/bin/sh
+trap '' TERM
+while :; do sleep 1; done
+"""
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    yield from _supervise(FAKE_AIRFLOW, tmp_path, monkeypatch, [])
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    yield from _supervise(STUBBORN_AIRFLOW, tmp_path, monkeypatch, [])
+
+
+def _supervise(
+    program: str, tmp_path: Path, patch: pytest.MonkeyPatch, more: list[str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "airflow").write_text(program)
+    (tmp_path / "bin" / "airflow").chmod(0o755)
+    patch.setenv("KDV_HOME", str(tmp_path))
+    patch.setenv("KDV_LOCK", str(tmp_path / "lock"))
+    patch.setenv("KDV_WORKSPACES", str(tmp_path / "ws"))
+    settings.airflow_home().mkdir(parents=True)
+    patch.setenv(settings.MARK, str(settings.airflow_home()))
+    patch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    process = subprocess.Popen([sys.executable, "-m", supervisor.__name__, "--port", "1", *more])
+    patch.delenv(settings.MARK)
+    try:
+        wait_until(supervisor.read_state, "supervisor.json is written", 20)
+        yield process
+    finally:
+        tree.end_all(_all_of_it, grace_s=0, deadline_s=10)
+
+
+def _all_of_it() -> list[psutil.Process]:
+    return tree.marked(str(settings.airflow_home()))
+
+
+def _state() -> supervisor.State:
+    state = supervisor.read_state()
+    assert state is not None
+    return state
+
+
+def test_all_run_with_their_orphans(started: subprocess.Popen[bytes]) -> None:
+    assert set(_state().children) == {"api-server", "scheduler", "dag-processor", "triggerer"}
+    wait_until(lambda: len(_all_of_it()) == 1 + 4 + 4, "the supervisor, four processes and four orphans run", 10)
+
+
+def test_asked_to_stop_it_ends_everything_and_says_so_with_0(started: subprocess.Popen[bytes]) -> None:
+    wait_until(lambda: len(_all_of_it()) == 9, "all run", 10)
+    started.terminate()
+    assert started.wait(20) == 0
+    assert _all_of_it() == []
+    assert not supervisor.state_file().exists()
+
+
+@pytest.mark.parametrize("name", list(supervisor.COMMANDS))
+def test_if_one_dies_all_end(started: subprocess.Popen[bytes], name: str) -> None:
+    wait_until(lambda: len(_all_of_it()) == 9, "all run", 10)
+    (workspaces.folder() / "killed00").mkdir(parents=True)
+    _state().children[name].send(signal.SIGKILL)
+    assert started.wait(20) == 1
+    assert _all_of_it() == [] and workspaces.every() == []
+    assert f"its {name} died (killed by signal 9)" in (supervisor.why_it_ended() or "")
+
+
+def test_who_ignores_sigterm_is_killed_after_the_grace(stubborn: subprocess.Popen[bytes]) -> None:
+    stubborn.terminate()
+    assert stubborn.wait(supervisor.STOP_WITHIN_S) == 0
+    assert _all_of_it() == []
+
+
+def test_if_the_supervisor_is_killed_its_processes_end_by_themselves(started: subprocess.Popen[bytes]) -> None:
+    children = _state().children
+    started.kill()
+    wait_until(lambda: not any(child.alive for child in children.values()), "the four end", 10)
+    assert "supervisor is gone" in (supervisor.why_it_ended() or "")
+
+
+def test_while_the_others_are_being_ended_the_dead_one_is_named_and_the_next_start_waits(
+    stubborn: subprocess.Popen[bytes],
+) -> None:
+    assert supervisor.why_it_ended() is None
+    _state().children["scheduler"].send(signal.SIGKILL)
+    wait_until(supervisor.why_it_ended, "the death to be seen", 10)
+    assert "its scheduler died" in (supervisor.why_it_ended() or "")
+    assert lifecycle.living() is None
+    assert not _all_of_it() and "its scheduler died" in (supervisor.why_it_ended() or "")
+
+
+def test_it_ends_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "600"]) as owner:
+        identity = processes.identify(owner.pid)
+        assert identity is not None
+        option = f"--owner={identity.pid}:{identity.started}"
+        for supervising in _supervise(FAKE_AIRFLOW, tmp_path, monkeypatch, [option]):
+            assert supervising.poll() is None
+            owner.kill()
+            owner.wait()
+            assert supervising.wait(20) == 0
+            assert _all_of_it() == []

@@ -1,0 +1,173 @@
+"""Two runs side by side: what differs is shown, and what may not be compared is not compared in silence."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from support import report_material
+
+from delivery_verifier.command_line import main as cli
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.pages.comparison import comparison
+from delivery_verifier.pages.comparison import page as compare_page
+from delivery_verifier.store.run_directory import RunDirectory
+
+Make = Callable[..., tuple[Path, RunVerdict]]
+
+
+def stored(runs: Path, make: Make, run_id: str, change: Callable[[Scenario], Scenario] = lambda it: it) -> Path:
+    """A made-up run that has ended, with its scenario changed."""
+    path, verdict = make(runs, run_id)
+    run = RunDirectory(path)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", change(run.scenario))
+    with run.writing("conclude") as output:
+        output.write_json("verdict.json", verdict)
+    return path
+
+
+def on_kafka(version: str) -> Callable[[Scenario], Scenario]:
+    return lambda it: replace(
+        it, cluster=replace(it.cluster, kafka_version=version), versions={**it.versions, "kafka": version}
+    )
+
+
+def visible(text: str) -> str:
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
+
+
+def test_two_versions_of_one_scenario_are_comparable_and_their_figures_stand_side_by_side(tmp_path: Path) -> None:
+    left = stored(tmp_path, report_material.held, "a", on_kafka("4.2.1"))
+    right = stored(tmp_path, report_material.held, "b", on_kafka("4.3.1"))
+    found = comparison.compare(left, right)
+    assert found.obstacles == []
+    assert [(row.name, row.left, row.right) for row in found.versions if row.differs] == [
+        ("Kafka under test", "4.2.1", "4.3.1"),
+        ("kafka", "4.2.1", "4.3.1"),
+    ]
+    assert [(pair.name, pair.role) for pair in found.pairs] == [
+        ("safe", "subject"),
+        ("control-acks_0", "control"),
+        ("canary", "canary"),
+    ]
+    subject = found.pairs[0]
+    figures = {row.name: (row.left, row.right) for row in subject.figures}
+    assert figures["acked"] == ("41,210", "41,210") and figures["exposed records"] == ("6,120", "6,120")
+    assert figures["longest silence"] == ("3.4 s", "3.4 s")
+    assert {"reported per second", "latency outside faults, half within", "latency during faults, 99 % within"} <= set(
+        figures
+    )
+    assert {row.name: row.left for row in subject.anomalies}["LOST"] == "0 (forbidden)"
+    told = visible(compare_page.render(found))
+    assert compare_page.SAME in told and "a beside b" in told and "is no proof of a difference" in told
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda it: replace(it, load=replace(it.load, rate=77)), "load: rate"),
+        (lambda it: replace(it, seed=8), "seed"),
+        (lambda it: replace(it, fault=replace(it.fault, cycles=3)), "fault: cycles"),
+        (lambda it: replace(it, cluster=replace(it.cluster, session_timeout_ms=9000)), "cluster: session_timeout_ms"),
+        (lambda it: replace(it, arms=(replace(it.arms[0], claim="ordered"), *it.arms[1:])), "subject: claim"),
+        (
+            lambda it: replace(
+                it,
+                arms=(
+                    replace(
+                        it.arms[0],
+                        profile=replace(it.arms[0].profile, producer={**it.arms[0].profile.producer, "linger.ms": 9}),
+                    ),
+                    *it.arms[1:],
+                ),
+            ),
+            "subject: linger.ms",
+        ),
+    ],
+)
+def test_runs_of_two_scenarios_are_said_not_to_be_comparable(
+    tmp_path: Path, change: Callable[[Scenario], Scenario], named: str
+) -> None:
+    runs = stored(tmp_path, report_material.held, "a"), stored(tmp_path, report_material.held, "b", change)
+    found = comparison.compare(*runs)
+    assert [row.name for row in found.obstacles] == [named]
+    told = visible(compare_page.render(found))
+    assert "NOT the same scenario" in told and named in told and compare_page.SAME not in told
+
+
+def test_two_profiles_are_paired_by_role_and_what_one_lacks_is_a_dash(tmp_path: Path) -> None:
+    found = comparison.compare(
+        stored(tmp_path, report_material.held, "a"), stored(tmp_path, report_material.violated, "b")
+    )
+    subject = found.pairs[0]
+    assert subject.name == "safe / acks_all"
+    assert {row.name: (row.left, row.right) for row in subject.anomalies}["LOST"] == ("0 (forbidden)", "23 (forbidden)")
+    assert "subject: enable.idempotence" in [row.name for row in found.obstacles]
+    alone = msgspec.structs.replace(
+        found.left.scenario, arms=tuple(arm for arm in found.left.scenario.arms if arm.role != "control")
+    )
+    (tmp_path / "c").mkdir()
+    path = stored(tmp_path / "c", report_material.held, "c", lambda it: replace(it, arms=alone.arms))
+    lacking = comparison.compare(path, tmp_path / "b").pairs
+    control = next(pair for pair in lacking if pair.role == "control")
+    assert control.verdicts[0] is None and {row.left for row in control.figures} == {"–"}
+    assert "no such arm" in visible(compare_page.render(comparison.compare(path, tmp_path / "b")))
+
+
+def test_the_command_writes_the_page_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [
+        str(stored(tmp_path, report_material.held, name, on_kafka(v))) for name, v in (("a", "4.2.1"), ("b", "4.4.0"))
+    ]
+    assert cli.main(["compare", *runs, "--out", str(tmp_path / "page.html")]) == 0
+    told = capsys.readouterr().out
+    assert "Kafka under test" in told and "4.4.0" in told and str(tmp_path / "page.html") in told
+    page = (tmp_path / "page.html").read_text()
+    assert page.startswith("<!DOCTYPE html>") and not re.search(r'(?:src|href)="(?!data:|#)', page)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["a"],
+        [],
+        ["a", "b", "c"],
+        ["nowhere", "nowhere"],
+        ["a", "b", "--kafka-versions", "4.2.1", "4.3.1"],
+        ["--kafka-versions", "4.2.1", "3.9.0", "--direct"],
+    ],
+)
+def test_what_cannot_be_compared_is_bad_input_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: list[str]
+) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    stored(tmp_path, report_material.held, "a"), stored(tmp_path, report_material.held, "b")
+    assert cli.main(["compare", *line]) == cli.BAD_INPUT
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_run_without_a_verdict_or_with_altered_books_is_not_compared(tmp_path: Path) -> None:
+    whole = stored(tmp_path, report_material.held, "a")
+    unjudged, _ = report_material.held(tmp_path, "b")
+    assert cli.main(["compare", str(whole), str(unjudged), "--out", str(tmp_path / "x.html")]) == cli.BAD_INPUT
+    altered = stored(tmp_path, report_material.held, "c")
+    with (altered / "books" / "gaps.parquet").open("ab") as file:
+        file.write(b"x")
+    assert cli.main(["compare", str(whole), str(altered), "--out", str(tmp_path / "x.html")]) == cli.BAD_INPUT
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_text_of_a_run_cannot_become_part_of_the_page(tmp_path: Path) -> None:
+    poison = '"><img src=x onerror=alert(1)></script>'
+    found = comparison.compare(
+        stored(tmp_path, report_material.held, "a", lambda it: replace(it, commit=poison)),
+        stored(tmp_path, report_material.held, "b"),
+    )
+    assert "<img" not in compare_page.render(found)

@@ -1,0 +1,178 @@
+"""The matrix page: what is expected is no alarm, what is not is one, nothing stored is markup, and the docs are those
+of the entries."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from support.catalogue_runs import arm, attempt, catalogue, item
+
+from delivery_verifier.catalogue.scenarios.entries import ENTRIES
+from delivery_verifier.pages.matrix import markdown as table
+from delivery_verifier.pages.matrix import page
+from delivery_verifier.pages.matrix import tables as matrix
+from delivery_verifier.store import catalogue_runs
+from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
+from docs.generate import catalogue as docs
+
+ROOT = Path(__file__).resolve().parents[3]
+NASTY = "<script>alert(1)</script>\"'&{{ 7*7 }}\u202e"
+
+
+def rendered(*items: Item, **more: object) -> str:
+    return page.render(catalogue(*items, **more), "../..")
+
+
+def cell(found: CatalogueRun, profile: str) -> matrix.Cell:
+    return matrix.tables(found)[0].rows[0].cells[profile][0]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "as_expected", "tone"),
+    [
+        ("HELD", True, "good"),
+        ("VIOLATED", True, "proven"),
+        ("VIOLATED", False, "bad"),
+        ("HELD", False, "bad"),
+        ("INCONCLUSIVE", False, "unsure"),
+    ],
+)
+def test_the_colour_of_a_cell_is_that_of_the_expectation_not_of_the_verdict(
+    verdict: str, as_expected: bool, tone: str
+) -> None:
+    one = replace(attempt("as expected"), arms=[arm(verdict=verdict, as_expected=as_expected)])  # type: ignore[arg-type]
+    assert cell(catalogue(replace(item("a"), attempts=(one,))), "acks_1").tone == tone
+
+
+def test_what_is_violated_as_expected_is_said_to_be_no_alarm() -> None:
+    html = rendered(item("a", "as expected"))
+    assert '<span class="badge tone-proven">✔ VIOLATED</span>' in html
+    cells = html.split('<section id="acks">')[1]
+    assert "not as expected" not in cells and "tone-bad" not in cells
+    assert "<h1>Green: 1 scenario ended as predicted</h1>" in html
+
+
+def test_what_is_not_as_expected_is_an_alarm_with_its_expectation_and_its_report() -> None:
+    html = rendered(item("a", "not as expected"), item("b", "failed"))
+    assert "<h1>Not green: 2 of 2 scenarios did not end as predicted</h1>" in html
+    assert "not as expected; expected VIOLATED" in html
+    assert 'href="../../c-a-1/report.html"' in html
+    assert "broker 1 ended while starting" in html and "c-b-1/report.html" not in html
+
+
+def test_an_inconclusive_attempt_is_shown_beside_the_one_that_counts() -> None:
+    html = rendered(item("a", "inconclusive", "as expected"))
+    assert "attempt 1" in html and "c-a-1/report.html" in html and "c-a-2/report.html" in html
+    assert "the fault did not bite" in html and "run once more" in html
+
+
+def test_counts_are_ranges_over_the_rounds_and_unknown_figures_are_dashes() -> None:
+    rounds = [replace(item("a", "as expected"), round=number) for number in (1, 2)]
+    worse = replace(
+        rounds[1].attempts[0],
+        arms=[replace(arm(), counts={"lost": 103}, longest_gap_s=None, latency_ms_p99=None, records_per_s=None)],
+    )
+    both = catalogue(rounds[0], replace(rounds[1], attempts=(worse,)), rounds=2)
+    assert cell(both, "acks_1").counts[0] == ("lost", "100–103") and cell(both, "acks_1").verdict == "VIOLATED 2×"
+    alone = catalogue(replace(rounds[1], attempts=(worse,)))
+    assert dict(cell(alone, "acks_1").figures) == {"gap": "–", "p99": "–", "rate": "–", "refused": "–"}
+    assert cell(alone, "acks_1").counts[1] == ("duplicated", "–")
+
+
+def test_the_everyday_faults_are_shown_as_fault_by_profile() -> None:
+    html = rendered(replace(item("everyday.kill_leader", "as expected"), kind="everyday", fault="kill_leader"))
+    overview = html.split('<section id="fault-by-profile">')[1].split("</section>")[0]
+    assert ">kill_leader</a>" in overview and "<th>acks_1</th>" in overview and "100 / 0 / 0" in overview
+    assert 'id="fault-by-profile"' not in rendered(item("a", "as expected"))
+
+
+class Read(HTMLParser):
+    """The tags of a page, and where it leads to."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.scripts, self.links, self.events = 0, [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.scripts += tag == "script"
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        self.events += [name for name, _ in attrs if name.startswith("on")]
+
+
+def test_nothing_that_a_run_or_a_record_says_is_markup() -> None:
+    nasty = replace(
+        attempt("inconclusive", run=f"../{NASTY}"),
+        sentence=NASTY,
+        doubts=[NASTY],
+        arms=[replace(arm(NASTY), expected=NASTY, sentence=NASTY)],
+    )
+    one = replace(item("a"), title=NASTY, promise=NASTY, fault=NASTY, kind=NASTY, tags=(NASTY,), attempts=(nasty,))
+    failed = replace(item("b", "failed"), attempts=(replace(attempt("failed"), error=NASTY),))
+    found = catalogue(
+        one,
+        failed,
+        replace(item("d"), unavailable=NASTY),
+        wanted=NASTY,
+        machine=NASTY,
+        commit=NASTY,
+        versions={NASTY: NASTY},
+        id="c",
+    )
+    read = Read(html := page.render(found, "../..", [found]))
+    assert (
+        read.scripts == 1
+        and not read.events
+        and "alert(1)</script>" not in html
+        and "\u202e" not in html
+        and "{{ 7*7 }}" in html
+    )
+    assert not [link for link in read.links if link.startswith(("http", "//", "javascript"))]
+    assert not [link for link in read.links if link.startswith("../../../")]
+
+
+def test_the_page_is_written_whole_beside_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_RUNS", str(tmp_path))
+    found = catalogue(item("a", "as expected"))
+    catalogue_runs.write(found)
+    assert page.write(found) == tmp_path / "catalogues" / "c" / "matrix.html"
+    assert sorted(file.name for file in (tmp_path / "catalogues" / "c").iterdir()) == ["catalogue.json", "matrix.html"]
+
+
+def test_while_it_is_under_way_it_says_so() -> None:
+    html = rendered(item("a", "as expected"), item("b"), ended=False)
+    assert "<h1>Under way: 1 of 2 scenarios done</h1>" in html and "not run yet" in html
+
+
+def test_the_results_are_a_table_with_date_machine_and_versions() -> None:
+    text = table.document(catalogue(item("a", "inconclusive", "as expected"), item("b", "failed"), rounds=3))
+    assert "# Catalogue, 2026-11-21" in text and "rounds: 3" in text and "2 CPUs" in text and "kafka 4.3.1" in text
+    assert "| `a` | as expected | 2, 1 inconclusive | 31–31 | acks_1 | VIOLATED | 100 | 0 | 0 | 0 | 3.2 s |" in text
+    assert "| `b` | failed | 1 | 3–3 | broker 1 ended while starting |" in text
+
+
+def test_the_docs_are_those_of_the_entries() -> None:
+    remedy = "python -m docs.generate.catalogue"
+    assert (ROOT / "docs" / "catalogue.md").read_text() == docs.document(), (
+        f"docs/catalogue.md is out of date: {remedy}"
+    )
+
+
+def test_every_entry_is_in_the_docs_with_every_arm() -> None:
+    text = docs.document()
+    for entry in ENTRIES.values():
+        part = text.split(f"### {entry.name}\n")[1].split("\n### ")[0]
+        assert (
+            entry.promise in part
+            and entry.source in part
+            and all(f"| {one.name} | {one.role} |" in part for one in entry.arms)
+        )
+
+
+def test_what_was_sent_again_is_told_only_where_something_was() -> None:
+    quiet, again = arm(), replace(arm(), counts={**arm().counts, "resent": 200})
+    assert [name for name, _ in matrix._counts([quiet])] == ["lost", "duplicated", "reordered"]
+    assert matrix._counts([again])[-1] == ("resent", "200")

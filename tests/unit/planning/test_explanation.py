@@ -1,0 +1,65 @@
+"""The explanation: what settings promise under a fault and always, and why, before anything is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from delivery_verifier.command_line import main as cli
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDV_HOME", str(tmp_path / "home"))
+
+
+def test_the_explanation_says_what_holds_under_the_fault_and_what_always(capsys: pytest.CaptureFixture[str]) -> None:
+    found: dict[str, dict[str, tuple[bool, bool]]] = {}
+    for fault in ("none", "kill_leader"):
+        assert cli.main(["explain", "--profile", "acks_1", "--fault", fault, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        found[fault] = {one["guarantee"]: (one["under_fault"], one["always"]) for one in told["guarantees"]}
+        assert {ruling["anomaly"] for ruling in told["rulings"]} >= {"LOST", "DUPLICATED"} and told["rulings"][0][
+            "source"
+        ]
+    assert found["none"] == {
+        "at_most_once": (False, False),
+        "at_least_once": (True, False),
+        "exactly_once": (False, False),
+        "ordered": (False, False),
+    }
+    assert found["kill_leader"]["at_least_once"] == (False, False)
+    assert cli.main(["explain", "--profile", "safe"]) == 0
+    assert "exactly_once   yes not always" in capsys.readouterr().out, (
+        "a loss of all power, say, takes from every setting"
+    )
+
+
+def test_a_scenario_is_explained_arm_by_arm(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "--scenario", "unclean.stale_replica_elected", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    arms = {arm["arm"]: arm for arm in told["arms"]}
+    ruled = {name: next(one for one in arm["rulings"] if one["anomaly"] == "LOST") for name, arm in arms.items()}
+    assert (ruled["unclean"]["ruled_by"], ruled["unclean"]["source"]) == (
+        "claim",
+        "the claim of this arm, against lost.unclean",
+    )
+    assert ruled["safe"]["rule"] == "lost.never"
+    assert "unclean_election" in arms["unclean"]["expected"] and "unclean_election" not in arms["safe"]["expected"]
+    assert cli.main(["explain", "--scenario", "unclean.stale_replica_elected"]) == 0
+    text = capsys.readouterr().out
+    assert "subject unclean" in text and "control safe" in text and "expected: VIOLATED" in text
+
+
+def test_the_explanation_has_the_matrix_and_says_why_the_settings_are_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["explain", "--profile", "safe", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["fault_class"] for row in told["matrix"]} >= {"crash", "partition", "power of all"}
+    assert cli.main(["explain", "--profile", "safe", "--kafka-version", "4.0.2"]) == 0
+    text = capsys.readouterr().out
+    assert "lost.power_of_last" in text, "no eligible leader replicas before 4.1"
+    assert "with acks=1\n    lost is at_least_once under leadership change, crash" in text

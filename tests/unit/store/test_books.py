@@ -1,0 +1,64 @@
+"""The books are read under the names under which the reconciliation writes them, and never read as nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.evidence import RUN, evidence_of, the_rows
+
+from delivery_verifier.judgement.canary import EXPECTED
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.store.books import COUNTS, TABLES, Books, total_column, with_totals
+
+
+def test_the_tables_have_the_columns_that_the_reconciliation_promises() -> None:
+    from spark_jobs import schemas
+
+    written = {
+        "books/producers.parquet": schemas.PRODUCERS,
+        "books/partitions.parquet": schemas.PARTITIONS,
+        "books/laws.parquet": schemas.LAWS,
+        "books/cases.parquet": schemas.CASES,
+        "books/exposure.parquet": schemas.EXPOSURE,
+        "books/gaps.parquet": schemas.GAPS,
+        "timeline/load.parquet": schemas.LOAD,
+    }
+    assert {name: sorted(schema.fieldNames()) for name, schema in written.items()} == {
+        name: sorted(columns) for name, columns in TABLES.items()
+    }
+
+
+def test_the_canary_determines_every_count_of_the_books() -> None:
+    assert set(EXPECTED) == set(COUNTS)
+
+
+def test_a_total_is_the_cases_of_a_kind_and_those_hidden_under_a_higher_one() -> None:
+    rows = pa.table({"reordered": [1, 2], "also_reordered": [3, None], "lost": [4, 5]})
+    totals = with_totals(rows)
+    assert totals[total_column(Anomaly.REORDERED)].to_pylist() == [4, None]
+    assert totals[total_column(Anomaly.LOST)].to_pylist() == [4, 5]
+    assert total_column(Anomaly.RESENT) not in totals.column_names
+
+
+def test_a_folder_without_books_is_read_as_problems_and_not_as_zeros(tmp_path: Path) -> None:
+    books = Books.read(tmp_path)
+    assert len(books.problems) == len(TABLES)
+    assert {name for name, _ in books.problems} == {"table_missing"}
+
+
+def test_a_file_that_is_no_parquet_raises(tmp_path: Path) -> None:
+    (tmp_path / "books").mkdir()
+    (tmp_path / "books" / "laws.parquet").write_bytes(b"half")
+    with pytest.raises(pa.ArrowInvalid):
+        Books.read(tmp_path)
+
+
+def test_healthy_books_have_no_problem_and_exact_totals() -> None:
+    books = evidence_of(RUN).books
+    assert books.problems == []
+    assert books.totals("canary") == EXPECTED
+    assert books.totals("idempotent")["acked"] == sum(
+        row["acked"] for row in the_rows(RUN)["books/producers.parquet"] if row["arm"] == "idempotent"
+    )
