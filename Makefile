@@ -25,7 +25,7 @@ help: ## list what can be made
 	@touch .venv/.synced
 
 setup: .venv/.synced ## the environment and the jars, fetched once
-	@.venv/bin/python -m delivery_verifier.host.java.prefetch $(KAFKA)
+	@.venv/bin/python -m delivery_verifier.host.java.jars $(KAFKA)
 
 verify: setup ## the main job: a million records, the leader killed and back
 	@$(KDV) run --profile idempotent --fault kill_leader --records 1000000

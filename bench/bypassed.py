@@ -19,15 +19,15 @@ import saved
 
 from delivery_verifier import catalogue
 from delivery_verifier.faults import runner
-from delivery_verifier.faults.action import Moment
-from delivery_verifier.faults.actions import ACTIONS, Action
+from delivery_verifier.faults.action import Action, Moment
+from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.planning.build import versions_of
 from delivery_verifier.planning.preflight import Unavailable
 from delivery_verifier.run import direct
-from delivery_verifier.run.steps.plan import versions_of
-from delivery_verifier.store.run_directory import now_us
 
 DEADLINE_S = 5.0
 """How long a plan waits for an effect that will not come."""

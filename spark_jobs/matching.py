@@ -15,7 +15,6 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import StepOutput
 from spark_jobs import anomalies, attempts, books, committed, laws, screen
 from spark_jobs.schemas import ANOMALIES, arrow
-from spark_jobs.tables import write_table
 
 FEW = 100_000
 """So many corrupted lines are sent to every task, rather than the ledger to them."""
@@ -103,7 +102,7 @@ def _write_anomalies(
     rows = arrow(ANOMALIES).empty_table()
     if any(row["cases"] for row in laws.cases(producers, {}, bound).to_pylist()):
         rows = anomalies.cases(found, bound).toArrow().cast(rows.schema)
-    file = write_table(output, "anomalies/cases", rows)
+    file = output.write_table("anomalies/cases", rows)
     written = pq.read_table(file, columns=["arm", "kind"])
     counts = written.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()
     return {(row["arm"], row["kind"]): row["count_all"] for row in counts}

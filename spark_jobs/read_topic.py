@@ -13,10 +13,10 @@ from pyarrow import dataset
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from delivery_verifier.contract.settings import RAW as RAW_VIEW
-from delivery_verifier.contract.settings import Isolation
 from delivery_verifier.model.history import Offsets, PartitionSnapshot
 from delivery_verifier.model.record import MARKER_PRODUCER
+from delivery_verifier.model.scenario import RAW as RAW_VIEW
+from delivery_verifier.model.scenario import Isolation
 from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,14 +32,14 @@ from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
 from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
 from spark_jobs.session import end, local_session
-from spark_jobs.tables import write_table
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
 produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/
 and timeline/ (with reconcile.json)."""
 EPILOG = """The exit code says whether the job finished, not what it found: `conclude` gives the verdict.
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
-READ, RECONCILE = "read_topic", "reconcile"
+READ: Final = "read_topic"
+RECONCILE: Final = "reconcile"
 MAX_FILES = 64
 SMALL_ROWS = 500_000
 """Rows of ledger and log up to which all of a query is one task: a shuffle would cost more than it divides."""
@@ -55,8 +56,7 @@ def reconcile(
     """
     run = RunDirectory(run_dir)
     scenario = run.scenario
-    if scenario.fail_step == RECONCILE:
-        raise RuntimeError("scenario.fail_step is reconcile: failing as asked")
+    scenario.fail_if_asked(RECONCILE)
     run.require("produce", "inject_fault", "settle")
     for file in _files(run, "ledger"):
         ledger_file.check_schema(file)
@@ -169,10 +169,10 @@ def write_books(
         bound=bound,
         views=views,
     )
-    write_table(output, "books/producers", producers)
-    write_table(output, "books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
-    write_table(output, "books/cases", laws.cases(producers, written, bound))
-    write_table(output, "books/laws", laws.laws(evidence))
+    output.write_table("books/producers", producers)
+    output.write_table("books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
+    output.write_table("books/cases", laws.cases(producers, written, bound))
+    output.write_table("books/laws", laws.laws(evidence))
 
 
 def _sides(ledger: DataFrame, log: DataFrame, run: RunDirectory, scenario: Scenario, bits: int) -> screen.Sides:
@@ -189,13 +189,13 @@ def _write_load(
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
     hurt = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
-    write_table(output, "books/exposure", every_injection(hurt, injections, scenario))
+    output.write_table("books/exposure", every_injection(hurt, injections, scenario))
     silences = timeline.gaps(loaded, run.manifest("produce").counts.get(ledger_file.LOAD_BEGAN, 0))
-    write_table(output, "books/gaps", timeline.every_partition(silences.toArrow(), scenario))
+    output.write_table("books/gaps", timeline.every_partition(silences.toArrow(), scenario))
     width_us = timeline.interval_us(*_span(ledger_census))
     load, latency = timeline.both(timeline.load(loaded, width_us), timeline.latency(loaded, injections))
-    write_table(output, "timeline/load", timeline.filled(load, width_us))
-    write_table(output, "timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
+    output.write_table("timeline/load", timeline.filled(load, width_us))
+    output.write_table("timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
 
 
 def _span(ledger_census: pa.Table) -> tuple[int, int]:

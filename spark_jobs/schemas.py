@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store.books import COUNTS
 from delivery_verifier.store.ledger import read_schema
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.scenarios.entries import ENTRIES
+from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue_run.selection import KINDS
-from delivery_verifier.model.scenario import FaultStep, equipment_of
+from delivery_verifier.model.fault_plan import FaultStep, equipment_of
 from delivery_verifier.pages.matrix.tables import HEADINGS
 
 INTRODUCTION = """\

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from support.catalogue_runs import catalogue, item
 from support.runs_for_overview import judged
 
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.run_catalogue import item_of
 from delivery_verifier.orchestration.tasks import notify, verify_catalogue

@@ -12,6 +12,7 @@ from support.catalogue_runs import catalogue, item
 from support.runs_for_overview import judged, planned
 
 from delivery_verifier.host import folders
+from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin import app as reports
 from delivery_verifier.orchestration.plugin import dag_runs, unreported
@@ -254,7 +255,7 @@ def test_the_matrix_tells_what_a_failed_run_said(client: TestClient, runs: Path)
 def test_what_a_failed_run_said_is_told_to_nobody_who_may_not_read_logs(client: TestClient, runs: Path) -> None:
     said = _failed_catalogue()
     text = client.get("/matrix/").text
-    assert said not in text and catalogue_runs.UNTOLD in text
+    assert said not in text and catalogue_run.UNTOLD in text
     for path in ("catalogues/c/catalogue.json", "catalogues/c/matrix.html", "x/..%2fcatalogues/c/catalogue.json"):
         answer = client.get(f"/runs/{path}")
         assert answer.status_code in (403, 404) and said not in answer.text

@@ -14,8 +14,8 @@ from delivery_verifier.catalogue_run import directly
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import variables
+from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import CatalogueRun
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.upkeep import retention
 

@@ -9,9 +9,9 @@ from support.smoke_scenarios import THROUGH_AIRFLOW, assert_recounted, expect_un
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line import main as cli
+from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
 from delivery_verifier.store.run_directory import RunDirectory
 
 

@@ -21,8 +21,8 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import read_injections
-from delivery_verifier.model.scenario import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.run.signals import Signals

@@ -27,8 +27,9 @@ from delivery_verifier.load.handle import Valve
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.seal import seal
 from delivery_verifier.model import record
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Injection
-from delivery_verifier.model.scenario import FaultPlan, FaultStep, Load, Scenario
+from delivery_verifier.model.scenario import Load, Scenario
 
 BLOCK, PARTITIONS = 20, 2
 SENT = BLOCK * PARTITIONS

@@ -17,8 +17,9 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.faults.targets import Targets, Unresolved
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
-from delivery_verifier.model.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.model.scenario import Load, Scenario
 
 AT_ONCE = Trigger(kind="at_once")
 

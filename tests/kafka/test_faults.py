@@ -15,14 +15,15 @@ from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.contract.disturbances import disturbances
-from delivery_verifier.faults import elections
-from delivery_verifier.faults.actions import ACTIONS, Moment, Signal, heal
+from delivery_verifier.faults import administration
+from delivery_verifier.faults.actions import ACTIONS, Moment, heal
+from delivery_verifier.faults.processes import Signal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.processes import is_frozen
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.history import Injection, Observation
-from delivery_verifier.model.scenario import FaultPlan, FaultStep, Load, Scenario, Trigger
-from delivery_verifier.store.run_directory import now_us
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.history import Injection, Observation, now_us
+from delivery_verifier.model.scenario import Load, Scenario
 
 AT_ONCE = Trigger(kind="at_once")
 
@@ -176,7 +177,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
     after = stage.cluster.partitions(names)
     assert made.bit and sorted(made.hit) == sorted(names) and all(made.hit[name] == [0, 1, 2] for name in names)
     for key, was in before.items():
-        assert after[key].leader == after[key].replicas[0] == elections.rotated(was)[0] != was.leader
+        assert after[key].leader == after[key].replicas[0] == administration.rotated(was)[0] != was.leader
         assert after[key].leader_epoch > was.leader_epoch and sorted(after[key].replicas) == sorted(was.replicas)
     assert {item.kind for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us} == {
         "leader_change"
@@ -185,7 +186,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
 
 
 def test_an_election_that_moves_no_leader_has_not_bitten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elections, "rotated", lambda state: list(state.replicas))
+    monkeypatch.setattr(administration, "rotated", lambda state: list(state.replicas))
     (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
     assert not made.proof["re_elected"] and not made.bit and made.recovered_at_us is not None
 

@@ -22,7 +22,8 @@ from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import Valve
 from delivery_verifier.model.fault_actions import Equipment
-from delivery_verifier.model.scenario import ClusterSpec, FaultStep, Load, Scenario, Trigger
+from delivery_verifier.model.fault_plan import FaultStep, Trigger
+from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 
 AT_ONCE = Trigger(kind="at_once")
 NEEDED: tuple[Equipment, ...] = ("network", "power")

@@ -23,8 +23,10 @@ from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import Valve
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
-from delivery_verifier.model.scenario import ClusterSpec, FaultPlan, FaultStep, Load, Scenario, Setting, Trigger
+from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 
 SPEC = ClusterSpec(brokers=1, equipment=("proxy",))
 AT_ONCE, BITTEN = Trigger(kind="at_once"), Trigger(kind="bitten")

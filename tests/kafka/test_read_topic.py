@@ -20,8 +20,9 @@ from support.run_directories import TOKEN, attempt, scenario, table, write
 
 from delivery_verifier.cluster.embedded import nodes as embedded
 from delivery_verifier.model import record
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.history import Offsets
-from delivery_verifier.model.scenario import ClusterSpec, Scenario, dumps
+from delivery_verifier.model.scenario import ClusterSpec, Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs.reconcile import read, reconcile
 
@@ -34,7 +35,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", ClusterSpec(brokers=1))
     nodes = [
         subprocess.Popen(embedded.command(layout, node), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for node in (embedded.CONTROLLER, *layout.brokers)
+        for node in (layout.CONTROLLER, *layout.brokers)
     ]
     try:
         _wait_for(layout.bootstrap_servers)

@@ -28,7 +28,7 @@ from delivery_verifier.load.producer import SequencedProducer
 from delivery_verifier.load.seal import seal
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
-from delivery_verifier.model.scenario import Setting, dumps
+from delivery_verifier.model.data import Setting, dumps
 
 PARTITIONS = 2
 Row = dict[str, Any]

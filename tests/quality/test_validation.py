@@ -21,7 +21,7 @@ from support.evidence import RUN, SUBJECT, WEAK, a_scenario, arm, doubts, eviden
 from delivery_verifier.judgement.evaluation import LAWS, Validation, read_validation
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.scenario import dumps
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
@@ -228,7 +228,7 @@ def test_the_step_writes_what_the_judge_reads_and_may_be_repeated(tmp_path: Path
 
 def test_the_step_fails_at_its_entry_when_it_is_told_to(tmp_path: Path) -> None:
     run = a_run_directory(tmp_path, fail_step="validate")
-    with pytest.raises(RuntimeError, match="fails on request"):
+    with pytest.raises(RuntimeError, match="fails as asked"):
         validate(run.path)
     assert not (run.path / "validate.json").exists()
 

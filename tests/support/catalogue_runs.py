@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun, Item, State
 from delivery_verifier.model.scenario import Role, VerdictName
-from delivery_verifier.store.catalogue_runs import ArmResult, Attempt, CatalogueRun, Item, State
 
 AT = "2026-11-21T14:00:00+00:00"
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow.parquet as pq
-from support.oracle import judge
 
 from delivery_verifier.catalogue import ENTRIES
 from delivery_verifier.catalogue_run import begin, selection
@@ -14,6 +13,7 @@ from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import Bound
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import RunDirectory
+from support.oracle import judge
 
 THROUGH_AIRFLOW = {
     "protocol": "duplicates.closed_connection",

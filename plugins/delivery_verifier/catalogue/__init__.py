@@ -4,7 +4,7 @@ from delivery_verifier.catalogue.entry import build
 from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.catalogue.scenarios.entries import ENTRIES
+from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, WEAK, scenario, token
 
 SCENARIOS = {**ENTRIES, **PRICES}

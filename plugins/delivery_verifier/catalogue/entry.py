@@ -9,17 +9,9 @@ from msgspec.structs import replace
 
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.single import arm_of, token
-from delivery_verifier.model.scenario import (
-    Claim,
-    ClusterSpec,
-    Expectation,
-    FaultPlan,
-    Load,
-    Name,
-    Profile,
-    Scenario,
-    equipment_of,
-)
+from delivery_verifier.model.data import Name
+from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
+from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, Profile, Scenario
 
 Tag = Literal["smoke", "promises", "everyday", "power"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from delivery_verifier.catalogue.parts import FULL, MOVED, SHRUNK, after, step
-from delivery_verifier.model.scenario import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 
 
 def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:

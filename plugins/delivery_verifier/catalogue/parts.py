@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
+from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_actions import Proof
-from delivery_verifier.model.scenario import Bound, Claim, Expectation, FaultStep, Load, Setting, Trigger
+from delivery_verifier.model.fault_plan import FaultStep, Trigger
+from delivery_verifier.model.scenario import Bound, Claim, Expectation, Load
 
 AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="bitten")
 MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")

@@ -12,7 +12,8 @@ from typing import Literal, get_args
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.scenario import Expectation, FaultPlan, Load
+from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.scenario import Expectation, Load
 
 Condition = Literal["flat_out", "none", "kill_leader"]
 CONDITIONS: dict[Condition, str] = {

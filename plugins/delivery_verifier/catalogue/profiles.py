@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from delivery_verifier.model.scenario import Profile, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.scenario import Profile
 
 _PRODUCER: dict[str, Setting] = {
     "acks": "all",

@@ -5,18 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.scenario import (
-    Arm,
-    Claim,
-    ClusterSpec,
-    Expectation,
-    FaultPlan,
-    Load,
-    Profile,
-    Role,
-    Scenario,
-    equipment_of,
-)
+from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
+from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectation, Load, Profile, Role, Scenario
 
 CANARY = "canary"
 CONTROL_SHARE = 0.1

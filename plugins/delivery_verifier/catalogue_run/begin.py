@@ -16,12 +16,13 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.embedded.equipment import Lack, tried
+from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.fault_actions import Equipment
-from delivery_verifier.model.inputs import refusal, whole
-from delivery_verifier.model.scenario import BadInput, ClusterSpec, equipment_of
-from delivery_verifier.run.steps.plan import commit, versions_of
+from delivery_verifier.model.fault_plan import equipment_of
+from delivery_verifier.model.inputs import BadInput, refusal, whole
+from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.planning.build import commit, versions_of
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
 
 MOST_ROUNDS = 100
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from delivery_verifier.catalogue_run import results
 from delivery_verifier.catalogue_run.loop import attempted, now
 from delivery_verifier.host import folders, processes
+from delivery_verifier.model.catalogue_run import Attempt
 from delivery_verifier.run import direct
-from delivery_verifier.store.catalogue_runs import Attempt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from delivery_verifier.catalogue_run import results
 from delivery_verifier.host import folders
+from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import Attempt, CatalogueRun, Item
 
 
 class Runner(Protocol):

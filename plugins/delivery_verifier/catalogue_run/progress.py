@@ -10,8 +10,8 @@ from typing import TextIO
 
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
+from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun, Item
 from delivery_verifier.pages.words import clean, listed
-from delivery_verifier.store.catalogue_runs import STATES, Attempt, CatalogueRun, Item
 
 SIGNS = {
     "as expected": "✔",

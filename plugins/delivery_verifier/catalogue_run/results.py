@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
+from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
-from delivery_verifier.store.catalogue_runs import ArmResult, Attempt
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 COUNTS = (

@@ -6,10 +6,9 @@ import os
 from collections.abc import Collection, Sequence
 
 from delivery_verifier.catalogue.entry import Entry
-from delivery_verifier.catalogue.scenarios.entries import ENTRIES, MODULES
+from delivery_verifier.catalogue.scenarios import ENTRIES, MODULES
 from delivery_verifier.model.fault_actions import EQUIPMENT, Equipment
-from delivery_verifier.model.inputs import choice
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput, choice
 
 KINDS: dict[str, str] = {
     entry.name: module.__name__.rpartition(".")[2] for module in MODULES for entry in module.ENTRIES

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from delivery_verifier.cluster import lease, views
-from delivery_verifier.cluster.embedded import nodes as embedded
+from delivery_verifier.cluster import layout, lease, observer
+from delivery_verifier.cluster.layout import PROXY_SOCKET
 from delivery_verifier.cluster.protocol import requests as wire
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.processes import how_it_ended, identify
@@ -19,7 +19,6 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.store.run_directory import RunDirectory
 
 UP_DEADLINE_S = 90.0
-PROXY_SOCKET = "proxy.sock"
 
 
 class ControllerDied(RuntimeError):
@@ -35,7 +34,7 @@ class Cluster:
         spec_file = workspace / "keeper.json"
         if not spec_file.is_file():
             raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
-        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], embedded.Layout, strict=False)
+        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], layout.Layout, strict=False)
 
     @classmethod
     def of(cls, run: RunDirectory) -> Cluster:
@@ -60,10 +59,10 @@ class Cluster:
     def states(self) -> dict[int, str]:
         """running, frozen or exited, per broker. Raises ControllerDied."""
         nodes = lease.call(self.socket, "status")["nodes"]
-        controller = nodes.get(str(embedded.CONTROLLER))
+        controller = nodes.get(str(layout.CONTROLLER))
         if controller and controller["state"] == "exited":
             code = int(controller["exit_code"])
-            last = f": {self.last_log(embedded.CONTROLLER)}" if code >= 0 else ""
+            last = f": {self.last_log(layout.CONTROLLER)}" if code >= 0 else ""
             raise ControllerDied(f"the controller ended with {how_it_ended(code)}, by no plan{last}")
         return {broker: nodes[str(broker)]["state"] for broker in self.brokers}
 
@@ -124,7 +123,7 @@ class Cluster:
             if states[broker] == "running":
                 with suppress(OSError, IndexError):
                     seen.append(wire.describe_partitions(self.layout.client_ports[broker], topics))
-        return views.newest(seen)
+        return observer.newest(seen)
 
     def running(self) -> list[int]:
         """The brokers that run."""

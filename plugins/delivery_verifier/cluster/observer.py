@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster import views
-from delivery_verifier.cluster.embedded.nodes import Layout
+from delivery_verifier.cluster.layout import Layout
 from delivery_verifier.cluster.protocol import requests as wire
+from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.history import Observation
 
 EVERY_S = 0.1
@@ -69,7 +70,7 @@ class Observer:
                 seen.append(wire.describe_partitions(self._layout.client_ports[broker], topics))
             except (OSError, IndexError, ValueError):
                 continue
-        for key, state in views.newest(seen).items():
+        for key, state in newest(seen).items():
             self._note(key, state)
 
     def _note(self, key: tuple[str, int], state: wire.PartitionState) -> None:
@@ -103,3 +104,20 @@ def _seen_of(state: wire.PartitionState) -> tuple[object, ...]:
 
 def _now_us() -> int:
     return time.time_ns() // 1000
+
+
+View = dict[tuple[str, int], PartitionState]
+
+
+def newest(views: Iterable[View]) -> View:
+    """Of every partition the state of the highest leader epoch, and among equals the one that most brokers tell.
+
+    A broker that is cut off from the controller goes on telling what it knew, as one does that has just woken up.
+    """
+    told: dict[tuple[str, int], list[PartitionState]] = {}
+    for view in views:
+        for key, state in view.items():
+            told.setdefault(key, []).append(state)
+    return {
+        key: max(states, key=lambda state: (state.leader_epoch, states.count(state))) for key, states in told.items()
+    }

@@ -17,10 +17,10 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.command_line import outputs, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.catalogue_run import CatalogueRun, Item
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.pages.matrix.markdown import document
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
 
 _EXAMPLES = """examples:
   kdv catalogue --list                                 what there is, and whether this host can run it

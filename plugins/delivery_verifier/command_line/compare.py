@@ -12,7 +12,7 @@ from delivery_verifier.command_line import parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.run import carry_out
 from delivery_verifier.command_line.stored import run_dir_of
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput
 
 _EXAMPLES = """examples:
   kdv compare RUN RUN                                    two stored runs
@@ -58,7 +58,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
     """Runs the scenario once per version, with one seed, load and settings. Each run's directory and exit code."""
-    from delivery_verifier.run.steps.plan import scenario_from_params
+    from delivery_verifier.planning.build import scenario_from_params
 
     given, at = fields.given(arguments), time.strftime("%Y%m%dT%H%M%S")
     wanted = {

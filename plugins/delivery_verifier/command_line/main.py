@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 from delivery_verifier import __version__
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.lease import ClusterGone
 from delivery_verifier.command_line import catalogue, host, stored
 from delivery_verifier.command_line import compare as comparing
 from delivery_verifier.command_line import price as pricing
@@ -23,7 +25,12 @@ from delivery_verifier.command_line import prune as pruning
 from delivery_verifier.command_line import run as running
 from delivery_verifier.command_line.parsers import BAD_INPUT, Parser
 from delivery_verifier.host import variables
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.host.java.jars import JarError
+from delivery_verifier.host.java.runtime import JavaError
+from delivery_verifier.host.waiting import DeadlinePassed
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.orchestration.local.client import AirflowError
+from delivery_verifier.orchestration.local.run import RunFailed
 from delivery_verifier.planning.preflight import Unavailable
 from delivery_verifier.store.run_directory import IncompleteRun
 
@@ -48,7 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _code_of(error: Exception, arguments: argparse.Namespace) -> int:
     """The exit code that stands for `error`. One that nobody foresaw is told with its traceback."""
-    from delivery_verifier.command_line.errors import EXPECTED
 
     if isinstance(error, lease.HostBusy):
         return BUSY
@@ -90,3 +96,17 @@ def _parser() -> argparse.ArgumentParser:
     for group in GROUPS:
         group.register(add)
     return parser
+
+
+EXPECTED = (
+    AirflowError,
+    RunFailed,
+    JarError,
+    JavaError,
+    ClusterGone,
+    DeadlinePassed,
+    RuntimeError,
+    OSError,
+    subprocess.SubprocessError,
+)
+"""What the command line reports as `70`: the run failed, and there is no verdict."""

@@ -10,10 +10,11 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.model import inputs
-from delivery_verifier.model.scenario import STEPS, BadInput, Claim, OwnPacing, Profile
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import STEPS, Claim, OwnPacing, Profile
+from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_settings
 from delivery_verifier.planning.own_settings import profiles, properties
 from delivery_verifier.planning.own_settings.translation import Client
-from delivery_verifier.run.steps.plan import BESIDE_A_SCENARIO, check_settings
 
 
 def _shown(choices: Iterable[str]) -> str:

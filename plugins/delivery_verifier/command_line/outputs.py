@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from delivery_verifier.model.inputs import refusal
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput, refusal
 from delivery_verifier.model.verdict import RunVerdict
 
 Tell = Callable[[Path, RunVerdict], None]

@@ -15,8 +15,8 @@ from delivery_verifier.command_line import outputs
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import run_dir_of
 from delivery_verifier.host import folders, processes
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import choice
-from delivery_verifier.model.scenario import dumps
 from delivery_verifier.run.progress import Follower
 
 _EXAMPLES = """examples:

@@ -6,8 +6,7 @@ import argparse
 
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
-from delivery_verifier.model.inputs import decimal, whole
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput, decimal, whole
 from delivery_verifier.upkeep import retention
 
 _TEXT = """Remove the oldest runs. One that is in progress stays, and whatever is no run directory. The runs of a

@@ -88,8 +88,8 @@ def _new_run_id() -> str:
 
 def _tell_promises(given: dict[str, Any], follower: Follower) -> None:
     """What the settings promise, before anything is started. Raises BadInput: it is told here, not in a task's log."""
-    from delivery_verifier.planning.planned import promises
-    from delivery_verifier.run.steps.plan import scenario_from_params
+    from delivery_verifier.planning.build import scenario_from_params
+    from delivery_verifier.planning.explanation import promises
 
     scenario = scenario_from_params(given, "planned")
     for arm in scenario.subjects:
@@ -104,8 +104,8 @@ def _run_through_airflow(
     from delivery_verifier.orchestration.local.client import ui_url
     from delivery_verifier.orchestration.local.run import run_through_airflow
     from delivery_verifier.orchestration.local.settings import DAG_ID
+    from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.params import as_conf
-    from delivery_verifier.run.steps.plan import scenario_from_params
 
     preflight.require(scenario_from_params(given, folders.run_directory_name(run_id)))  # told here, not in a task's log
     follower.say("bringing up Airflow on this host (first time about half a minute)")
@@ -123,9 +123,9 @@ def _run_through_airflow(
 
 def plan(arguments: argparse.Namespace) -> int:
     """`kdv plan`."""
-    from delivery_verifier.model.scenario import dumps
-    from delivery_verifier.planning.planned import describe
-    from delivery_verifier.run.steps.plan import scenario_from_params
+    from delivery_verifier.model.data import dumps
+    from delivery_verifier.planning.build import scenario_from_params
+    from delivery_verifier.planning.explanation import describe
 
     scenario = scenario_from_params(fields.given(arguments), "planned")
     sys.stdout.write(dumps(scenario).decode() if arguments.json else describe(scenario))
@@ -135,9 +135,9 @@ def plan(arguments: argparse.Namespace) -> int:
 def explain(arguments: argparse.Namespace) -> int:
     """`kdv explain`."""
     from delivery_verifier import catalogue
-    from delivery_verifier.model.scenario import dumps
+    from delivery_verifier.model.data import dumps
     from delivery_verifier.planning import explanation
-    from delivery_verifier.run.steps.plan import scenario_from_params
+    from delivery_verifier.planning.build import scenario_from_params
 
     given = fields.given(arguments)
     scenario = scenario_from_params(given, "explained")

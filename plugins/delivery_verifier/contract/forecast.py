@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from delivery_verifier.contract import power
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Disturbance, Injection, Observation
-from delivery_verifier.model.scenario import Arm, FaultPlan, FaultStep
+from delivery_verifier.model.scenario import Arm
 
 ROLES: dict[str, frozenset[int]] = {
     "leader": frozenset({1}),

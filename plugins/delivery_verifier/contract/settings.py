@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from delivery_verifier.model.scenario import Arm, Profile, Scenario, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.scenario import RAW, Arm, Isolation, Profile, Scenario
 
 Acks = Literal["0", "1", "all"]
-Isolation = Literal["read_uncommitted", "read_committed"]
-RAW: Isolation = "read_uncommitted"
 
 ALIASES = {
     "request.required.acks": "acks",

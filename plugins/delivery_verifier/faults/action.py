@@ -1,13 +1,15 @@
-"""A moment of a fault plan: what an action has to work with."""
+"""An action: what every one of them must be able to do, and the context in which it does it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.load.handle import Valve
-from delivery_verifier.model.scenario import Scenario, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -19,3 +21,18 @@ class Moment:
     options: Mapping[str, Setting] = field(default_factory=dict)
     scenario: Scenario | None = None
     valve: Valve | None = None
+
+
+DEADLINE_S = 10.0
+
+
+class Action(Protocol):
+    """What can be done to a cluster."""
+
+    def do(self, now: Moment) -> int:
+        """Does it, and waits until it is done. Returns the wall time (µs) just before it took effect."""
+        ...
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """What shows that it is done and still holds; empty if it does not."""
+        ...

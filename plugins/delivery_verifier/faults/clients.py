@@ -7,7 +7,7 @@ import signal
 from delivery_verifier.faults.action import Moment
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.load.handle import Valve
-from delivery_verifier.store.run_directory import now_us
+from delivery_verifier.model.history import now_us
 
 
 class KillProducer:
@@ -63,3 +63,29 @@ def load(now: Moment) -> Valve:
     if now.valve is None:
         raise ValueError("there is no load to do this to")
     return now.valve
+
+
+class Send:
+    """Lets the producers of a scripted load go on."""
+
+    def do(self, now: Moment) -> int:
+        """Waits until every arm has handed its records over; whether they arrive is another matter."""
+        at_us = now_us()
+        load(now).send(int(now.options.get("blocks", 1)))
+        return at_us
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Nothing was broken."""
+        return {}
+
+
+class Wait:
+    """Does nothing: the step's trigger was what was wanted."""
+
+    def do(self, now: Moment) -> int:
+        """The time."""
+        return now_us()
+
+    def proof(self, now: Moment) -> dict[str, object]:
+        """Nothing was broken."""
+        return {}

@@ -7,8 +7,8 @@ from typing import cast
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.faults.action import Moment
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.history import now_us
 from delivery_verifier.model.step_options import Link
-from delivery_verifier.store.run_directory import now_us
 
 DEADLINE_S = 10.0
 

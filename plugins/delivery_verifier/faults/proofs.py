@@ -9,8 +9,8 @@ from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.fault_actions import Proof
+from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.run_directory import now_us
 
 States = dict[tuple[str, int], PartitionState]
 BRIEF = 0.8

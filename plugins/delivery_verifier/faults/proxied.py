@@ -8,7 +8,7 @@ import msgspec
 
 from delivery_verifier.cluster.proxy.rules import Rule, rule_of
 from delivery_verifier.faults.action import Moment
-from delivery_verifier.store.run_directory import now_us
+from delivery_verifier.model.history import now_us
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from delivery_verifier.faults.targets import Targets, touched
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.load.handle import Valve
 from delivery_verifier.model.fault_actions import ACTS, Proof
-from delivery_verifier.model.history import Injection
-from delivery_verifier.model.scenario import FaultStep, Scenario
-from delivery_verifier.store.run_directory import now_us
+from delivery_verifier.model.fault_plan import FaultStep
+from delivery_verifier.model.history import Injection, now_us
+from delivery_verifier.model.scenario import Scenario
 
 LEADER_DEADLINE_S = 40.0
 RECOVERY_DEADLINE_S = 90.0

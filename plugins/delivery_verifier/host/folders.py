@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 
 from delivery_verifier.host import variables
-from delivery_verifier.model.inputs import refusal
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput, refusal
 
 DATA_DOCS = "data_docs"
 """Folder below the runs that holds the Data Docs site; no run may have its name."""

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from delivery_verifier.model import record
 from delivery_verifier.model.anomalies import Outcome, TransactionOutcome
+from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger
-from delivery_verifier.store.run_directory import now_us
 
 PER_KIND = 3
 HEALTHY = 20

@@ -16,9 +16,9 @@ from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.sentences import arm_sentence, expected_text, limits, run_sentence
+from delivery_verifier.judgement.sentences import arm_sentence, limits, run_sentence
 from delivery_verifier.model.anomalies import SECONDARY, TRANSACTIONAL, Anomaly, also_column, column
-from delivery_verifier.model.scenario import Arm, Bound, VerdictName
+from delivery_verifier.model.scenario import Arm, Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from delivery_verifier.judgement.bites import OUTSIDE, hurt, interval
 from delivery_verifier.judgement.evidence import Evidence, Transactions
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.scenario import Arm, Expectation
+from delivery_verifier.model.scenario import Arm
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
 
 ACTIONS = {
@@ -87,12 +87,6 @@ def _control(arm: ArmVerdict, faulted: bool) -> str:
     if faulted:
         return f"The fault took {lost} of {reported:,} records from the control {arm.profile}."
     return f"Of the control {arm.profile}, {lost} of {reported:,} records were lost, without a fault."
-
-
-def expected_text(expectation: Expectation) -> str:
-    """An expectation in words, e.g. `VIOLATED; LOST >= 1`."""
-    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
-    return "; ".join([" or ".join(expectation.verdicts), *bounds])
 
 
 def limits(evidence: Evidence) -> list[str]:

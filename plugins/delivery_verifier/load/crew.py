@@ -16,7 +16,8 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.spec import ProducerSpec
-from delivery_verifier.model.scenario import Arm, Load, Scenario, Setting, dumps
+from delivery_verifier.model.data import Setting, dumps
+from delivery_verifier.model.scenario import Arm, Load, Scenario
 
 
 class ProducerDied(RuntimeError):

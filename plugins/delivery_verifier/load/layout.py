@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delivery_verifier.model.scenario import BadInput, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.inputs import BadInput
 
 LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from delivery_verifier.model.scenario import Setting
+from delivery_verifier.model.data import Setting
 
 
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import msgspec
@@ -148,3 +149,8 @@ def read_observations(text: bytes) -> list[Observation]:
 def read_offsets(text: bytes) -> Offsets:
     """Reads offsets.json strictly. Raises msgspec.MsgspecError naming the field."""
     return msgspec.json.decode(text, type=Offsets)
+
+
+def now_us() -> int:
+    """The wall clock in µs since the epoch: one clock for all processes of a run, which share a host."""
+    return time.time_ns() // 1000

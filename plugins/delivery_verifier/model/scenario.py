@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from delivery_verifier.model.fault_actions import ACTS, Act, Equipment, Proof
-
-Setting = str | int | bool
-"""A value of a Kafka property."""
+from delivery_verifier.model.data import Data, Name, Setting
+from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.fault_plan import FaultPlan
 
 Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
 """What the user asks to be held: what the settings promise (contract), or a stronger guarantee."""
@@ -33,18 +31,8 @@ Step = Literal[
 ]
 STEPS: tuple[Step, ...] = get_args(Step)
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 
-
-class BadInput(ValueError):
-    """A field the user gave is not allowed; the message names field, value, what is allowed, and the remedy."""
-
-
-class _Data(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of all scenario data: immutable, and a misspelt field is an error, never a default."""
-
-
-class Profile(_Data, frozen=True):
+class Profile(Data, frozen=True):
     """Delivery settings under Kafka's own property names. Every delivery-relevant one is explicit.
 
     `notes` say, where the settings are the user's own, what was left out and which defaults fill the gaps.
@@ -57,7 +45,7 @@ class Profile(_Data, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Bound(_Data, frozen=True):
+class Bound(Data, frozen=True):
     """A bound on a count of the books, e.g. `LOST >= 1`. `count` is an anomaly, an outcome or a books column."""
 
     count: str
@@ -65,14 +53,14 @@ class Bound(_Data, frozen=True):
     value: int
 
 
-class Expectation(_Data, frozen=True):
+class Expectation(Data, frozen=True):
     """The verdicts an arm may end with, and bounds on its books, for the run to be green. Never INCONCLUSIVE."""
 
     verdicts: tuple[Literal["HELD", "VIOLATED"], ...] = ("HELD",)
     bounds: tuple[Bound, ...] = ()
 
 
-class Arm(_Data, frozen=True):
+class Arm(Data, frozen=True):
     """One delivery profile with its claim and expectation, on its own topic.
 
     `records` is the floor of the arm's load over all its producers. `ordinal` identifies the arm in record headers.
@@ -100,7 +88,7 @@ class Arm(_Data, frozen=True):
         return tuple(f"{base}-{self.name}-{number}" for number in range(self.producers)) if base else ()
 
 
-class Load(_Data, frozen=True):
+class Load(Data, frozen=True):
     """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces.
 
     `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in
@@ -123,69 +111,7 @@ class Load(_Data, frozen=True):
     abort_every: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
 
 
-class Trigger(_Data, frozen=True):
-    """When a step of a fault plan fires.
-
-    kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
-    an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
-    last injection hit are led by others), `coordinator_moved` (what its brokers coordinated, others do), `deposed`
-    (they are not led by its brokers any more, if by anyone), `led` (every partition of the subject arms has a leader
-    that runs), `bitten` (the last injection's own proof is there), `isr_shrunk` (every partition that has a leader is
-    in sync on running brokers only), `isr_full`, `at_once`.
-    """
-
-    kind: Literal[
-        "reported",
-        "settled",
-        "elapsed",
-        "leader_moved",
-        "coordinator_moved",
-        "deposed",
-        "led",
-        "bitten",
-        "isr_shrunk",
-        "isr_full",
-        "at_once",
-    ]
-    value: float = 0.0
-
-
-class FaultStep(_Data, frozen=True):
-    """One step of a fault plan. `action` is one of `vocabulary.ACTS`, with its `options`.
-
-    A target is resolved once per cycle, when it is first named; `same` is the target of the step before. `proofs`: what
-    must be seen just before healing; None: what the action's own entry says.
-    """
-
-    trigger: Trigger
-    action: str
-    target: str = "same"
-    options: dict[str, Setting] = {}
-    proofs: tuple[Proof, ...] | None = None
-
-    @property
-    def act(self) -> Act:
-        """The action's entry in the vocabulary. Raises KeyError."""
-        return ACTS[self.action]
-
-
-class FaultPlan(_Data, frozen=True):
-    """Ordered steps, repeatable in cycles; each cycle waits until the one before has healed and recovered."""
-
-    name: Name
-    summary: str
-    steps: tuple[FaultStep, ...] = ()
-    cycles: Annotated[int, Meta(ge=1, le=1000)] = 1
-    duration_s: float = 8.0
-    """How long one cycle takes, for pacing the load."""
-
-
-def equipment_of(plan: FaultPlan) -> tuple[Equipment, ...]:
-    """What the actions of `plan` need of the cluster."""
-    return tuple(sorted({need for step in plan.steps for need in step.act.needs}))
-
-
-class ClusterSpec(_Data, frozen=True):
+class ClusterSpec(Data, frozen=True):
     """The cluster under test. Session and heartbeat are the controller's `broker.session.timeout.ms` and its peer."""
 
     backend: Literal["embedded"] = "embedded"
@@ -200,7 +126,7 @@ class ClusterSpec(_Data, frozen=True):
     """Eligible leader replicas (KIP-966), on by default since 4.1: `eligible.leader.replicas.version`."""
 
 
-class Scenario(_Data, frozen=True):
+class Scenario(Data, frozen=True):
     """One run, repeatable. `run_token` is the eight characters that mark this run's records."""
 
     run_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,120}$")]
@@ -223,6 +149,11 @@ class Scenario(_Data, frozen=True):
     def arm(self, name: str) -> Arm:
         """The arm called `name`. Raises KeyError."""
         return {arm.name: arm for arm in self.arms}[name]
+
+    def fail_if_asked(self, step: Step) -> None:
+        """Raises RuntimeError if `fail_step` names `step`: how the run's own alarm is tested on the real parts."""
+        if self.fail_step == step:
+            raise RuntimeError(f"scenario.fail_step is {step}: this step fails as asked")
 
     @property
     def arm_names(self) -> tuple[str, ...]:
@@ -256,6 +187,12 @@ class Scenario(_Data, frozen=True):
         return next(arm for arm in self.arms if arm.role == "canary")
 
 
-def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
-    """Canonical, readable JSON: two equal values give equal bytes."""
-    return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+RAW: Isolation = "read_uncommitted"
+
+
+def expected_text(expectation: Expectation) -> str:
+    """An expectation in words, e.g. `VIOLATED; LOST >= 1`."""
+    bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
+    return "; ".join([" or ".join(expectation.verdicts), *bounds])

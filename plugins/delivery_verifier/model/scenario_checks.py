@@ -7,7 +7,9 @@ import msgspec
 from delivery_verifier.model import step_options
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.fault_actions import ACTS, TARGETS
-from delivery_verifier.model.scenario import Arm, BadInput, Scenario, equipment_of
+from delivery_verifier.model.fault_plan import equipment_of
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Arm, Scenario
 
 
 def loads(text: bytes) -> Scenario:

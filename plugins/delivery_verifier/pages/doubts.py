@@ -1,10 +1,65 @@
-"""The doubts: those of one name together, with all arms that they touch."""
+"""The doubts: those of one name together, with all arms that they concern, and what to do about each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from delivery_verifier.model.verdict import RunVerdict
+
+_JUDGE_AGAIN = "Repeat kdv reconcile on this directory; if the doubt stays, it is the verifier's bug."
+_RUN_AGAIN = "Run again; what this run wrote down cannot be made whole."
+
+ADVICE = {
+    "canary_wrong": f"Use no figure of this run: the check missed, or invented, a planted error. {_JUDGE_AGAIN}",
+    "read_incomplete": "The topics were not read completely. While the brokers are still there, repeat the "
+    "reconciliation; else run again.",
+    "log_moved": "Something wrote to the topics after the snapshot. Find that writer (a producer left alive, "
+    "another client), stop it and run again.",
+    "ledger_incomplete": f"What was sent is not completely on record (full disk, killed task?). {_RUN_AGAIN}",
+    "books_unbalanced": "Two counts that were made independently disagree; both stand in the report under the laws "
+    f"of the books. {_JUDGE_AGAIN}",
+    "law_missing": f"A law was not checked. {_JUDGE_AGAIN}",
+    "table_missing": f"A table of the books is missing. {_JUDGE_AGAIN}",
+    "partition_missing": f"A part of the topics stands nowhere in the books. {_JUDGE_AGAIN}",
+    "rows_unplanned": f"The books hold rows that nobody planned. {_JUDGE_AGAIN}",
+    "nulls": f"A table holds gaps where figures must be. {_JUDGE_AGAIN}",
+    "expectation_not_evaluated": f"validation.json says which expectation raised or is missing. {_JUDGE_AGAIN}",
+    "expectation_alarm": f"An expectation contradicts the very count it was read off. {_JUDGE_AGAIN}",
+    "observer_blind": f"The observer did not see the cluster: nobody knows what disturbed it. {_RUN_AGAIN}",
+    "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",
+    "fault_did_not_bite": "The fault took no effect, so it proved nothing. Compare the plan's target and trigger with "
+    "the faults and their proof in the report, then run again.",
+    "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, run kdv doctor --heal, give "
+    "the plan more time, and run again.",
+    "nothing_reported": "No record was acknowledged. Check that the settings can be met at all (in-sync replicas, "
+    "timeouts), then run again.",
+    "nothing_committed": "Not one transaction was committed. Look at the errors in the ledger, check that the "
+    "settings can be met (transaction.timeout.ms, in-sync replicas), then run again.",
+    "nothing_aborted": "Transactions are aborted on purpose, the second of each producer first, to see that nothing "
+    "of them is visible. Send more records, or from fewer producers, and run again.",
+    "too_little_reported": "Almost nothing was acknowledged. Look at the errors in the ledger, check that "
+    "the settings can be met, then run again.",
+    "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
+    "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
+    "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",
+    "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of records, and "
+    "run again.",
+    "load_over_too_early": "Raise the number of records (or the planned duration), so that the load outlasts the "
+    "fault, and run again.",
+    "too_little_exposed": "Too few records were under way around the fault. Raise the rate, or let the fault fire "
+    "later, and run again.",
+    "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
+    "neighbour's restart), and run again on a quiet host.",
+}
+BY_KIND = {
+    "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
+    "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault.",
+}
+
+
+def advice(kind: str, name: str) -> str:
+    """What to do about a doubt, by its name (up to a colon), else by its kind."""
+    return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 
 
 @dataclass(frozen=True)

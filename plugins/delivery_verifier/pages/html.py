@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from delivery_verifier.pages import words
-from delivery_verifier.pages.advice import advice
+from delivery_verifier.pages.doubts import advice
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from delivery_verifier.pages.charts.series import arms_drawn
-from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.material import Material, arms_drawn
 
 SHARES = (0.5, 0.99, 0.999, 1.0)
 

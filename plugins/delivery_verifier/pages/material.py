@@ -172,3 +172,22 @@ def _why(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError):
         return "not there: the step that writes it did not finish"
     return f"cannot be read: {error}"
+
+
+ARMS_DRAWN = 8
+"""Arms drawn at most, subjects first."""
+
+
+def arms_drawn(material: Material) -> list[str]:
+    """The arms that the plots show, in the order of their colours."""
+    return arms_loaded(material)[:ARMS_DRAWN]
+
+
+def arms_loaded(material: Material) -> list[str]:
+    """All arms of the timeline: subjects, controls, then any other."""
+    table = material.tables.get("timeline/load")
+    there = sorted(set(table.column("arm").to_pylist())) if table is not None else []
+    planned = material.scenario.arms if material.scenario is not None else ()
+    known = [arm.name for role in ("subject", "control") for arm in planned if arm.role == role]
+    ranked = [arm for arm in known if arm in there] + [arm for arm in there if arm not in known]
+    return ranked

@@ -11,10 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from delivery_verifier.model.scenario import dumps
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
-from delivery_verifier.pages.advice import advice
-from delivery_verifier.pages.doubts import DoubtGroup, doubt_groups
+from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
 from delivery_verifier.pages.words import clean, number, said
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import choice, decimal, limits, nearest, refusal, whole
-from delivery_verifier.model.scenario import STEPS, Arm, Claim, FaultPlan, Load, OwnPacing, Scenario
+from delivery_verifier.model.scenario import STEPS, Arm, Claim, Load, OwnPacing, Scenario
 from delivery_verifier.planning.own_settings import profiles
 
 Check = Callable[[str, object], object]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput
 
 LOAD_BEGAN = "load_began_at_us"
 """Among the counts of `produce`: when the load proper began, behind the warm-up (wall time, µs)."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from delivery_verifier.model.scenario import STEPS, Scenario, dumps
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.scenario import STEPS, Scenario
 from delivery_verifier.model.scenario_checks import loads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -118,6 +123,15 @@ class StepOutput:
         (self.staging / name).parent.mkdir(parents=True, exist_ok=True)
         (self.staging / name).write_bytes(dumps(value))
 
+    def write_table(self, name: str, table: pa.Table) -> Path:
+        """Stages `table` as `<name>.parquet` and returns the file."""
+        import pyarrow.parquet as pq  # not above: Airflow reads DAG files, and this module with them, every few seconds
+
+        file = self.staging / f"{name}.parquet"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, file, compression="zstd")
+        return file
+
     def publish(self) -> None:
         """Moves everything staged into the run directory, and the manifest last."""
         files = {str(file.relative_to(self.staging)): _digest(file) for file in _data_files(self.staging)}
@@ -165,8 +179,3 @@ def _data_files(folder: Path) -> list[Path]:
 def _digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def now_us() -> int:
-    """The wall clock in µs since the epoch: one clock for all processes of a run, which share a host."""
-    return time.time_ns() // 1000

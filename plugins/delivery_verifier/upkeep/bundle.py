@@ -16,7 +16,8 @@ from msgspec import Struct
 from delivery_verifier import __version__
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
-from delivery_verifier.model.scenario import BadInput, dumps
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store.run_directory import WRITERS, IncompleteRun, RunDirectory
 from delivery_verifier.upkeep import doctor
 from delivery_verifier.upkeep.redaction import known_secrets, redact

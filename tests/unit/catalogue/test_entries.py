@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.contract.rules import PROMISES, RULES
-from delivery_verifier.model.scenario import dumps
+from delivery_verifier.model.data import dumps
 from delivery_verifier.model.scenario_checks import check, loads
-from delivery_verifier.run.steps.plan import check_settings
+from delivery_verifier.planning.build import check_settings
 
 KNOWN_RULES = {rule.id for rule in RULES} | {promise.id for promise in PROMISES.values()}
 

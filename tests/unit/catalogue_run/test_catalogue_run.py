@@ -13,10 +13,10 @@ from delivery_verifier.catalogue_run.loop import Loop, attempted
 from delivery_verifier.cluster.embedded import equipment
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import folders
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.pages.overview.rows import rows
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import Attempt, CatalogueRun, Item, State
 from delivery_verifier.upkeep import retention
 
 NAME = "acks_1.frozen_followers"

@@ -11,8 +11,8 @@ import pytest
 from support.evidence import a_scenario
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.embedded.nodes import CONTROLLER, Layout
 from delivery_verifier.cluster.handle import Cluster, ControllerDied
+from delivery_verifier.cluster.layout import CONTROLLER, Layout
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
 from delivery_verifier.store.run_directory import RunDirectory

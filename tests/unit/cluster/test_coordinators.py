@@ -13,7 +13,9 @@ from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.cluster.coordinators import partition_of
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.proofs import coordinated, prove
-from delivery_verifier.model.scenario import BadInput, Scenario, Trigger
+from delivery_verifier.model.fault_plan import Trigger
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.scenario_checks import check
 
 MODULUS = 2**31

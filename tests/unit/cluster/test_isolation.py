@@ -8,10 +8,10 @@ import pytest
 
 from delivery_verifier.cluster.embedded import packet_filter
 from delivery_verifier.cluster.embedded.isolation import Isolation, rules
-from delivery_verifier.cluster.embedded.nodes import Layout
 from delivery_verifier.cluster.embedded.packet_filter import Chain, FilterError, Rule
+from delivery_verifier.cluster.layout import Layout
+from delivery_verifier.cluster.observer import newest
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.cluster.views import newest
 from delivery_verifier.host.processes import myself
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.step_options import Link

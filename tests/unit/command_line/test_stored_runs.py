@@ -15,7 +15,8 @@ from support import report_material
 from support.refusals import bare_host, refused
 
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.model.scenario import BadInput, dumps
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.schemas import LOG, arrow, check_log

@@ -10,8 +10,9 @@ from delivery_verifier.contract.forecast import ROLES, expected
 from delivery_verifier.faults import targets
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.fault_actions import TARGETS, Act, Proof
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Disturbance
-from delivery_verifier.model.scenario import Arm, FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.scenario import Arm
 
 ARM = Arm(name="safe", ordinal=1, role="subject", profile=PROFILES["safe"], topic_name="t")
 

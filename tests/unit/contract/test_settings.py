@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
-from delivery_verifier.model.scenario import Load, Profile, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.scenario import Load, Profile
 
 
 def changed(name: str = "idempotent", topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:

@@ -19,7 +19,8 @@ from delivery_verifier.load import transactions
 from delivery_verifier.load.crew import _settings
 from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.load.transactions import Transactions, Unended
-from delivery_verifier.model.scenario import BadInput, Load
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.scenario_checks import check
 
 

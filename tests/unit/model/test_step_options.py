@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from support.evidence import RUN
 
 from delivery_verifier.cluster.proxy.rules import Direction
+from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.scenario import BadInput, FaultStep, Setting, Trigger
+from delivery_verifier.model.fault_plan import FaultStep, Trigger
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario_checks import check
 from delivery_verifier.model.step_options import CHECKS, REQUIRED
 

@@ -128,7 +128,7 @@ def test_a_run_whose_validation_was_altered_gives_no_green_file(host: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [(["--profile", "acks_2"], "profile is 'acks_2'"), (["--fail-step", "plan"], "failing as asked")]
+    ("line", "told"), [(["--profile", "acks_2"], "profile is 'acks_2'"), (["--fail-step", "plan"], "fails as asked")]
 )
 def test_a_run_that_fails_writes_an_error_too(host: Path, line: list[str], told: str) -> None:
     assert cli.main(["run", "--direct", "--run-id", "r1", "--junit", str(host / "out.xml"), *line]) in (

@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 from support.catalogue_runs import arm, attempt, catalogue, item
 
-from delivery_verifier.catalogue.scenarios.entries import ENTRIES
+from delivery_verifier.catalogue.scenarios import ENTRIES
+from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.pages.matrix import markdown as table
 from delivery_verifier.pages.matrix import page
 from delivery_verifier.pages.matrix import tables as matrix
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
 from docs.generate import catalogue as docs
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ from support.runs_for_prices import made
 
 from delivery_verifier import catalogue
 from delivery_verifier.command_line.main import main
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.pages.price import page as price_page
 from delivery_verifier.pages.price.price import Price, price
 from delivery_verifier.store.run_directory import IncompleteRun

@@ -18,9 +18,9 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import terminal
-from delivery_verifier.pages.advice import ADVICE, BY_KIND, advice
 from delivery_verifier.pages.charts.lanes import STRETCHES_DRAWN, lacking, segments
 from delivery_verifier.pages.charts.series import POINTS, series
+from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.pages.leadership import Clock, Leadership, during
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events

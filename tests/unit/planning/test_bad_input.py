@@ -11,9 +11,10 @@ from support import report_material
 from support.refusals import bare_host, refused
 
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.model.scenario import BadInput, dumps
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario_checks import loads
-from delivery_verifier.run.steps.plan import scenario_from_params
+from delivery_verifier.planning.build import scenario_from_params
 
 MOST = "100000000000"
 

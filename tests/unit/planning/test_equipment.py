@@ -16,8 +16,8 @@ from delivery_verifier.host import processes
 from delivery_verifier.model.fault_actions import EQUIPMENT, Equipment
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import preflight
+from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.preflight import Unavailable
-from delivery_verifier.run.steps.plan import scenario_from_params
 
 
 @pytest.fixture(autouse=True)

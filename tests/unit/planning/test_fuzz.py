@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
 from delivery_verifier.model import record
-from delivery_verifier.model.scenario import BadInput, Load, Scenario, dumps
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.scenario_checks import loads
+from delivery_verifier.planning import build
+from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.own_settings import properties
-from delivery_verifier.run.steps import plan
-from delivery_verifier.run.steps.plan import scenario_from_params
 from delivery_verifier.store.run_directory import Manifest
 from delivery_verifier.upkeep.redaction import redact
 
@@ -30,8 +32,8 @@ from delivery_verifier.upkeep.redaction import redact
 def _quick() -> Iterator[None]:
     """Without asking git and the installed packages for each example."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "commit", lambda: "unknown")
-        patch.setattr(plan, "versions_of", lambda kafka: {"kafka": kafka})
+        patch.setattr(build, "commit", lambda: "unknown")
+        patch.setattr(build, "versions_of", lambda kafka: {"kafka": kafka})
         yield
 
 

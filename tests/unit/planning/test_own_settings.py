@@ -13,10 +13,12 @@ from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.load.layout import room
-from delivery_verifier.model.scenario import BadInput, Profile, dumps
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Profile
+from delivery_verifier.planning.build import check_settings, scenario_from_params
 from delivery_verifier.planning.own_settings import names, profiles, properties, translation
 from delivery_verifier.planning.own_settings.translation import Client
-from delivery_verifier.run.steps.plan import check_settings, scenario_from_params
 
 SECRETS = ("hunter2", "swordfish", "prod-1")
 ORDERS = """\

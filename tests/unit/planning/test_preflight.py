@@ -11,8 +11,8 @@ import pytest
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.java import jars
 from delivery_verifier.planning import preflight
+from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.preflight import GB, Host, Place, Unfit
-from delivery_verifier.run.steps.plan import scenario_from_params
 
 GOOD = Host(
     runs=Place(path="/runs", device=1, free=100 * GB),

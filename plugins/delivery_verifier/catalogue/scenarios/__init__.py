@@ -1,1 +1,21 @@
 """The scenarios of the catalogue, one module for each kind of promise."""
+
+from __future__ import annotations
+
+from delivery_verifier.catalogue.entry import Entry
+from delivery_verifier.catalogue.scenarios import (
+    acks,
+    clients,
+    duplicates,
+    everyday,
+    network,
+    order,
+    power,
+    replication,
+    transactions,
+)
+
+MODULES = (acks, replication, duplicates, order, clients, transactions, network, power, everyday)
+
+ENTRIES: dict[str, Entry] = {entry.name: entry for module in MODULES for entry in module.ENTRIES}
+"""Every entry by its name."""

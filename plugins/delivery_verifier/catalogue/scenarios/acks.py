@@ -16,7 +16,7 @@ from delivery_verifier.catalogue.parts import (
     subject,
 )
 from delivery_verifier.catalogue.profiles import profile_of
-from delivery_verifier.model.scenario import FaultPlan
+from delivery_verifier.model.fault_plan import FaultPlan
 
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

@@ -16,7 +16,7 @@ from delivery_verifier.catalogue.parts import (
     subject,
 )
 from delivery_verifier.catalogue.profiles import profile_of
-from delivery_verifier.model.scenario import FaultPlan
+from delivery_verifier.model.fault_plan import FaultPlan
 
 _SENT_AGAIN = broken(RESENT=200, DUPLICATED=0, LOST=0, REORDERED=0, indeterminate=100)
 """A block of 100 stands in the log twice: as it was first sent, and as it was sent again."""

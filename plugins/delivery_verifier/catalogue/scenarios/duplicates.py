@@ -7,7 +7,9 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.scenario import Bound, Expectation, FaultPlan, Profile, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.scenario import Bound, Expectation, Profile
 
 _BLOCK = 20
 

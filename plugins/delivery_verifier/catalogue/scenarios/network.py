@@ -5,7 +5,8 @@ from __future__ import annotations
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import AT_ONCE, MOVED, SETTLED, after, broken, control, scripted, step, subject
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.scenario import Bound, Expectation, FaultPlan
+from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
 """A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200); no record may still answer it.

@@ -7,7 +7,9 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, SHRUNK, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.model.scenario import Bound, Expectation, FaultPlan, Load, Profile, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.scenario import Bound, Expectation, Load, Profile
 
 _ALL_THREE: dict[str, Setting] = {"min.insync.replicas": 3}
 

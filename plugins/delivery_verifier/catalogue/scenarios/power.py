@@ -17,7 +17,7 @@ from delivery_verifier.catalogue.parts import (
     subject,
 )
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.model.scenario import FaultPlan
+from delivery_verifier.model.fault_plan import FaultPlan
 
 ON_DISK = after(1.0)
 """Time for the control, which flushes what it acknowledges; the operating system flushes after 30 s by itself."""

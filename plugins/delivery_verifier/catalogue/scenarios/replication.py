@@ -17,7 +17,8 @@ from delivery_verifier.catalogue.parts import (
     step,
 )
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
-from delivery_verifier.model.scenario import Bound, Expectation, FaultPlan
+from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.scenario import Bound, Expectation
 
 _LOAD = scripted(50)
 _ALL_LOST = broken(LOST=50)

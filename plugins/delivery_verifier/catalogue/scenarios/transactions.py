@@ -5,7 +5,8 @@ from __future__ import annotations
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.catalogue.parts import MOVED, control, step, subject
 from delivery_verifier.catalogue.profiles import PROFILES
-from delivery_verifier.model.scenario import Expectation, FaultPlan, Load, Trigger
+from delivery_verifier.model.fault_plan import FaultPlan, Trigger
+from delivery_verifier.model.scenario import Expectation, Load
 
 _RATE, _CYCLES, _ROUND_S = 500, 3, 9.0
 _DURATION_S = _CYCLES * _ROUND_S + 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from delivery_verifier.cluster.embedded.nodes import Layout
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS, Chain, FilterError, Rule
+from delivery_verifier.cluster.layout import Layout
 from delivery_verifier.model.step_options import Link
 
 

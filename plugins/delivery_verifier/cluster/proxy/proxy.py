@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.embedded.nodes import Layout
-from delivery_verifier.cluster.handle import PROXY_SOCKET
+from delivery_verifier.cluster.layout import PROXY_SOCKET, Layout
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka
 from delivery_verifier.cluster.proxy.rules import RuleBook, rule_of

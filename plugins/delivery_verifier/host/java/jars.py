@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -119,3 +120,18 @@ def _resume(client: httpx.Client, url: str, partial: Path) -> None:
         with partial.open("ab" if response.status_code == httpx.codes.PARTIAL_CONTENT else "wb") as out:
             for chunk in response.iter_bytes():
                 out.write(chunk)
+
+
+def main() -> int:
+    """`python -m delivery_verifier.host.java.jars [VERSION]`: exit code 1 with one line if a jar cannot be had."""
+    try:
+        kafka_jars(sys.argv[1] if len(sys.argv) > 1 else "4.3.1", print)
+        spark_jars(print)
+    except JarError as error:
+        print(f"kdv: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,6 +9,7 @@ from functools import partial
 
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import pause
+from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.orchestration.local import lifecycle
 from delivery_verifier.orchestration.local.client import ENDED, AirflowError, Client, Task
 from delivery_verifier.orchestration.local.run import (
@@ -22,7 +23,6 @@ from delivery_verifier.orchestration.local.run import (
 )
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import CatalogueRun, Item
 
 POLL_S = 1.0
 BETWEEN_POLLS_OF_TASKS_S = 3.0

@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from delivery_verifier.host import folders
+from delivery_verifier.model import catalogue_run
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin import dag_runs, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
@@ -86,7 +87,7 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
     if wanted is None:
         return HTMLResponse(unreported.no_catalogue())
     return HTMLResponse(
-        catalogue_page.render(wanted if reads_logs else catalogue_runs.without_errors(wanted), "../runs", known)
+        catalogue_page.render(wanted if reads_logs else catalogue_run.without_errors(wanted), "../runs", known)
     )
 
 

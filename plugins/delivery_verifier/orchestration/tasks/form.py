@@ -12,18 +12,9 @@ from msgspec import Struct
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.host.java.jars import kafka_versions
+from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import limits
-from delivery_verifier.model.scenario import (
-    STEPS,
-    Arm,
-    Claim,
-    ClusterSpec,
-    FaultPlan,
-    Load,
-    OwnPacing,
-    Profile,
-    Scenario,
-)
+from delivery_verifier.model.scenario import STEPS, Arm, Claim, ClusterSpec, Load, OwnPacing, Profile, Scenario
 from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.planning.params import FEWEST_TO_ABORT
 

@@ -12,7 +12,7 @@ from airflow.sdk import Context
 from airflow.sdk.configuration import conf
 
 from delivery_verifier.host import folders
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local.client import ui_url
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.pages.matrix import page

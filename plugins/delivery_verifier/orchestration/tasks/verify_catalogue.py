@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import lives
+from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.orchestration.tasks import gate
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import Attempt, CatalogueRun, Item
 from delivery_verifier.store.run_directory import IncompleteRun
 
 # Airflow reads the DAG's file again and again, and once more for every task: what only some tasks need is imported by

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from delivery_verifier.pages.leadership import Clock
-from delivery_verifier.pages.material import Material
 
 if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
     import pandas as pd
@@ -17,8 +16,6 @@ if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
 POINTS = 1200
 """Points drawn per line at most; neighbouring intervals are joined beyond that."""
 
-ARMS_DRAWN = 8
-"""Arms drawn at most, subjects first."""
 
 _Floats = npt.NDArray[np.float32]
 
@@ -34,21 +31,6 @@ class Series:
     errors: _Floats
     p50: _Floats
     p99: _Floats
-
-
-def arms_drawn(material: Material) -> list[str]:
-    """The arms that the plots show, in the order of their colours."""
-    return arms_loaded(material)[:ARMS_DRAWN]
-
-
-def arms_loaded(material: Material) -> list[str]:
-    """All arms of the timeline: subjects, controls, then any other."""
-    table = material.tables.get("timeline/load")
-    there = sorted(set(table.column("arm").to_pylist())) if table is not None else []
-    planned = material.scenario.arms if material.scenario is not None else ()
-    known = [arm.name for role in ("subject", "control") for arm in planned if arm.role == role]
-    ranked = [arm for arm in known if arm in there] + [arm for arm in there if arm not in known]
-    return ranked
 
 
 def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:

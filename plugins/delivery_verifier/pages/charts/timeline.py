@@ -10,9 +10,9 @@ from bokeh.models import ColumnDataSource, DataRange1d, NumeralTickFormatter, Ra
 from delivery_verifier.pages.charts import bands
 from delivery_verifier.pages.charts.figures import Figure, arm_colour, blank, column, hover, safe, seconds_axis
 from delivery_verifier.pages.charts.lane_charts import lane_plots
-from delivery_verifier.pages.charts.series import Series, arms_drawn, series
+from delivery_verifier.pages.charts.series import Series, series
 from delivery_verifier.pages.leadership import Clock
-from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.material import Material, arms_drawn
 
 
 def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:

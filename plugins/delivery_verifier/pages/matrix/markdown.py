@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.pages.matrix import tables as matrix
 from delivery_verifier.pages.matrix.page import counts, headline
 from delivery_verifier.pages.matrix.tables import Row
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import CatalogueRun
 
 
 def document(catalogue: CatalogueRun) -> str:

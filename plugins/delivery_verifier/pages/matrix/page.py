@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from delivery_verifier.model.catalogue_run import STATES, CatalogueRun
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.matrix import tables as matrix
 from delivery_verifier.pages.words import listed
 from delivery_verifier.store import catalogue_runs
-from delivery_verifier.store.catalogue_runs import STATES, CatalogueRun
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
 TOLD = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}

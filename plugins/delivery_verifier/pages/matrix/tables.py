@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun, Item, State
 from delivery_verifier.pages.words import latency, number
-from delivery_verifier.store.catalogue_runs import ArmResult, Attempt, CatalogueRun, Item, State
 
 EVERYDAY = "everyday"
 HEADINGS = {

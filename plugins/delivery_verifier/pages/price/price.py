@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, RATE, Condition
-from delivery_verifier.model.scenario import BadInput, Scenario, VerdictName
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Scenario, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
 from delivery_verifier.store.run_directory import RunDirectory

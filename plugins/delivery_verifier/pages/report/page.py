@@ -18,11 +18,10 @@ from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
 from delivery_verifier.pages.charts.lanes import LANES_SHOWN
 from delivery_verifier.pages.charts.latency_charts import distribution
-from delivery_verifier.pages.charts.series import ARMS_DRAWN, arms_drawn, arms_loaded
 from delivery_verifier.pages.doubts import doubt_groups
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.leadership import Clock, Leadership, clock, name_of, subject_topic
-from delivery_verifier.pages.material import Material, read
+from delivery_verifier.pages.material import ARMS_DRAWN, Material, arms_drawn, arms_loaded, read
 from delivery_verifier.pages.report.cases import CASES_SHOWN, groups
 from delivery_verifier.pages.report.events import EVENTS_TOLD, events
 from delivery_verifier.pages.report.inventory import DATA_DOCS, parts, steps

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Injection
-from delivery_verifier.model.scenario import Setting
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.leadership import Clock, during, name_of
 from delivery_verifier.pages.material import Material

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from delivery_verifier.model.scenario import BadInput, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.inputs import BadInput
 
 QUIET: dict[str, Setting] = {"log_level": 0}
 

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
-from delivery_verifier.model.scenario import BadInput, Profile, dumps
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.own_settings import librdkafka, properties, translation
 from delivery_verifier.planning.own_settings.translation import Client
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import javaproperties
 
-from delivery_verifier.model.scenario import BadInput
+from delivery_verifier.model.inputs import BadInput
 
 CONNECTION = frozenset(
     {

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from delivery_verifier.model import inputs
-from delivery_verifier.model.scenario import BadInput, Setting
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning.own_settings import names
 from delivery_verifier.planning.own_settings.properties import is_withheld
 

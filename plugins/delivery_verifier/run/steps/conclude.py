@@ -9,7 +9,6 @@ from delivery_verifier.host import variables
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.report import page
-from delivery_verifier.run.steps.failing import fail_if_asked
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
@@ -27,7 +26,7 @@ def conclude(run_dir: Path) -> None:
 def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run and publishes verdict.json and report.html."""
     run = RunDirectory(run_dir)
-    fail_if_asked(run.scenario, "conclude")
+    run.scenario.fail_if_asked("conclude")
     run.require("plan", "produce", "inject_fault", "settle", "reconcile", "validate")
     verdict = load_and_judge(run_dir)
     with run.writing("conclude") as output:

@@ -7,7 +7,6 @@ from pathlib import Path
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.run.steps.failing import fail_if_asked
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -15,7 +14,7 @@ def create_topics(run_dir: Path) -> None:
     """Creates the topics and waits until all replicas of all partitions are in sync in every broker's eyes."""
     run = RunDirectory(run_dir)
     scenario = run.scenario
-    fail_if_asked(scenario, "create_topics")
+    scenario.fail_if_asked("create_topics")
     cluster = Cluster.of(run)
     names = [arm.topic_name for arm in scenario.arms]
     with run.writing("create_topics") as output, lease.renewed(cluster.socket):

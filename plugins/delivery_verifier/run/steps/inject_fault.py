@@ -10,7 +10,6 @@ from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import Valve
 from delivery_verifier.run.signals import Signals
-from delivery_verifier.run.steps.failing import fail_if_asked
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -21,7 +20,7 @@ def inject_fault(run_dir: Path) -> None:
     cluster = Cluster.of(run)
     signals = Signals(cluster.workspace)
     with signals.failing("fault"), run.writing("inject_fault") as output, lease.renewed(cluster.socket):
-        fail_if_asked(scenario, "inject_fault")
+        scenario.fail_if_asked("inject_fault")
         signals.set("fault")
         wait_until(lambda: signals.is_set("load"), "produce to start the load", scenario.load.deadline_s)
 

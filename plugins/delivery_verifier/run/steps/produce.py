@@ -14,11 +14,11 @@ from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.crew import Crew
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.seal import seal
+from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.signals import Signals
-from delivery_verifier.run.steps.failing import fail_if_asked
 from delivery_verifier.store.ledger import LOAD_BEGAN
-from delivery_verifier.store.run_directory import RunDirectory, StepOutput, now_us
+from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 INJECTOR_DEADLINE_S = 90.0
 
@@ -30,7 +30,7 @@ def produce(run_dir: Path) -> None:
     cluster = Cluster.of(run)
     signals = Signals(cluster.workspace)
     with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
-        fail_if_asked(scenario, "produce")
+        scenario.fail_if_asked("produce")
         crew = Crew(scenario, cluster.load_bootstrap_servers, cluster.workspace)
         try:
             for member in crew.members:

@@ -12,8 +12,8 @@ from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.scenario import Scenario, dumps
-from delivery_verifier.run.steps.failing import fail_if_asked
+from delivery_verifier.model.data import dumps
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
 MARGIN_S = 900.0
@@ -24,7 +24,7 @@ def start_cluster(run_dir: Path) -> None:
     """Starts the scenario's cluster and waits until every broker serves. Raises lease.HostBusy, RuntimeError."""
     run = RunDirectory(run_dir)
     scenario = run.scenario
-    fail_if_asked(scenario, "start_cluster")
+    scenario.fail_if_asked("start_cluster")
     owner = run.manifest("plan").notes.get("owner")
     with run.writing("start_cluster") as output, lease.acquire_host(scenario.run_id) as host:
         workspaces.sweep()

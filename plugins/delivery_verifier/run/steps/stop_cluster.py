@@ -7,8 +7,8 @@ from pathlib import Path
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.embedded import disks, packet_filter
-from delivery_verifier.cluster.handle import PROXY_SOCKET, Cluster
-from delivery_verifier.run.steps.failing import fail_if_asked
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.layout import PROXY_SOCKET
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
@@ -19,7 +19,7 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     judge.
     """
     run = RunDirectory(run_dir)
-    fail_if_asked(run.scenario, "stop_cluster")
+    run.scenario.fail_if_asked("stop_cluster")
     try:
         cluster = Cluster.of(run)
     except (lease.ClusterGone, IncompleteRun):

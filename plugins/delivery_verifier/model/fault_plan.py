@@ -1,0 +1,72 @@
+"""The fault plan: ordered steps of trigger, action and target, repeated in cycles."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from delivery_verifier.model.data import Data, Name, Setting
+from delivery_verifier.model.fault_actions import ACTS, Act, Equipment, Proof
+
+
+class Trigger(Data, frozen=True):
+    """When a step of a fault plan fires.
+
+    kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
+    an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
+    last injection hit are led by others), `coordinator_moved` (what its brokers coordinated, others do), `deposed`
+    (they are not led by its brokers any more, if by anyone), `led` (every partition of the subject arms has a leader
+    that runs), `bitten` (the last injection's own proof is there), `isr_shrunk` (every partition that has a leader is
+    in sync on running brokers only), `isr_full`, `at_once`.
+    """
+
+    kind: Literal[
+        "reported",
+        "settled",
+        "elapsed",
+        "leader_moved",
+        "coordinator_moved",
+        "deposed",
+        "led",
+        "bitten",
+        "isr_shrunk",
+        "isr_full",
+        "at_once",
+    ]
+    value: float = 0.0
+
+
+class FaultStep(Data, frozen=True):
+    """One step of a fault plan. `action` is one of `vocabulary.ACTS`, with its `options`.
+
+    A target is resolved once per cycle, when it is first named; `same` is the target of the step before. `proofs`: what
+    must be seen just before healing; None: what the action's own entry says.
+    """
+
+    trigger: Trigger
+    action: str
+    target: str = "same"
+    options: dict[str, Setting] = {}
+    proofs: tuple[Proof, ...] | None = None
+
+    @property
+    def act(self) -> Act:
+        """The action's entry in the vocabulary. Raises KeyError."""
+        return ACTS[self.action]
+
+
+class FaultPlan(Data, frozen=True):
+    """Ordered steps, repeatable in cycles; each cycle waits until the one before has healed and recovered."""
+
+    name: Name
+    summary: str
+    steps: tuple[FaultStep, ...] = ()
+    cycles: Annotated[int, Meta(ge=1, le=1000)] = 1
+    duration_s: float = 8.0
+    """How long one cycle takes, for pacing the load."""
+
+
+def equipment_of(plan: FaultPlan) -> tuple[Equipment, ...]:
+    """What the actions of `plan` need of the cluster."""
+    return tuple(sorted({need for step in plan.steps for need in step.act.needs}))
