@@ -19,7 +19,7 @@ import saved
 
 from delivery_verifier import catalogue
 from delivery_verifier.faults import runner
-from delivery_verifier.faults.action import Action, Moment
+from delivery_verifier.faults.action import Action, ActionContext
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import now_us
@@ -41,11 +41,11 @@ class Bypassed:
 
     action: Action
 
-    def do(self, now: Moment) -> int:
+    def do(self, now: ActionContext) -> int:
         """Nothing."""
         return now_us()
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, now: ActionContext) -> dict[str, object]:
         """What the real one would say now."""
         return self.action.proof(now)
 

@@ -125,14 +125,16 @@ def left_behind() -> list[str]:
     """
     alive = processes() if supervisor.read_state() is None else processes(_OF_A_RUN.pattern)
     found = [f"process {pid}: {short(line)}" for pid, line in alive.items()]
-    found += [f"workspace {folder.name}" for folder in workspaces.every() if not (folder / workspaces.KEPT).exists()]
+    found += [
+        f"workspace {folder.name}" for folder in workspaces.all_workspaces() if not (folder / workspaces.KEPT).exists()
+    ]
     found += [f"lock held by {holder}" for holder in [lease.holder()] if holder]
     return found + [f"rule {rule}" for rule in _rules()]
 
 
 def discard_kept() -> None:
     """Removes workspaces that were kept as evidence of a violation."""
-    for folder in workspaces.every():
+    for folder in workspaces.all_workspaces():
         if (folder / workspaces.KEPT).exists():
             shutil.rmtree(folder)
 

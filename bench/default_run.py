@@ -103,7 +103,7 @@ def _left() -> dict[str, float]:
         "their memory, MB": round(sum(one.info["memory_info"].rss for one in ours) / 1e6),
         "runs kept": runs,
         "disk below runs/, MB": round(_size(folders.runs_dir()) / 1e6),
-        "workspaces": len(workspaces.every()),
+        "workspaces": len(workspaces.all_workspaces()),
     }
 
 

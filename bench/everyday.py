@@ -24,7 +24,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.command_line.stored import read_verdict, run_dir_of
 from delivery_verifier.host import folders
-from delivery_verifier.judgement.bites import OUTSIDE, interval
+from delivery_verifier.judgement.attribution import OUTSIDE, confidence_interval
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
@@ -138,7 +138,7 @@ def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
 
 
 def _line(name: str, tally: Tally) -> str:
-    low, high = interval(tally.hurt, tally.injections) if tally.injections else (0.0, 1.0)
+    low, high = confidence_interval(tally.hurt, tally.injections) if tally.injections else (0.0, 1.0)
     may_be = f"{low:.0%} to {high:.0%}" if tally.injections else "–"
     cases = " | ".join(f"{tally.cases[kind]:,}" for kind in ("lost", "duplicated", "reordered", "reported"))
     return f"| {name} | {tally.injections} | {tally.hurt} | {may_be} | {cases} | {tally.longest_gap_s:.1f} s |"

@@ -27,9 +27,9 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.java.jars import fetch
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.crew import Crew
 from delivery_verifier.load.live_ledger import Gate, State
-from delivery_verifier.load.seal import seal
+from delivery_verifier.load.pool import ProducerPool
+from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.planning.build import versions_of
 from delivery_verifier.run.steps.start_cluster import start_cluster
@@ -102,7 +102,7 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
     topics.create(msgspec.structs.replace(only, arms=(arm,)), cluster.bootstrap_servers)
     wait_until(lambda: cluster.isr_full([arm.topic_name]), "the topic", 60)
     live = folder / f"live-{pair}"
-    crew = Crew(only, cluster.bootstrap_servers, live)
+    crew = ProducerPool(only, cluster.bootstrap_servers, live)
     peak, done = [0], threading.Event()
     status = Path(f"/proc/{crew.members[0].process.pid}/status")
     sampler = threading.Thread(target=_sample, args=(status, peak, done))
@@ -115,7 +115,7 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
         seconds = time.monotonic() - started
         member = crew.members[0]
         sealing = time.monotonic()
-        attempts = seal(member.folder, folder / f"{pair}.parquet", arm.name, 0, 0, member.layout)
+        attempts = publish_ledger(member.folder, folder / f"{pair}.parquet", arm.name, 0, 0, member.layout)
         sealed_s = time.monotonic() - sealing
     finally:
         done.set()

@@ -18,12 +18,12 @@ from filelock import FileLock
 
 from delivery_verifier.judgement.evaluation import (
     Evaluated,
-    Planned,
+    ExpectedEvaluation,
     Suite,
     Validation,
     evidence_table,
-    planned_evidence,
-    planned_guarantees,
+    expected_evidence,
+    expected_guarantees,
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.store.books import with_totals
@@ -57,12 +57,12 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
         session = _Session(runs, evidence.scenario.run_id)
-        guarantees = planned_guarantees(evidence)
+        guarantees = expected_guarantees(evidence)
         found: list[Evaluated] = []
         for arm in evidence.scenario.loaded:
             rows = with_totals(evidence.books.rows("producers", arm=arm.name))
             found += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
-        found += session.run("evidence", "", evidence_table(evidence), planned_evidence(evidence))
+        found += session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
     return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=found)
 
 
@@ -80,7 +80,7 @@ class _Session:
         self._source = self._context.data_sources.add_pandas("books")
         self._suites: dict[Suite, Any] = {}
 
-    def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[Planned]) -> list[Evaluated]:
+    def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
         """Evaluates one suite over one table. A result that no plan asked for is kept: `judge` must see it."""
         checkpoint = self._checkpoint(suite, arm or suite)
         outcome = checkpoint.run(
@@ -173,13 +173,15 @@ def _files(folder: Path) -> dict[str, str]:
     return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
 
 
-def _tolerances(plans: Iterable[Planned]) -> dict[str, int | None]:
+def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
 
 
-def _evaluated(suite: Suite, arm: str, plans: Mapping[str, Planned], item: Mapping[str, Any], url: str) -> Evaluated:
+def _evaluated(
+    suite: Suite, arm: str, plans: Mapping[str, ExpectedEvaluation], item: Mapping[str, Any], url: str
+) -> Evaluated:
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)

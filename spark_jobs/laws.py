@@ -30,7 +30,7 @@ class Law(NamedTuple):
     right: int
 
 
-class Evidence(NamedTuple):
+class LawInputs(NamedTuple):
     """All that the laws are read off. `announced` are the counts of produce.json and settle.json together, `read` those
     of read_topic.json, `written` the rows really found in anomalies/ per (arm, kind)."""
 
@@ -87,7 +87,7 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
     return pa.Table.from_pylist(rows, schema=arrow(CASES))
 
 
-def laws(evidence: Evidence) -> pa.Table:
+def laws(evidence: LawInputs) -> pa.Table:
     """LAWS: every law for every arm, whether it holds or not."""
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     found: list[Law] = [
@@ -135,7 +135,7 @@ def _of_outcomes(producers: pa.Table) -> Iterable[Law]:
             yield Law(law, arm, partition, left, sides[0], right, sides[1])
 
 
-def _of_lines(evidence: Evidence, parts: Rows) -> Iterable[Law]:
+def _of_lines(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
     booked: Counter[tuple[str, int]] = Counter()
     for row in evidence.producers.to_pylist():
         lines = row["first_copies"] + row["extra_copies"] + row["phantoms"] + row["unattributed"]
@@ -154,7 +154,7 @@ def _of_lines(evidence: Evidence, parts: Rows) -> Iterable[Law]:
     yield from _of_committed(evidence)
 
 
-def _of_views(evidence: Evidence, arm: str) -> Iterable[Law]:
+def _of_views(evidence: LawInputs, arm: str) -> Iterable[Law]:
     """Without transactions there is no committed view, and nothing in it."""
     rows = sum(count for (of, _), count in evidence.views.rows.items() if of == arm)
     same = evidence.views.same[arm]
@@ -164,7 +164,7 @@ def _of_views(evidence: Evidence, arm: str) -> Iterable[Law]:
         yield Law("view_rows", arm, -1, "committed records read from Kafka", read, "rows in log/, view committed", rows)
 
 
-def _of_committed(evidence: Evidence) -> Iterable[Law]:
+def _of_committed(evidence: LawInputs) -> Iterable[Law]:
     """The committed view was read whole, by what the leader's batches say, hence neither the ledger nor a consumer."""
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
@@ -174,7 +174,7 @@ def _of_committed(evidence: Evidence) -> Iterable[Law]:
             yield Law("view_rows", part.arm, part.partition, left, shown, "rows in log/, view committed", rows)
 
 
-def _of_ledger(evidence: Evidence) -> Iterable[Law]:
+def _of_ledger(evidence: LawInputs) -> Iterable[Law]:
     """A count that nobody announced is -1, which no number of rows equals."""
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
@@ -198,7 +198,7 @@ def _of_ledger(evidence: Evidence) -> Iterable[Law]:
             yield from _of_transactions(evidence, (arm, producer, session), count)
 
 
-def _of_transactions(evidence: Evidence, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
+def _of_transactions(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
     """Every row of a transactional producer is in a transaction, and there are as many as it counted; else there is
     none."""
     arm, who = producer[0], "of producer {1}, session {2}".format(*producer)
@@ -222,7 +222,7 @@ def _of_transactions(evidence: Evidence, producer: tuple[str, int, int], rows: i
             yield Law("ledger_complete", arm, -1, left, found, "counted by the producer", number)
 
 
-def _of_plan(evidence: Evidence, parts: Rows) -> Iterable[Law]:
+def _of_plan(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
     books = Counter(row["arm"] for row in evidence.producers.to_pylist())
     snapshot = Counter(row["arm"] for row in parts)
     width = evidence.scenario.load.partitions
@@ -240,7 +240,7 @@ def _of_plan(evidence: Evidence, parts: Rows) -> Iterable[Law]:
         )
 
 
-def _of_cases(evidence: Evidence) -> Iterable[Law]:
+def _of_cases(evidence: LawInputs) -> Iterable[Law]:
     for row in cases(evidence.producers, evidence.written, evidence.bound).to_pylist():
         count, name = (evidence.bound, "bound") if row["cut"] else (row["cases"], "cases in the books")
         yield Law("anomaly_rows", row["arm"], -1, f"rows of {row['kind']}", row["written"], name, count)

@@ -157,7 +157,7 @@ def write_books(
             producers, written = match(found, proven)
         with _timed(output, "timeline_left"):
             beside.result()
-    evidence = laws.Evidence(
+    evidence = laws.LawInputs(
         scenario=scenario,
         offsets=_offsets(run),
         producers=producers,

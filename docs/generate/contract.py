@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from delivery_verifier.contract.rules import PROMISES, RULES, Rule
+from delivery_verifier.contract.rules import PROMISES, RULES, ContractRule
 from delivery_verifier.contract.rulings import CLAIMS
-from delivery_verifier.contract.strength import ORDERS, WITHOUT_EFFECT
+from delivery_verifier.contract.strength import STRENGTH_ORDERS, WITHOUT_EFFECT
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import INJECTED, DisturbanceKind
 
@@ -115,7 +115,7 @@ def _orders() -> str:
         "| "
         f"{', '.join(f'`{anomaly}`' for anomaly in order.anomalies) if order.anomalies != tuple(Anomaly) else 'all'} "
         f"| {order.shown} | {order.sentence} |"
-        for order in ORDERS
+        for order in STRENGTH_ORDERS
     ]
     none = [f"* `{name}` {why}." for name, why in WITHOUT_EFFECT.items()]
     return ORDER_INTRODUCTION + "\n".join([*rows, "", "No rule looks at", "", *none, ""])
@@ -132,15 +132,15 @@ def _anomaly(anomaly: Anomaly) -> str:
     return "\n".join(lines)
 
 
-def _table(rules: list[Rule]) -> Iterator[str]:
+def _table(rules: list[ContractRule]) -> Iterator[str]:
     if not rules:
         return
     yield "| rule | permitted with | if observed | because | source |"
     yield "|---|---|---|---|---|"
     for rule in rules:
         kinds = ", ".join(f"`{kind}`" for kind in rule.kinds) or "on a quiet day, too"
-        kinds += f" {rule.extent}" if rule.extent else ""
-        kinds += "".join(f", and `{kind}`" for kind in rule.along)
+        kinds += f" {rule.far_enough_text}" if rule.far_enough_text else ""
+        kinds += "".join(f", and `{kind}`" for kind in rule.also_required)
         yield f"| `{rule.id}` | {rule.condition} | {kinds} | {rule.sentence} | {rule.source} |"
     yield ""
 

@@ -164,7 +164,7 @@ def test_of_an_airflow_that_ended_is_told_what_ended_it_and_no_data_wait_for_a_j
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     left = tmp_path / "ws" / "left0000"
     left.mkdir(parents=True)
-    (left / workspaces.ORDERS).touch()
+    (left / workspaces.KEEPER_SPEC).touch()
     monkeypatch.setattr(supervisor, "why_it_ended", lambda: "its scheduler died")
     with (
         pytest.raises(AirflowError, match="the local Airflow ended during the run: its scheduler died"),

@@ -16,7 +16,7 @@ from delivery_verifier.orchestration.plugin import warm
 
 CALLED = """
 import os, sys
-from delivery_verifier.orchestration import warm
+from delivery_verifier.orchestration.plugin import warm
 kind, command, mark = sys.argv[1:]
 os.environ.pop("{mark}", None)
 if mark:

@@ -35,7 +35,7 @@ def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Iterator[Run]:
         return code, catalogue_runs.newest(1)[0]
 
     yield run
-    for kept in workspaces.every():  # of what was VIOLATED; the tests of crashes want to find nothing
+    for kept in workspaces.all_workspaces():  # of what was VIOLATED; the tests of crashes want to find nothing
         workspaces.remove(kept)
 
 
@@ -79,7 +79,7 @@ def test_its_page_leads_to_the_reports_of_its_runs(smoke: tuple[int, CatalogueRu
 
 def test_nothing_is_left_and_its_runs_are_kept_with_it(smoke: tuple[int, CatalogueRun]) -> None:
     assert lease.holder() is None
-    assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.every())
+    assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.all_workspaces())
     (one,) = [one for one in retention.catalogues(catalogue_runs.folder().parent) if one.path.name == smoke[1].id]
     assert {run.name for run in one.runs} == {attempt.run for item in smoke[1].items for attempt in item.attempts}
 
@@ -90,4 +90,6 @@ def test_the_data_of_the_newest_violations_are_kept(smoke: tuple[int, CatalogueR
         one.run for one in attempts if any((arm.role, arm.verdict) == ("subject", "VIOLATED") for arm in one.arms)
     ]
     assert len(broken) >= 2, "the next one's sweep must have had the chance to take them"
-    assert {token(run) for run in broken[-variables.kept_workspaces() :]} <= {one.name for one in workspaces.every()}
+    assert {token(run) for run in broken[-variables.kept_workspaces() :]} <= {
+        one.name for one in workspaces.all_workspaces()
+    }

@@ -65,6 +65,6 @@ def test_the_catalogue_run_is_green_in_airflow_and_its_page_names_every_scenario
 def test_nothing_of_it_is_left(ended: tuple[int, CatalogueRun], local_airflow: LocalAirflow) -> None:
     with local_airflow.environment():
         assert lease.holder() is None
-        assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.every())
-        for kept in workspaces.every():  # of what was VIOLATED; the tests of crashes want to find nothing
+        assert all((workspace / workspaces.KEPT).exists() for workspace in workspaces.all_workspaces())
+        for kept in workspaces.all_workspaces():  # of what was VIOLATED; the tests of crashes want to find nothing
             workspaces.remove(kept)

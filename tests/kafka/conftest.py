@@ -12,7 +12,7 @@ from support.own_host import own_host
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import ProcessId
-from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 
 
@@ -27,7 +27,7 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
     """Starts a keeper of one controller and one broker. Whatever it leaves is killed."""
     made: list[Kept] = []
 
-    def start(owner: ProcessId | None = None, equipment: tuple[Equipment, ...] = (), **more: float) -> Kept:
+    def start(owner: ProcessId | None = None, equipment: tuple[Capability, ...] = (), **more: float) -> Kept:
         spec = ClusterSpec(brokers=1, equipment=equipment)
         made.append(Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, owner, **more))
         return made[-1]

@@ -17,15 +17,15 @@ from delivery_verifier.catalogue.parts import AT_ONCE, FULL, SETTLED, after, ste
 from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.action import Moment
+from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.load import handle as valve_module
-from delivery_verifier.load.crew import Crew, ProducerDied
-from delivery_verifier.load.handle import Valve
+from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State, Word
-from delivery_verifier.load.seal import seal
+from delivery_verifier.load.pool import ProducerDied, ProducerPool
+from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.model import record
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Injection
@@ -67,8 +67,8 @@ class Stage:
         topics.create(self.scenario, cluster.bootstrap_servers)
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
-        self.crew = Crew(self.scenario, cluster.bootstrap_servers, workspace)
-        self.valve = Valve(self.scenario, workspace)
+        self.crew = ProducerPool(self.scenario, cluster.bootstrap_servers, workspace)
+        self.valve = RunningLoad(self.scenario, workspace)
         self.crew.wait_for(State.READY)
         self.crew.open(Gate.WARM_UP)
         self.crew.wait_for(State.WARM)
@@ -94,12 +94,12 @@ class Stage:
         return self.ledger()
 
     def look(self) -> bool:
-        self.crew.obey(lambda pid: None)
+        self.crew.apply_commands(lambda pid: None)
         return self.crew.check()
 
     def ledger(self) -> list[dict[str, Any]]:
         member, file = self.crew.members[0], self.workspace / "ledger.parquet"
-        self.announced = seal(member.folder, file, member.arm.name, 0, 0, member.layout)
+        self.announced = publish_ledger(member.folder, file, member.arm.name, 0, 0, member.layout)
         return list(pq.read_table(file).to_pylist())
 
 
@@ -220,7 +220,7 @@ def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, wo
 def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Valve, "kill", lambda valve: None)
+    monkeypatch.setattr(RunningLoad, "kill", lambda valve: None)
     stage = Stage(
         cluster,
         workspace,
@@ -256,7 +256,7 @@ def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(
         plan(step(AT_ONCE, "send")),
         PATIENT_ARM,
     )
-    now = Moment(cluster, [], {}, stage.scenario, stage.valve)
+    now = ActionContext(cluster, [], {}, stage.scenario, stage.valve)
     monkeypatch.setattr(valve_module, "HANDOVER_DEADLINE_S", 0.2)
     with pytest.raises(DeadlinePassed, match="produce to kill all producers"):
         ACTIONS["kill_producer"].do(now)  # nobody obeys

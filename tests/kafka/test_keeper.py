@@ -132,7 +132,7 @@ def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:
 
 def test_no_proxy_survives_a_keeper_that_is_killed(keep: Keep) -> None:
     kept = keep(equipment=("proxy",)).answers()
-    assert [line for line in kept.brokers.values() if "cluster.proxy" in line]
+    assert [line for line in kept.brokers.values() if "cluster.proxy.server" in line]
     kept.process.kill()
     kept.is_gone()
 

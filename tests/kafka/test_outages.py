@@ -20,13 +20,13 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import ACTIONS, Moment, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.handle import Valve
-from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 
 AT_ONCE = Trigger(kind="at_once")
-NEEDED: tuple[Equipment, ...] = ("network", "power")
+NEEDED: tuple[Capability, ...] = ("network", "power")
 SPEC = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250, equipment=NEEDED, elr=False)
 
 pytestmark = pytest.mark.skipif(
@@ -77,7 +77,7 @@ def leader(cluster: Cluster, made: Scenario) -> int:
 
 
 def runner(cluster: Cluster, made: Scenario) -> FaultRunner:
-    class Quiet(Valve):
+    class Quiet(RunningLoad):
         def __init__(self) -> None:
             pass
 
@@ -134,7 +134,7 @@ def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(clus
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
     wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
     chain = packet_filter.Chain(chains()[0])
-    chain.remove([packet_filter.Rule(f"{victim}.controller", controller_rule(cluster, victim))])
+    chain.remove([packet_filter.FilterRule(f"{victim}.controller", controller_rule(cluster, victim))])
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
     (injection,) = run.injections
     assert injection["proof"]["process"] and injection["proof"]["leader_moved"]

@@ -18,11 +18,11 @@ from support.kept_clusters import Kept
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.action import Moment
+from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.handle import Valve
+from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import Injection
@@ -103,8 +103,8 @@ def log(cluster: Cluster, topic: str) -> list[bytes]:
     return [value for value in found if value != b"warm"]
 
 
-def moment(cluster: Cluster, **options: Setting) -> Moment:
-    return Moment(cluster, [1], options)
+def moment(cluster: Cluster, **options: Setting) -> ActionContext:
+    return ActionContext(cluster, [1], options)
 
 
 def test_closing_instead_of_the_first_response_writes_a_request_twice_but_not_an_idempotent_one(
@@ -176,7 +176,7 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
     assert log(cluster, topic) == [b"a"]
 
 
-class Sends(Valve):
+class Sends(RunningLoad):
     """A load that is sent by one client, one record per step."""
 
     def __init__(self, by: Client) -> None:

@@ -22,10 +22,10 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load import producer as producer_module
-from delivery_verifier.load.layout import Layout
+from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer import SequencedProducer
-from delivery_verifier.load.seal import seal
+from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
 from delivery_verifier.model.data import Setting, dumps
@@ -80,7 +80,9 @@ def run_here(spec: ProducerSpec) -> SequencedProducer:
 def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
     """The ledger of what the producer left behind."""
     file = tmp_path / "ledger.parquet"
-    seal(Path(spec.folder), file, "one", 0, 0, Layout(spec.block, spec.partitions), spec.transaction_records)
+    publish_ledger(
+        Path(spec.folder), file, "one", 0, 0, LoadLayout(spec.block, spec.partitions), spec.transaction_records
+    )
     return list(pq.read_table(file).to_pylist())
 
 

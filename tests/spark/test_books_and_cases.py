@@ -201,7 +201,7 @@ def test_cases_beyond_the_bound_are_cut_lowest_first_and_the_cut_is_recorded(cut
 def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> None:
     books = pq.read_table(cut.path / "books/producers.parquet")
     for written, bound in ((1, 2), (4, 10), (6, 10)):
-        evidence = laws.Evidence(
+        evidence = laws.LawInputs(
             scenario=cut.scenario,
             offsets=laws.Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
             producers=books,
@@ -221,7 +221,7 @@ def test_the_canary_comes_out_as_it_was_planned(
     spark: SparkSession, tmp_path: Path, transactional: tuple[str, ...]
 ) -> None:
     made = scenario(["one"], transactional=transactional)
-    plan = canary.plan(made)
+    plan = canary.lay_out(made)
     rows = canary.ledger_table(made, plan, list(range(len(plan.values)))).to_pylist()
     lines = []
     for offset, (partition, value) in enumerate(plan.values):

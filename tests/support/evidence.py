@@ -14,16 +14,16 @@ import msgspec
 import pyarrow as pa
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
-from delivery_verifier.judgement.bites import COLUMNS
+from delivery_verifier.judgement.attribution import COLUMNS
 from delivery_verifier.judgement.canary import expected
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
     LAWS_OF_PARTITIONS,
     Evaluated,
-    Planned,
+    ExpectedEvaluation,
     Validation,
-    planned,
+    expected_evaluations,
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import judge
@@ -197,7 +197,7 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
     return replace(plain, **more)
 
 
-def says(plan: Planned) -> Evaluated:
+def says(plan: ExpectedEvaluation) -> Evaluated:
     """What Great Expectations says of a plan when all is well with it."""
     failed = plan.tolerance is not None and plan.count > plan.tolerance
     return Evaluated(
@@ -222,7 +222,7 @@ def validation_of(evidence: Evidence) -> Validation:
     return Validation(
         run_id=evidence.scenario.run_id,
         great_expectations_version="1",
-        evaluated=[says(plan) for plan in planned(evidence)],
+        evaluated=[says(plan) for plan in expected_evaluations(evidence)],
     )
 
 

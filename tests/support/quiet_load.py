@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from delivery_verifier.load.handle import Valve
+from delivery_verifier.load.handle import RunningLoad
 
 
-class QuietLoad(Valve):
+class QuietLoad(RunningLoad):
     """Nothing is sent, reported or outstanding."""
 
     def __init__(self) -> None:

@@ -17,9 +17,9 @@ from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.embedded.equipment import Lack, tried
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
-from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import equipment_of
-from delivery_verifier.model.inputs import BadInput, refusal, whole
+from delivery_verifier.model.inputs import BadInput, bad_input, whole
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.planning.build import commit, versions_of
 from delivery_verifier.store import catalogue_runs
@@ -28,18 +28,18 @@ MOST_ROUNDS = 100
 
 
 def begin(name: str, *, direct: bool, **wanted: Any) -> CatalogueRun:
-    """A new catalogue run, written down as pending; `wanted` as `plan` takes it. Raises BadInput, also if it is there
-    already."""
+    """A new catalogue run, written down as pending; `wanted` as `new_catalogue_run` takes it. Raises BadInput, also if
+    it is there already."""
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
-        raise refusal(
+        raise bad_input(
             "catalogue run", name, "a name that none has yet", f"take it up again with: kdv catalogue --resume {name}"
         )
-    catalogue = plan(name, direct=direct, **wanted)
+    catalogue = new_catalogue_run(name, direct=direct, **wanted)
     catalogue_runs.write(catalogue)
     return catalogue
 
 
-def plan(
+def new_catalogue_run(
     name: str,
     *,
     names: Sequence[str] = (),
@@ -126,11 +126,11 @@ def unavailable(entry: Entry) -> str:
     return _told(_lacking(entry))
 
 
-def _lacking(entry: Entry) -> dict[Equipment, Lack]:
+def _lacking(entry: Entry) -> dict[Capability, Lack]:
     return {need: lack for need in equipment_of(entry.fault) if (lack := tried(need)) is not None}
 
 
-def _told(lacking: Mapping[Equipment, Lack]) -> str:
+def _told(lacking: Mapping[Capability, Lack]) -> str:
     return "; ".join(
         f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacking.items()
     )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES, MODULES
-from delivery_verifier.model.fault_actions import EQUIPMENT, Equipment
+from delivery_verifier.model.fault_actions import CAPABILITIES, Capability
 from delivery_verifier.model.inputs import BadInput, choice
 
 KINDS: dict[str, str] = {
@@ -37,15 +37,15 @@ def tags() -> list[str]:
     return sorted({tag for entry in ENTRIES.values() for tag in entry.tags})
 
 
-def expects(words: Collection[str], entry: Entry, lacking: Collection[Equipment]) -> bool:
+def expects(words: Collection[str], entry: Entry, lacking: Collection[Capability]) -> bool:
     """Whether it is no surprise that an entry is unavailable: it, or its kind, was named, or all the equipment it
     lacks."""
     kind = KINDS[entry.name]
-    named = entry.name in words or (kind in words and kind not in EQUIPMENT)
+    named = entry.name in words or (kind in words and kind not in CAPABILITIES)
     return named or (bool(lacking) and set(lacking) <= set(words))
 
 
-EXPECTABLE: tuple[str, ...] = (*EQUIPMENT, *sorted({*KINDS.values()} - {*EQUIPMENT}), *ENTRIES)
+EXPECTABLE: tuple[str, ...] = (*CAPABILITIES, *sorted({*KINDS.values()} - {*CAPABILITIES}), *ENTRIES)
 """What may be expected to be unavailable: equipment, kinds of entries, and entries by name."""
 
 

@@ -34,7 +34,7 @@ class Cluster:
         spec_file = workspace / "keeper.json"
         if not spec_file.is_file():
             raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
-        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], layout.Layout, strict=False)
+        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], layout.ClusterLayout, strict=False)
 
     @classmethod
     def of(cls, run: RunDirectory) -> Cluster:

@@ -9,7 +9,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 CONTROLLER = 100
 
 
-class Layout(Struct, frozen=True, kw_only=True):
+class ClusterLayout(Struct, frozen=True, kw_only=True):
     """Where the nodes of one embedded cluster listen and live. Ports by node id."""
 
     workspace: str

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster.layout import Layout
+from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.cluster.protocol import requests as wire
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.history import Observation
@@ -24,7 +24,7 @@ EVERY_S = 0.1
 class Observer:
     """Polls partitions in a thread of its own and appends `Observation`s to a file, one JSON object per line."""
 
-    def __init__(self, layout: Layout, file: Path) -> None:
+    def __init__(self, layout: ClusterLayout, file: Path) -> None:
         self._layout, self._file = layout, file
         self._topics: list[str] = []
         self._partitions: dict[tuple[str, int], wire.PartitionState] = {}

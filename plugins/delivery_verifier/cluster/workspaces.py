@@ -14,7 +14,7 @@ from delivery_verifier.cluster.embedded import disks, equipment, packet_filter
 from delivery_verifier.host import variables
 from delivery_verifier.host.processes import identify, lives, myself
 
-ORDERS = "keeper.json"
+KEEPER_SPEC = "keeper.json"
 """What `start_cluster` writes into a workspace before anything else."""
 KEPT = "KEPT"
 """Marks a workspace that is kept though its run is over."""
@@ -27,21 +27,21 @@ def folder() -> Path:
     return variables.short_path("KDV_WORKSPACES") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}"
 
 
-def every() -> list[Path]:
+def all_workspaces() -> list[Path]:
     """All workspaces that are there. Whatever else stands in the folder is not ours, and is never touched."""
-    return sorted(filter(is_one, folder().iterdir())) if folder().is_dir() else []
+    return sorted(filter(is_workspace, folder().iterdir())) if folder().is_dir() else []
 
 
-def is_one(place: Path) -> bool:
+def is_workspace(place: Path) -> bool:
     """Whether this is a workspace: named by a run's token, and holding its keeper's orders (or nothing at all yet)."""
     if place.is_symlink() or not place.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", place.name):
         return False
-    return (place / ORDERS).is_file() or next(place.iterdir(), None) is None
+    return (place / KEEPER_SPEC).is_file() or next(place.iterdir(), None) is None
 
 
 def remove(place: Path) -> None:
     """Removes a workspace, and nothing that is none: what a file names as one is no leave to remove a folder."""
-    if is_one(place):
+    if is_workspace(place):
         _erase(place)
 
 
@@ -57,7 +57,7 @@ def sweep() -> list[Path]:
     Only for whoever holds the host's lock (lease.acquire_host): a workspace whose keeper has yet to start would
     else be taken for one that was left behind.
     """
-    swept = [workspace for workspace in every() if not is_kept(workspace) and not _is_served(workspace)]
+    swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _is_served(workspace)]
     for workspace in swept:
         _erase(workspace)
     packet_filter.sweep()
@@ -69,7 +69,7 @@ def mounted() -> list[Path]:
     """Workspaces that are kept and still have disks mounted, which a keeper that was killed could not release."""
     return [
         workspace
-        for workspace in every()
+        for workspace in all_workspaces()
         if is_kept(workspace) and disks.mounts(workspace) and not _is_served(workspace)
     ]
 
@@ -118,7 +118,7 @@ def _erase(workspace: Path) -> None:
 
 
 def _kept() -> Iterator[tuple[int, Path]]:
-    for workspace in every():
+    for workspace in all_workspaces():
         try:
             yield (workspace / KEPT).stat().st_mtime_ns, workspace
         except OSError:

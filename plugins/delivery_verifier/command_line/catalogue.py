@@ -136,7 +136,7 @@ def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
             "run_scenario that are to run again"
         )
     name, progress = begin.new_id(), Progress(sys.stderr)
-    planned = begin.plan(
+    planned = begin.new_catalogue_run(
         name, names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable
     )
     progress.say("bringing up Airflow on this host (first time about half a minute)")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from delivery_verifier.model.inputs import BadInput, refusal
+from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
 
 Tell = Callable[[Path, RunVerdict], None]
@@ -34,9 +34,9 @@ def destination(field: str, given: str) -> Path:
         folder = file.absolute().parent
         sound = bool(given) and not file.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
     except OSError as error:
-        raise refusal(field, given, allowed, str(error.strerror)) from None
+        raise bad_input(field, given, allowed, str(error.strerror)) from None
     if not sound:
-        raise refusal(field, given, allowed, f"make the folder, or name another, e.g. {field} kdv.out")
+        raise bad_input(field, given, allowed, f"make the folder, or name another, e.g. {field} kdv.out")
     return file
 
 

@@ -12,7 +12,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.command_line import outputs
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.host import folders
-from delivery_verifier.model.inputs import nearest, refusal
+from delivery_verifier.model.inputs import bad_input, nearest
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.planning.own_settings import profiles
@@ -145,11 +145,11 @@ def run_dir_of(given: str) -> Path:
         found = bool(given) and (path / "scenario.json").is_file()
         runs = [one.parent.name for one in folders.runs_dir().glob("*/scenario.json")]
     except OSError as error:
-        raise refusal("run", given, allowed, f"it cannot be read: {error.strerror}") from None
+        raise bad_input("run", given, allowed, f"it cannot be read: {error.strerror}") from None
     named = (path.is_dir() and path == Path(given)) or Path(given).name == given
     if found and named:
         return path
     if Path(given).name in ("scenario.json", "verdict.json", "report.html") and Path(given).is_file():
-        raise refusal("run", given, allowed, f"give its folder: {Path(given).parent}")
+        raise bad_input("run", given, allowed, f"give its folder: {Path(given).parent}")
     near = nearest(Path(given).name, runs)
-    raise refusal("run", given, allowed, f"did you mean {near}?" if near else "`kdv list runs` names them")
+    raise bad_input("run", given, allowed, f"did you mean {near}?" if near else "`kdv list runs` names them")

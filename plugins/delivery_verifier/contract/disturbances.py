@@ -45,7 +45,7 @@ def explained(injection: Injection, found: Iterable[Disturbance]) -> list[Distur
 def visible(injection: Injection) -> bool:
     """Whether the observer must have seen something of an injection that bit."""
     act = ACTS.get(injection.action)
-    return act is None or bool(act.causes)
+    return act is None or bool(act.observed_as)
 
 
 ON_TOPICS: frozenset[DisturbanceKind] = frozenset(
@@ -57,7 +57,7 @@ ON_TOPICS: frozenset[DisturbanceKind] = frozenset(
 def _of_injection(cause: Injection) -> Iterator[Disturbance]:
     """What the injection itself is, as far as no observer can see it."""
     act = ACTS.get(cause.action)
-    for kind in act.itself if act else ():
+    for kind in act.counts_as if act else ():
         where = _hit_by(cause, kind).items() if kind in ON_TOPICS and cause.hit else [("", list[int]())]
         for topic, partitions in where:
             yield Disturbance(
@@ -131,7 +131,7 @@ def _spent(causes: list[Injection], seen: Observation) -> bool:
 
 def _orderly(act: Act, seen: Observation) -> bool:
     """A broker that is told to stop and crashes instead did not do as planned."""
-    return "broker_stop" not in act.causes or seen.exit_code in SIGTERM_EXITS
+    return "broker_stop" not in act.observed_as or seen.exit_code in SIGTERM_EXITS
 
 
 @dataclass(slots=True)
@@ -192,7 +192,7 @@ def _moves_leaders(cause: Injection, before: _Partition, seen: Observation) -> b
     leader and epoch that it is proven by.
     """
     act = ACTS.get(cause.action)
-    if act is not None and "leader_change" not in act.causes:
+    if act is not None and "leader_change" not in act.observed_as:
         return False
     if "re_elected" in cause.proof:
         elected: Any = cause.proof["re_elected"]
@@ -209,7 +209,7 @@ def _moves_leaders(cause: Injection, before: _Partition, seen: Observation) -> b
 def _shrinks(cause: Injection, gone: set[int], leader: int) -> bool:
     """Whether `cause` explains that brokers left an ISR: not if its action does nothing of the kind."""
     act = ACTS.get(cause.action)
-    return (act is None or "isr_shrink" in act.causes) and (gone <= set(cause.brokers) or leader in cause.brokers)
+    return (act is None or "isr_shrink" in act.observed_as) and (gone <= set(cause.brokers) or leader in cause.brokers)
 
 
 def _disturbance(kind: DisturbanceKind, seen: Observation, planned: bool, detail: str) -> Disturbance:

@@ -32,7 +32,10 @@ STEP_US = 10_000_000
 
 def expected(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     """The disturbances of the arm's topic: those of each action, and those that the steps cause only together."""
-    topic, steps = arm.topic_name, [step for step in fault.steps if arm.role == "subject" or not step.act.subjects]
+    topic, steps = (
+        arm.topic_name,
+        [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics],
+    )
     own = [
         Disturbance(
             kind=kind,
@@ -43,7 +46,7 @@ def expected(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
             value=str(step.options.get("value", "")).lower(),
         )
         for step in steps
-        for kind in (*step.act.itself, *step.act.causes)
+        for kind in (*step.act.counts_as, *step.act.observed_as)
     ]
     partition = _Partition(topic)
     together = [found for at, step in enumerate(steps, 1) for found in partition.take(at * STEP_US, step)]
@@ -79,7 +82,7 @@ class _Partition:
 
     def _hurt(self, at_us: int, step: FaultStep) -> None:
         act = step.act
-        if "power_loss" in act.itself:
+        if "power_loss" in act.counts_as:
             self.cuts.append(
                 Injection(
                     id=at_us,
@@ -92,11 +95,11 @@ class _Partition:
                     bit=True,
                 )
             )
-        if "broker_crash" in act.causes:
+        if "broker_crash" in act.observed_as:
             self.seen += [
                 Observation(at_us=at_us, kind="process", broker=it, state="exited", exit_code=-9) for it in self.target
             ]
-        if (act.does or "isolation" in act.itself) and "brief" not in (step.proofs or ()):
+        if (act.does or "isolation" in act.counts_as) and "brief" not in (step.proofs or ()):
             self.up -= self.target
             self.isr = self.isr & self.up or self.isr
 

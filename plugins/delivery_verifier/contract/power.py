@@ -26,7 +26,7 @@ def of_isr(observations: Sequence[Observation], injections: Iterable[Injection])
     by a crash). With eligible leader replicas (KIP-966), one that left the ISR in an orderly way still has all that m =
     min.insync.replicas brokers acknowledged, and is elected; one that crashed is not.
     """
-    cuts = [one for one in injections if (act := ACTS.get(one.action)) and "power_loss" in act.itself]
+    cuts = [one for one in injections if (act := ACTS.get(one.action)) and "power_loss" in act.counts_as]
     if not cuts:
         return
     for (topic, partition), seen in _by_partition(observations).items():

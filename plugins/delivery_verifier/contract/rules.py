@@ -21,12 +21,12 @@ def _always(_it: Settings, _found: Disturbance) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """`anomaly` is permitted where `applies` holds and a disturbance of `kinds` was seen that `reaches` as far as
+class ContractRule:
+    """`anomaly` is permitted where `applies` holds and a disturbance of `kinds` was seen that `far_enough` as far as
     needed.
 
-    Empty `kinds`: permitted on a quiet day, too. `along`: kinds that must have been seen as well, each of them.
-    `condition` says in words what `applies` computes, `extent` what `reaches` does.
+    Empty `kinds`: permitted on a quiet day, too. `also_required`: kinds that must have been seen as well, each of them.
+    `condition` says in words what `applies` computes, `far_enough_text` what `far_enough` does.
     """
 
     id: str
@@ -36,9 +36,9 @@ class Rule:
     kinds: tuple[DisturbanceKind, ...]
     sentence: str
     source: str
-    along: tuple[DisturbanceKind, ...] = ()
-    reaches: Callable[[Settings, Disturbance], bool] = _always
-    extent: str = ""
+    also_required: tuple[DisturbanceKind, ...] = ()
+    far_enough: Callable[[Settings, Disturbance], bool] = _always
+    far_enough_text: str = ""
 
 
 _PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
@@ -51,8 +51,8 @@ def _unflushed(it: Settings) -> bool:
     return it.acks != "0" and it.flush_messages > 1
 
 
-_LOSSES: tuple[Rule, ...] = (
-    Rule(
+_LOSSES: tuple[ContractRule, ...] = (
+    ContractRule(
         id="lost.acks_0",
         anomaly=Anomaly.LOST,
         condition="acks=0",
@@ -61,7 +61,7 @@ _LOSSES: tuple[Rule, ...] = (
         sentence="With acks=0 nobody confirms that a record arrived: it may be lost at any time, without any fault.",
         source=f"{_PRODUCER_DOCS}: acks",
     ),
-    Rule(
+    ContractRule(
         id="lost.acks_1",
         anomaly=Anomaly.LOST,
         condition="acks=1",
@@ -72,7 +72,7 @@ _LOSSES: tuple[Rule, ...] = (
         "that is cut off from the others goes on confirming until it learns of its successor.",
         source=f"{_PRODUCER_DOCS}: acks; {_MEASURED} (the documentation speaks of failures only)",
     ),
-    Rule(
+    ContractRule(
         id="lost.unclean",
         anomaly=Anomaly.LOST,
         condition="acks=all, unclean.leader.election.enable=true",
@@ -82,18 +82,18 @@ _LOSSES: tuple[Rule, ...] = (
         "follow it.",
         source=f"{_TOPIC_DOCS}: unclean.leader.election.enable; KIP-106",
     ),
-    Rule(
+    ContractRule(
         id="lost.unclean_request",
         anomaly=Anomaly.LOST,
         condition="acks=all",
         applies=lambda it: it.acks == "all",
         kinds=("unclean_election",),
-        along=("unclean_request",),
+        also_required=("unclean_request",),
         sentence="An operator who asks for an unclean election gets it, whatever the topic says of unclean elections "
         "and of min.insync.replicas: acknowledged records that only the absent replicas have are given up.",
         source=f"KIP-460 (ElectLeaders, UNCLEAN); {_MEASURED}",
     ),
-    Rule(
+    ContractRule(
         id="lost.min_isr_1",
         anomaly=Anomaly.LOST,
         condition="acks=1 or all, min.insync.replicas=1, flush.messages > 1",
@@ -103,19 +103,19 @@ _LOSSES: tuple[Rule, ...] = (
         "flushed goes with its power.",
         source=f"{_TOPIC_DOCS}: min.insync.replicas, flush.messages; KIP-966",
     ),
-    Rule(
+    ContractRule(
         id="lost.power_of_all",
         anomaly=Anomaly.LOST,
         condition="acks=1 or all, flush.messages > 1",
         applies=_unflushed,
         kinds=("isr_power_loss",),
-        reaches=lambda it, found: found.replicas >= it.min_insync_replicas,
-        extent="of at least min.insync.replicas that were in sync together",
+        far_enough=lambda it, found: found.replicas >= it.min_insync_replicas,
+        far_enough_text="of at least min.insync.replicas that were in sync together",
         sentence="An acknowledged record is in the memory of all in-sync replicas and on no disk yet: when all of "
         "them lose power, it is gone. While one of them keeps its power, nothing is lost.",
         source=f"Apache Kafka documentation, operations: application vs. OS flush management; {_MEASURED}",
     ),
-    Rule(
+    ContractRule(
         id="lost.power_of_last",
         anomaly=Anomaly.LOST,
         condition="acks=1 or all, flush.messages > 1, no eligible leader replicas (before Kafka 4.1, or switched off)",
@@ -131,7 +131,7 @@ _LOSSES: tuple[Rule, ...] = (
 _WEAK_ACKS = ("lost.acks_0", "lost.acks_1")  # no loss of a transactional producer: it is idempotent, hence acks=all
 
 
-def _misplaced(loss: Rule) -> Rule:
+def _misplaced(loss: ContractRule) -> ContractRule:
     """The same excuse for MISPLACED: the acknowledged copy of a retry is cut off while an earlier one survives."""
     return replace(
         loss,
@@ -142,7 +142,7 @@ def _misplaced(loss: Rule) -> Rule:
     )
 
 
-def _in_transactions(loss: Rule, anomaly: Anomaly) -> Rule:
+def _in_transactions(loss: ContractRule, anomaly: Anomaly) -> ContractRule:
     """The same excuse for what transactions promise: their markers are records of the log, and are lost with others."""
     return replace(
         loss,
@@ -166,8 +166,8 @@ def _retries_unchecked(it: Settings) -> bool:
     return it.acks != "0" and not it.enable_idempotence and it.retries > 0
 
 
-_RETRIES: tuple[Rule, ...] = (
-    Rule(
+_RETRIES: tuple[ContractRule, ...] = (
+    ContractRule(
         id="duplicated.retries",
         anomaly=Anomaly.DUPLICATED,
         condition="acks=1 or all, enable.idempotence=false, retries > 0",
@@ -177,7 +177,7 @@ _RETRIES: tuple[Rule, ...] = (
         "lost connection is enough for a retry, and no broker need be disturbed for that.",
         source=f"{_PRODUCER_DOCS}: retries, enable.idempotence; KIP-98",
     ),
-    Rule(
+    ContractRule(
         id="reordered.retries",
         anomaly=Anomaly.REORDERED,
         condition="acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight > 1",
@@ -187,7 +187,7 @@ _RETRIES: tuple[Rule, ...] = (
         "for a retry.",
         source=f"{_PRODUCER_DOCS}: max.in.flight.requests.per.connection",
     ),
-    Rule(
+    ContractRule(
         id="reordered.one_in_flight",
         anomaly=Anomaly.REORDERED,
         condition="acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight = 1",
@@ -208,8 +208,8 @@ def _resent_uncounted(it: Settings) -> bool:
 _REQUEUED = (
     "librdkafka: rd_kafka_handle_Produce_error (a refused request is sent again without being counted as a retry)"
 )
-_WITHOUT_RETRIES: tuple[Rule, ...] = (
-    Rule(
+_WITHOUT_RETRIES: tuple[ContractRule, ...] = (
+    ContractRule(
         id="duplicated.requeued",
         anomaly=Anomaly.DUPLICATED,
         condition="acks=1 or all, enable.idempotence=false, retries=0",
@@ -219,7 +219,7 @@ _WITHOUT_RETRIES: tuple[Rule, ...] = (
         "leads; that broker may have written it before.",
         source=_REQUEUED,
     ),
-    Rule(
+    ContractRule(
         id="reordered.requeued",
         anomaly=Anomaly.REORDERED,
         condition="acks=1 or all, enable.idempotence=false, retries=0",
@@ -230,7 +230,7 @@ _WITHOUT_RETRIES: tuple[Rule, ...] = (
     ),
 )
 
-_APPLICATION = Rule(
+_APPLICATION = ContractRule(
     id="resent.application",
     anomaly=Anomaly.RESENT,
     condition="any settings",
@@ -244,7 +244,7 @@ _TRANSACTIONS = tuple(
     _in_transactions(loss, it) for it in TRANSACTIONAL for loss in _LOSSES if loss.id not in _WEAK_ACKS
 )
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[ContractRule, ...] = (
     *_LOSSES,
     *(_misplaced(loss) for loss in _LOSSES),
     *_RETRIES,

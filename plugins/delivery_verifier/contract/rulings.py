@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from delivery_verifier.contract.rules import PROMISES, RULES, Rule
+from delivery_verifier.contract.rules import PROMISES, RULES, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
@@ -139,10 +139,10 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
     )
 
 
-def _permitted(rule: Rule, settings: Settings, seen: list[Disturbance]) -> Ruling | None:
+def _permitted(rule: ContractRule, settings: Settings, seen: list[Disturbance]) -> Ruling | None:
     """The ruling of a rule that applies, if what it asks for was seen; planned only if each of its parts was."""
-    matching = [it for it in seen if it.kind in rule.kinds and rule.reaches(settings, it)]
-    along = [[it for it in seen if it.kind == kind] for kind in rule.along]
+    matching = [it for it in seen if it.kind in rule.kinds and rule.far_enough(settings, it)]
+    along = [[it for it in seen if it.kind == kind] for kind in rule.also_required]
     if (rule.kinds and not matching) or not all(along):
         return None
     parts = [*([matching] if rule.kinds else []), *along]

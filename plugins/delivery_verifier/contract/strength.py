@@ -31,7 +31,7 @@ class Order:
     sentence: str
 
 
-ORDERS: tuple[Order, ...] = (
+STRENGTH_ORDERS: tuple[Order, ...] = (
     Order(
         LOSSES,
         "acks",
@@ -121,7 +121,7 @@ WITHOUT_EFFECT: dict[str, str] = {
 
 def of(anomaly: Anomaly) -> list[Order]:
     """The orders that count for `anomaly`."""
-    return [order for order in ORDERS if anomaly in order.anomalies]
+    return [order for order in STRENGTH_ORDERS if anomaly in order.anomalies]
 
 
 def at_least_as_strong(anomaly: Anomaly, one: Settings, other: Settings) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults import outages
-from delivery_verifier.faults.action import Action, Moment
+from delivery_verifier.faults.action import Action, ActionContext
 from delivery_verifier.faults.administration import AlterTopic, ElectPreferred, ElectUnclean
 from delivery_verifier.faults.clients import KillProducer, Resend, RestartProducer, Send, Wait
 from delivery_verifier.faults.processes import Signal, Start
@@ -37,10 +37,10 @@ ACTIONS: dict[str, Action] = {
 def heal(cluster: Cluster) -> None:
     """Makes the cluster whole again, whatever was done to it; harmless if nothing was. Any process may call it."""
     if cluster.has_proxy:
-        ACTIONS["release"].do(Moment(cluster, cluster.brokers))
+        ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))
     cluster.rejoin(list(cluster.cut_off()))
     for broker, state in cluster.states().items():
         if state == "frozen":
-            ACTIONS["resume"].do(Moment(cluster, [broker]))
+            ACTIONS["resume"].do(ActionContext(cluster, [broker]))
         elif state == "exited":
-            ACTIONS["start"].do(Moment(cluster, [broker]))
+            ACTIONS["start"].do(ActionContext(cluster, [broker]))

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import signal
 
-from delivery_verifier.faults.action import Moment
+from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.host.processes import how_it_ended
-from delivery_verifier.load.handle import Valve
+from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.history import now_us
 
 
 class KillProducer:
     """Kills the producers of all arms at the same moment."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Waits until none of them runs."""
         at_us = now_us()
-        load(now).kill()
+        load(context).kill()
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """What ended each producer, if it was SIGKILL for all, and none runs again."""
-        ended = load(now).exits()
-        killed = len(ended) == load(now).producers and set(ended.values()) == {-signal.SIGKILL}
+        ended = load(context).exits()
+        killed = len(ended) == load(context).producers and set(ended.values()) == {-signal.SIGKILL}
         return {f"producer {name}": how_it_ended(code) for name, code in ended.items()} if killed else {}
 
 
 class RestartProducer:
     """Starts the producers again."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Waits until each has handed over what it sends again."""
         at_us = now_us()
-        load(now).restart()
+        load(context).restart()
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """Nothing was broken."""
         return {}
 
@@ -43,38 +43,38 @@ class RestartProducer:
 class Resend:
     """Makes the applications send again what they know nothing certain about."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Waits until it is handed over; whether it arrives is another matter."""
         at_us = now_us()
-        load(now).resend()
+        load(context).resend()
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """How much every arm sent again, if every subject did."""
-        if now.scenario is None:
+        if context.scenario is None:
             return {}
-        sent = load(now).resent()
+        sent = load(context).resent()
         told: dict[str, object] = {f"resent by {arm}": count for arm, count in sent.items()}
-        return told if all(sent[arm.name] for arm in now.scenario.subjects) else {}
+        return told if all(sent[arm.name] for arm in context.scenario.subjects) else {}
 
 
-def load(now: Moment) -> Valve:
+def load(context: ActionContext) -> RunningLoad:
     """The load of the moment. Raises ValueError if there is none."""
-    if now.valve is None:
+    if context.valve is None:
         raise ValueError("there is no load to do this to")
-    return now.valve
+    return context.valve
 
 
 class Send:
     """Lets the producers of a scripted load go on."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Waits until every arm has handed its records over; whether they arrive is another matter."""
         at_us = now_us()
-        load(now).send(int(now.options.get("blocks", 1)))
+        load(context).send(int(context.options.get("blocks", 1)))
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """Nothing was broken."""
         return {}
 
@@ -82,10 +82,10 @@ class Send:
 class Wait:
     """Does nothing: the step's trigger was what was wanted."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """The time."""
         return now_us()
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """Nothing was broken."""
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from delivery_verifier.cluster.embedded.disks import Disk
-from delivery_verifier.faults.action import Moment
+from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.step_options import Link
@@ -13,26 +13,26 @@ from delivery_verifier.model.step_options import Link
 DEADLINE_S = 10.0
 
 
-def links_of(now: Moment) -> list[Link]:
+def links_of(context: ActionContext) -> list[Link]:
     """The links named in the step's option `links`; all but the clients' where it says nothing."""
     return cast(
-        "list[Link]", [link.strip() for link in str(now.options.get("links", "controller,replication")).split(",")]
+        "list[Link]", [link.strip() for link in str(context.options.get("links", "controller,replication")).split(",")]
     )
 
 
 class Isolate:
     """Drops the packets of brokers on some of their links. Nobody is told: connections hang."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Sets the rules, and waits until each link has dropped a packet."""
-        at_us = now.cluster.isolate(now.brokers, links_of(now))
-        wait_until(lambda: bool(self.proof(now)), f"packets of brokers {now.brokers} to be dropped", DEADLINE_S)
+        at_us = context.cluster.isolate(context.brokers, links_of(context))
+        wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """Packets dropped so far, if the kernel has every rule and every link dropped some."""
-        dropped, links = now.cluster.cut_off(), links_of(now)
-        counts = {broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in now.brokers}
+        dropped, links = context.cluster.cut_off(), links_of(context)
+        counts = {broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers}
         whole = counts and all(all(count.values()) for count in counts.values())
         return {f"broker {broker}": count for broker, count in counts.items()} if whole else {}
 
@@ -40,46 +40,52 @@ class Isolate:
 class Rejoin:
     """Lets the packets of brokers through again."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Removes the rules. TCP takes seconds until it tries again what was dropped."""
         at_us = now_us()
-        now.cluster.rejoin(now.brokers)
+        context.cluster.rejoin(context.brokers)
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """Which of them are cut off no more."""
-        cut = now.cluster.cut_off()
-        return {f"broker {broker}": "reachable" for broker in now.brokers if broker not in cut}
+        cut = context.cluster.cut_off()
+        return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut}
 
 
 class PowerOff:
     """Ends brokers together with the power of their disks: what was not flushed is gone."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Does it to all of them at once, and waits until it is done."""
-        at_us = now.cluster.power_off(now.brokers)
+        at_us = context.cluster.power_off(context.brokers)
         wait_until(
-            lambda: bool(self.proof(now)), f"brokers {now.brokers} to be without power", DEADLINE_S, every_s=0.005
+            lambda: bool(self.proof(context)),
+            f"brokers {context.brokers} to be without power",
+            DEADLINE_S,
+            every_s=0.005,
         )
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """That the processes have exited and their disks answer with an I/O error."""
-        states = now.cluster.states()
-        off = [states[broker] == "exited" and Disk.of(now.cluster.workspace, broker).is_off() for broker in now.brokers]
-        return {f"broker {broker}": "exited, its disk is off" for broker in now.brokers} if off and all(off) else {}
+        states = context.cluster.states()
+        off = [
+            states[broker] == "exited" and Disk.of(context.cluster.workspace, broker).is_off()
+            for broker in context.brokers
+        ]
+        return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off and all(off) else {}
 
 
 class Sync:
     """Flushes disks, so that what a loss of power spares is known."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """All that was written to the disks before is on them afterwards. Raises OSError."""
         at_us = now_us()
-        for broker in now.brokers:
-            Disk.of(now.cluster.workspace, broker).sync()
+        for broker in context.brokers:
+            Disk.of(context.cluster.workspace, broker).sync()
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """Nothing was broken."""
         return {}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from delivery_verifier.cluster.proxy.rules import Rule, rule_of
-from delivery_verifier.faults.action import Moment
+from delivery_verifier.cluster.proxy.rules import ProxyRule, rule_of
+from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.model.history import now_us
 
 
@@ -18,33 +18,33 @@ class Frames:
 
     name: str
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Puts the rule in force. Raises RuntimeError if it is already, ValueError for an option of no meaning."""
         at_us = now_us()
-        now.cluster.proxy("put", rule=msgspec.to_builtins(self._rule(now)))
+        context.cluster.proxy("put", rule=msgspec.to_builtins(self._rule(context)))
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """How often it acted, by broker and client.id; empty while fewer clients than wanted were hit."""
-        hits = now.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(now)))["hits"]
+        hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))["hits"]
         clients = {client for found in hits.values() for client in found}
-        enough = len(clients) >= int(now.options.get("clients", 1))
+        enough = len(clients) >= int(context.options.get("clients", 1))
         return {f"broker {broker}": found for broker, found in hits.items()} if enough else {}
 
-    def _rule(self, now: Moment) -> Rule:
-        options = {name: value for name, value in now.options.items() if name != "clients"}
-        return rule_of({"action": self.name, "brokers": tuple(now.brokers), **options})
+    def _rule(self, context: ActionContext) -> ProxyRule:
+        options = {name: value for name, value in context.options.items() if name != "clients"}
+        return rule_of({"action": self.name, "brokers": tuple(context.brokers), **options})
 
 
 class Release:
     """Lets the proxy forward everything again."""
 
-    def do(self, now: Moment) -> int:
+    def do(self, context: ActionContext) -> int:
         """Ends every rule at the brokers; what was held back goes out."""
         at_us = now_us()
-        now.cluster.proxy("release", brokers=now.brokers)
+        context.cluster.proxy("release", brokers=context.brokers)
         return at_us
 
-    def proof(self, now: Moment) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """Nothing was broken."""
         return {}

@@ -10,12 +10,12 @@ import msgspec
 
 from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.action import Moment
+from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.proofs import coordinated, prove
 from delivery_verifier.faults.targets import Targets, touched
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
-from delivery_verifier.load.handle import Valve
+from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.fault_actions import ACTS, Proof
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.history import Injection, now_us
@@ -34,7 +34,7 @@ class FaultRunner:
     """Runs one scenario's fault plan. `look` is called while waiting; it raises if the load has failed."""
 
     def __init__(
-        self, cluster: Cluster, scenario: Scenario, valve: Valve, look: Callable[[], object] = lambda: None
+        self, cluster: Cluster, scenario: Scenario, valve: RunningLoad, look: Callable[[], object] = lambda: None
     ) -> None:
         self.cluster, self.scenario, self.valve, self.look = cluster, scenario, valve, look
         self.topics = [arm.topic_name for arm in scenario.arms]
@@ -74,7 +74,7 @@ class FaultRunner:
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Does it. A bite may end another one: who is killed while frozen is frozen no more."""
-        now = Moment(self.cluster, brokers, step.options, self.scenario, self.valve)
+        now = ActionContext(self.cluster, brokers, step.options, self.scenario, self.valve)
         healed = [
             one
             for one in self.open
@@ -86,20 +86,20 @@ class FaultRunner:
         for injection in healed:
             self._close(injection, at_us, brokers)
 
-    def _bite(self, step: FaultStep, now: Moment, cycle: int) -> int:
+    def _bite(self, step: FaultStep, context: ActionContext, cycle: int) -> int:
         action, requested = ACTIONS[step.action], now_us()
-        hit = touched(step.act, self.cluster, self.scenario, now.brokers)
+        hit = touched(step.act, self.cluster, self.scenario, context.brokers)
         before = {
             f"{topic}-{partition}": {"leader": state.leader, "leader_epoch": state.leader_epoch}
             for (topic, partition), state in self.cluster.partitions(self.topics).items()
             if partition in hit.get(topic, ())
         }
-        led = any(state["leader"] in now.brokers for state in before.values()) or not now.brokers
+        led = any(state["leader"] in context.brokers for state in before.values()) or not context.brokers
         injection: dict[str, Any] = {
             "id": len(self.injections),
             "cycle": cycle,
             "action": step.action,
-            "brokers": list(now.brokers),
+            "brokers": list(context.brokers),
             "hit": hit,
             "requested_at_us": requested,
             "bite_at_us": requested,
@@ -111,11 +111,11 @@ class FaultRunner:
         wanted = step.proofs if step.proofs is not None else step.act.proofs
         injection["proof"]["wanted"] = list(wanted)
         if "coordinator_moved" in wanted:
-            injection["proof"]["coordinated"] = coordinated(self.cluster, self.scenario, now.brokers)
+            injection["proof"]["coordinated"] = coordinated(self.cluster, self.scenario, context.brokers)
         self.injections.append(injection)  # on record before it is done: what comes late may have bitten all the same
         self.open.append(injection)
-        injection["bite_at_us"] = at_us = action.do(now)
-        injection["proof"]["process"] = action.proof(now)
+        injection["bite_at_us"] = at_us = action.do(context)
+        injection["proof"]["process"] = action.proof(context)
         if step.act.momentary:
             self._prove(injection)
             self._close(injection, now_us(), injection["brokers"])
@@ -128,13 +128,13 @@ class FaultRunner:
         """
         if "process_before_heal" in injection["proof"]:
             return
-        now = Moment(self.cluster, injection["brokers"], injection["options"], self.scenario, self.valve)
+        now = ActionContext(self.cluster, injection["brokers"], injection["options"], self.scenario, self.valve)
         still = ACTIONS[injection["action"]].proof(now)
         seen = prove(self.cluster, self.scenario, injection)
         if "running" not in self.cluster.states().values():
             seen |= injection["proof"].get("waited_for", {})
         injection["proof"] |= {"process_before_heal": still, **seen}
-        done = ACTS[injection["action"]].waits or injection["proof"]["process"]
+        done = ACTS[injection["action"]].proof_only_before_heal or injection["proof"]["process"]
         injection["bit"] = bool(done and still and all(seen.values()))
 
     def _close(self, injection: dict[str, Any], at_us: int, brokers: list[int]) -> None:
@@ -243,7 +243,7 @@ class FaultRunner:
     def _bitten(self) -> bool:
         self.look()
         last = self.injections[-1]
-        now = Moment(self.cluster, last["brokers"], last["options"], self.scenario, self.valve)
+        now = ActionContext(self.cluster, last["brokers"], last["options"], self.scenario, self.valve)
         return bool(ACTIONS[last["action"]].proof(now))
 
     def _isr_shrunk(self) -> bool:

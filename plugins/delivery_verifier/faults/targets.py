@@ -82,7 +82,7 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
 def touched(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
     """The partitions per topic that `act`, done to `brokers`, touches: those they lead now, or, if they lead none, of
     which they hold a replica; every one that carries load, where it is done to clients or topics and not to brokers."""
-    if act.everywhere:
+    if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}
     states = sorted(cluster.partitions([arm.topic_name for arm in scenario.arms]).items())
     led = [key for key, state in states if state.leader in brokers]

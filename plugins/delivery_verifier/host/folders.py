@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from delivery_verifier.host import variables
-from delivery_verifier.model.inputs import BadInput, refusal
+from delivery_verifier.model.inputs import BadInput, bad_input
 
 DATA_DOCS = "data_docs"
 """Folder below the runs that holds the Data Docs site; no run may have its name."""
@@ -47,7 +47,9 @@ def require_writable() -> None:
     for name, folder in (("KDV_HOME", home()), ("KDV_RUNS", runs_dir())):
         there = next(one for one in (folder, *folder.parents) if one.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-            raise refusal(name, str(folder), "a folder that can be written", f"{there} cannot: name another in {name}")
+            raise bad_input(
+                name, str(folder), "a folder that can be written", f"{there} cannot: name another in {name}"
+            )
 
 
 def run_directory_name(run_id: str) -> str:
@@ -72,7 +74,7 @@ def check_run_id(run_id: str) -> str:
     if not _RUN_ID.fullmatch(run_id):
         proposal = _UNSAFE.sub("-", run_id).strip("-._")[:_MAX_NAME] or "my-run"
         allowed = f"1 to {_MAX_NAME} of A-Z a-z 0-9 _ . ~ : + -, the first a letter or digit"
-        raise refusal("run_id", run_id, allowed, f"e.g. --run-id {proposal}")
+        raise bad_input("run_id", run_id, allowed, f"e.g. --run-id {proposal}")
     return run_id
 
 

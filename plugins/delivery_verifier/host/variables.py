@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from delivery_verifier.model.inputs import nearest, refusal, whole
+from delivery_verifier.model.inputs import bad_input, nearest, whole
 
 KEPT_WORKSPACES = 3
 """So many workspaces of violated runs are kept, unless KDV_KEPT says otherwise."""
@@ -24,7 +24,7 @@ def path(name: str) -> Path | None:
         return None
     if not Path(text).is_absolute():
         example = os.path.abspath(text)  # noqa: PTH100 (pathlib would not remove the dots)
-        raise refusal(name, text, "an absolute path", f"e.g. {name}={example}")
+        raise bad_input(name, text, "an absolute path", f"e.g. {name}={example}")
     return Path(text)
 
 
@@ -32,7 +32,7 @@ def short_path(name: str) -> Path | None:
     """A path below which a Unix socket fits (107 bytes). Raises BadInput."""
     found, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
     if found is not None and len(os.fsencode(found)) > most:
-        raise refusal(name, str(found), f"a path of at most {most} bytes, for a Unix socket to fit", "e.g. /tmp/kdv")
+        raise bad_input(name, str(found), f"a path of at most {most} bytes, for a Unix socket to fit", "e.g. /tmp/kdv")
     return found
 
 
@@ -40,7 +40,7 @@ def flag(name: str) -> bool:
     """Whether the variable is 1. Raises BadInput for anything but 1, 0 or nothing."""
     text = os.environ.get(name, "")
     if text not in ("", "0", "1"):
-        raise refusal(name, text, "0 or 1", f"e.g. {name}=1")
+        raise bad_input(name, text, "0 or 1", f"e.g. {name}=1")
     return text == "1"
 
 
@@ -59,7 +59,7 @@ def url(name: str, default: str) -> str:
     except ValueError:
         sound = False
     if not sound or any(char.isspace() for char in text):
-        raise refusal(
+        raise bad_input(
             name, text, "a URL that begins with http:// or https:// and names a host", f"e.g. {name}={default}"
         )
     return text.rstrip("/")
@@ -69,7 +69,7 @@ def cron(name: str) -> str:
     """1, 0, nothing, or a cron expression of five fields. Raises BadInput."""
     text = " ".join(os.environ.get(name, "").split())
     if text not in ("", "0", "1") and not _CRON.fullmatch(text):
-        raise refusal(name, text, "1, 0 or a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
+        raise bad_input(name, text, "1, 0 or a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
     return text
 
 

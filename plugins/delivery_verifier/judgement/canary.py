@@ -85,7 +85,7 @@ def expected(scenario: Scenario) -> dict[str, int]:
 
 
 @dataclass
-class Plan:
+class CanaryLayout:
     """What to write, (partition, value) in log order, and ledger rows that name a value by its place.
 
     The last values are written in transactions: of each the number of its values, and whether it is committed.
@@ -100,7 +100,7 @@ class _Planter:
     """Writes values and claims outcomes for them, sequence by sequence, in one partition at a time."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self.plan, self.sequence, self.partition = Plan(), 0, 0
+        self.plan, self.sequence, self.partition = CanaryLayout(), 0, 0
         self.transaction: tuple[str, TransactionOutcome] | None = None
         self._scenario = scenario
 
@@ -140,7 +140,7 @@ class _Planter:
         self.claim(sequence, Outcome.ACKED, self.write(sequence))
 
 
-def plan(scenario: Scenario) -> Plan:
+def lay_out(scenario: Scenario) -> CanaryLayout:
     """The canary's records and ledger rows.
 
     Single kinds stand in partition 0, combined ones in the next, where there is one.
@@ -256,7 +256,7 @@ NOWHERE = 1_000_000_000
 """Offsets from here on hold nothing."""
 
 
-def ledger_table(scenario: Scenario, made: Plan, offsets: list[int]) -> pa.Table:
+def ledger_table(scenario: Scenario, made: CanaryLayout, offsets: list[int]) -> pa.Table:
     """The canary's ledger. `offsets[i]` is where `made.values[i]` really stands. Schema: `ledger.SCHEMA`."""
     now = now_us()
     rows = [

@@ -15,10 +15,10 @@ from delivery_verifier.judgement.evaluation import (
     LAWS,
     LAWS_OF_PARTITIONS,
     Evaluated,
-    Planned,
+    ExpectedEvaluation,
     Validation,
     canary_pairs,
-    planned,
+    expected_evaluations,
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.verdict import Doubt
@@ -189,7 +189,7 @@ def _exposure(evidence: Evidence) -> Iterator[Found]:
 
 def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[Found]:
     """The expectations that were evaluated are exactly the planned ones, and each saw what it had to see."""
-    plans = {plan.key: plan for plan in planned(evidence)}
+    plans = {plan.key: plan for plan in expected_evaluations(evidence)}
     if validation.run_id != evidence.scenario.run_id:
         yield _doubt(ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}")
     times = Counter(item.key for item in validation.evaluated)
@@ -204,7 +204,7 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[Found]:
             yield from _evaluation(plans[item.key], item)
 
 
-def _evaluation(plan: Planned, item: Evaluated) -> Iterator[Found]:
+def _evaluation(plan: ExpectedEvaluation, item: Evaluated) -> Iterator[Found]:
     name = _called(plan.key)
     if item.exception:
         yield _doubt(plan.arm, "expectation_not_evaluated", f"{name} raised: {item.exception}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from delivery_verifier.judgement.bites import OUTSIDE
+from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.scenario import Arm

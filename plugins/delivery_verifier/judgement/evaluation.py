@@ -1,6 +1,7 @@
 """Evaluations: which expectations a run must evaluate, and what Great Expectations said of each (validation.json).
 
-Pure. Both sides meet here: `planned` is derived from the contract, an `Evaluated` from a validation result.
+Pure. Both sides meet here: `expected_evaluations` is derived from the contract, an `Evaluated` from a validation
+result.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ LAWS_OF_PARTITIONS = frozenset(
 """Laws that stand in the books once per partition; the others speak of all of an arm (partition -1)."""
 
 
-class Planned(Struct, frozen=True, kw_only=True):
+class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
     """One expectation that must be evaluated. `about` is an anomaly or a law; `rows` is what it must see.
 
     `count` is counted from the tables without Great Expectations: cases of the anomaly, or unequal pairs.
@@ -101,15 +102,15 @@ def read_validation(text: bytes) -> Validation:
     return msgspec.json.decode(text, type=Validation)
 
 
-def planned(evidence: Evidence) -> list[Planned]:
+def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
     """Every expectation of the run: one per (loaded arm, anomaly) and one per law."""
-    return [*planned_guarantees(evidence), *planned_evidence(evidence)]
+    return [*expected_guarantees(evidence), *expected_evidence(evidence)]
 
 
-def planned_guarantees(evidence: Evidence) -> list[Planned]:
+def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
     """One expectation per loaded arm and anomaly; its tolerance comes from the contract or the claim."""
     return [
-        Planned(
+        ExpectedEvaluation(
             suite="guarantee",
             arm=arm.name,
             about=anomaly.value,
@@ -122,13 +123,15 @@ def planned_guarantees(evidence: Evidence) -> list[Planned]:
     ]
 
 
-def planned_evidence(evidence: Evidence) -> list[Planned]:
+def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
     """One expectation per law, over all its rows in the books; the canary's comparison is one of them."""
     found = []
     for law in LAWS:
         pairs = [*canary_pairs(evidence)] if law == CANARY else _pairs(evidence, law)
         unequal = sum(left != right for _, left, right in pairs)
-        found.append(Planned(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal))
+        found.append(
+            ExpectedEvaluation(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal)
+        )
     return found
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.contract.disturbances import concerning, disturbances
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.bites import COLUMNS, Bites, afterwards, bites
+from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import (
@@ -89,16 +89,16 @@ class Evidence:
         return disturbances(self.observations, self.injections)
 
     @cached_property
-    def bites(self) -> dict[str, Bites] | None:
+    def bites(self) -> dict[str, CasesByInjection] | None:
         """Per arm the injections that hurt it; None where no cases are at hand."""
-        return None if self.cases is None else bites(self.cases, self._biting)
+        return None if self.cases is None else attribute_cases(self.cases, self._biting)
 
     @cached_property
     def afterwards(self) -> dict[str, set[str]]:
         """Per arm the anomalies of records that were sent after all losses of power; none where no cases are at
         hand."""
-        cuts = [it for it in self._biting if it.action in ACTS and "power_loss" in ACTS[it.action].itself]
-        return {} if self.cases is None else afterwards(self.cases, cuts)
+        cuts = [it for it in self._biting if it.action in ACTS and "power_loss" in ACTS[it.action].counts_as]
+        return {} if self.cases is None else kinds_sent_afterwards(self.cases, cuts)
 
     @property
     def _biting(self) -> list[Injection]:

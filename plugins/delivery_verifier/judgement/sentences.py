@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from delivery_verifier.judgement.bites import OUTSIDE, hurt, interval
+from delivery_verifier.judgement.attribution import OUTSIDE, confidence_interval, injections_with_cases
 from delivery_verifier.judgement.evidence import Evidence, Transactions
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.scenario import Arm
@@ -98,7 +98,7 @@ def limits(evidence: Evidence) -> list[str]:
         rounds = len({injection.cycle for injection in evidence.injections if injection.bit})
         what = "injections" if rounds == bit else "cycles of injections"
         found += _hurt(evidence, rounds, what)
-        bound = interval(0, rounds)[1]
+        bound = confidence_interval(0, rounds)[1]
         found.append(
             f"An anomaly that was not seen in {rounds} of {rounds} {what} may still occur in up to {bound:.0%} of them "
             f"(95 % confidence). The bound counts {what}, not records: records of one injection are not independent."
@@ -121,8 +121,8 @@ def _hurt(evidence: Evidence, rounds: int, what: str) -> Iterator[str]:
         by_kind = {
             kind: len({cycles[one] for one in ids if one != OUTSIDE}) for kind, ids in known.get(arm.name, {}).items()
         }
-        if seen := len({cycles[one] for one in hurt(known.get(arm.name, {}))}):
-            low, high = interval(seen, rounds)
+        if seen := len({cycles[one] for one in injections_with_cases(known.get(arm.name, {}))}):
+            low, high = confidence_interval(seen, rounds)
             each = ", ".join(f"{kind} {count}" for kind, count in by_kind.items() if count)
             told.append(f"{arm.name} in {seen} ({each}; that may be {low:.0%} to {high:.0%} of all)")
         else:

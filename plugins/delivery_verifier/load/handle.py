@@ -13,7 +13,7 @@ HANDOVER_DEADLINE_S = 30.0
 RESTART_DEADLINE_S = 60.0
 
 
-class Valve:
+class RunningLoad:
     """How far the load of `scenario` is, and, where it is scripted, how far it may go."""
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
@@ -60,7 +60,7 @@ class Valve:
     def restart(self) -> None:
         """Has the supervisor start again every producer that was killed, and waits until each has sent again what
         nobody had answered. Harmless where none was killed."""
-        if all(control[Word.ORDER] % 2 == 0 for control in self._all()):
+        if all(control[Word.COMMAND] % 2 == 0 for control in self._all()):
             return
         self._order(dead=False)
         wait_until(
@@ -98,10 +98,10 @@ class Valve:
 
     def _order(self, dead: bool) -> None:
         controls = self._all()
-        order = max(control[Word.ORDER] for control in controls)
+        order = max(control[Word.COMMAND] for control in controls)
         order += (order % 2 == 1) != dead
         for control in controls:
-            control[Word.ORDER] = order
+            control[Word.COMMAND] = order
         wait_until(
             lambda: all(control[Word.OBEYED] >= order for control in controls),
             f"produce to {'kill' if dead else 'start'} all producers",

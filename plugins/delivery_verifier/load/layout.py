@@ -19,7 +19,7 @@ LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
 
 
-class Layout(NamedTuple):
+class LoadLayout(NamedTuple):
     """`block` records in a row go to one partition."""
 
     block: int
@@ -44,11 +44,11 @@ class Layout(NamedTuple):
         return (block % self.partitions).astype(np.int32), block // self.partitions * self.block + sequence % self.block
 
 
-def choose(records: int, rate: float, partitions: int) -> Layout:
+def choose(records: int, rate: float, partitions: int) -> LoadLayout:
     """A block small enough for the rate (about 150 blocks a second) and for every partition to get its share."""
     by_rate = int(rate / BLOCKS_PER_SECOND)
     by_share = records // (partitions * 10)
-    return Layout(max(1, min(LARGEST_BLOCK, by_rate, by_share)), partitions)
+    return LoadLayout(max(1, min(LARGEST_BLOCK, by_rate, by_share)), partitions)
 
 
 def room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:

@@ -52,7 +52,7 @@ class Word(IntEnum):
     """Scripted load: records that were handed to the client after the warm-up."""
     RESENT = 9
     """Attempts of all rounds of resends; like ANNOUNCED, written before they are handed over."""
-    ORDER = 10
+    COMMAND = 10
     """Written by the fault plan: odd, the producer shall be killed; even, it shall run again; each is the last plus 1.
     """
     OBEYED = 11

@@ -15,7 +15,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.layout import Layout, room
+from delivery_verifier.load.layout import LoadLayout, room
 from delivery_verifier.load.live_ledger import (
     ACKED_NOWHERE,
     FAILED,
@@ -33,10 +33,10 @@ from delivery_verifier.load.live_ledger import (
 from delivery_verifier.load.resends import (
     census,
     folder_of,
-    plan,
+    next_round,
     read_rounds,
     shifts,
-    unknown,
+    unanswered,
     write_round,
 )
 from delivery_verifier.load.spec import ProducerSpec
@@ -52,7 +52,7 @@ class SequencedProducer:
 
     def __init__(self, spec: ProducerSpec) -> None:
         self.spec = spec
-        self.layout = Layout(spec.block, spec.partitions)
+        self.layout = LoadLayout(spec.block, spec.partitions)
         self.control = Control(Path(spec.folder))
         self.ledger = LiveLedger(Path(spec.folder))
         self.encoder = self._encoder(0)
@@ -159,7 +159,7 @@ class SequencedProducer:
         what was not answered, the process that it was sent by being gone."""
         folder, control = Path(self.spec.folder), self.control
         before = read_rounds(folder)
-        made = plan(unknown(folder, self.sequence, before, open_too), self.sequence, before, self.layout)
+        made = next_round(unanswered(folder, self.sequence, before, open_too), self.sequence, before, self.layout)
         ledgers = {run.attempt: LiveLedger(folder_of(folder, run.attempt)) for run in made.runs}
         tools = {attempt: (self._encoder(attempt), self._callback(ledger)) for attempt, ledger in ledgers.items()}
         for run in made.runs:

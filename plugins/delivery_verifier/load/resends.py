@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from delivery_verifier.load.layout import Layout
+from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import FAILED_UP_TO, NEVER_KNOWN, SHIFT, SLOTS, Word, read_segment
 
 Numbers = npt.NDArray[np.int64]
 
 
-class Run(Struct, frozen=True):
+class SequenceRange(Struct, frozen=True):
     """`count` consecutive sequences from `first` on, all of one partition, sent as attempt `attempt`, under partition
     sequences from `partition_sequence` on."""
 
@@ -37,7 +37,7 @@ class Round(Struct, frozen=True):
     """One round of resends. Sequences from `frontier` on are first sent after it."""
 
     frontier: int
-    runs: list[Run]
+    runs: list[SequenceRange]
 
     @property
     def attempts(self) -> int:
@@ -62,7 +62,7 @@ def write_round(folder: Path, number: int, made: Round) -> None:
     file.with_suffix(".new").rename(file)
 
 
-def unknown(folder: Path, frontier: int, rounds: Iterable[Round], open_too: bool) -> dict[int, int]:
+def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], open_too: bool) -> dict[int, int]:
     """Sequences below `frontier` of which nobody knows whether they are written, with the number of their last attempt:
     it is INDETERMINATE. `open_too`: whether an attempt that was not answered counts as such, its process being gone."""
     found: dict[int, int] = {}
@@ -79,7 +79,7 @@ def unknown(folder: Path, frontier: int, rounds: Iterable[Round], open_too: bool
     return found
 
 
-def plan(sequences: Mapping[int, int], frontier: int, before: Iterable[Round], layout: Layout) -> Round:
+def next_round(sequences: Mapping[int, int], frontier: int, before: Iterable[Round], layout: LoadLayout) -> Round:
     """The next round: each of `sequences` (ascending, with its last attempt's number) once more. `frontier` is a whole
     number of blocks."""
     put_off = shifts(before, layout)
@@ -87,12 +87,12 @@ def plan(sequences: Mapping[int, int], frontier: int, before: Iterable[Round], l
     runs = []
     for attempt, first, count in _runs(sequences, layout.block):
         partition = layout.partition(first)
-        runs.append(Run(attempt, first, count, following[partition]))
+        runs.append(SequenceRange(attempt, first, count, following[partition]))
         following[partition] += count
     return Round(frontier, runs)
 
 
-def shifts(rounds: Iterable[Round], layout: Layout) -> Counter[int]:
+def shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
     """By how much `rounds` put off, per partition, the partition sequences of what is first sent after them."""
     counted: Counter[int] = Counter()
     for run in (run for one in rounds for run in one.runs):
@@ -103,7 +103,7 @@ def shifts(rounds: Iterable[Round], layout: Layout) -> Counter[int]:
 def census(folder: Path, frontier: int) -> dict[Word, int]:
     """What a producer's words must say of a life that has ended: what it left open, nobody will ever answer."""
     rounds, found = read_rounds(folder), Counter({Word.REPORTED: 0, Word.FAILED: 0, Word.INDETERMINATE: 0})
-    firsts = [Run(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
+    firsts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
     for run in (*firsts, *(run for one in rounds for run in one.runs)):
         results = read_slots(folder_of(folder, run.attempt), run.first, run.count)[0]
         failed = int(np.count_nonzero((results > NEVER_KNOWN) & (results <= FAILED_UP_TO)))

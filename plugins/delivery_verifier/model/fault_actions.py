@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from delivery_verifier.model.history import DisturbanceKind
 
-Equipment = Literal["proxy", "network", "power"]
+Capability = Literal["proxy", "network", "power"]
 """What an action needs of the cluster it is done to: the proxy before every broker's listener, brokers that can be told
 apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
-EQUIPMENT: tuple[Equipment, ...] = get_args(Equipment)
+CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
 Proof = Literal[
     "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
@@ -34,13 +34,13 @@ class Act(Struct, frozen=True, kw_only=True):
 
     `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
     that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
-    `clients`: it is done to the producers of all arms at once, not to brokers. `subjects`: it is done to the topics of
-    subjects alone, and controls show what is without it. `waits`: what it did shows only on what comes later, so that
-    its own proof counts only just before healing. `does`: the process state it brings about. `causes`: the disturbances
-    it is expected to cause, which the observer must see. `itself`: the disturbances that it is, of kinds that no
-    observer sees (`injection.INJECTED`): every injection of it counts as one, planned if it bit. An act that is
-    `topic_altered` has the options `setting` and `value`. `proofs`: what must be seen before healing where a plan says
-    nothing else. `options`: what a step may tell it, by name.
+    `clients`: it is done to the producers of all arms at once, not to brokers. `only_subject_topics`: it is done to the
+    topics of subjects alone, and controls show what is without it. `proof_only_before_heal`: what it did shows only on
+    what comes later, so that its own proof counts only just before healing. `does`: the process state it brings about.
+    `observed_as`: the disturbances it is expected to cause, which the observer must see. `counts_as`: the disturbances
+    that it is, of kinds that no observer sees (`injection.INJECTED`): every injection of it counts as one, planned if
+    it bit. An act that is `topic_altered` has the options `setting` and `value`. `proofs`: what must be seen before
+    healing where a plan says nothing else. `options`: what a step may tell it, by name.
     """
 
     name: str
@@ -49,19 +49,19 @@ class Act(Struct, frozen=True, kw_only=True):
     heals: tuple[str, ...] = ()
     momentary: bool = False
     clients: bool = False
-    subjects: bool = False
-    waits: bool = False
+    only_subject_topics: bool = False
+    proof_only_before_heal: bool = False
     does: Literal["exited", "frozen", ""] = ""
-    causes: tuple[DisturbanceKind, ...] = ()
-    itself: tuple[DisturbanceKind, ...] = ()
+    observed_as: tuple[DisturbanceKind, ...] = ()
+    counts_as: tuple[DisturbanceKind, ...] = ()
     proofs: tuple[Proof, ...] = ()
-    needs: tuple[Equipment, ...] = ()
+    needs: tuple[Capability, ...] = ()
     options: dict[str, str] = {}
 
     @property
-    def everywhere(self) -> bool:
+    def all_partitions(self) -> bool:
         """Whether it touches every partition that carries load, whichever broker leads it."""
-        return self.clients or "topic_altered" in self.itself
+        return self.clients or "topic_altered" in self.counts_as
 
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
@@ -84,7 +84,7 @@ ACTS: dict[str, Act] = {
             bites=True,
             heals=("pause",),
             does="exited",
-            causes=("broker_crash", *_ENDED),
+            observed_as=("broker_crash", *_ENDED),
             proofs=("leader_moved",),
         ),
         Act(
@@ -92,7 +92,7 @@ ACTS: dict[str, Act] = {
             summary="SIGTERM: an orderly shutdown, which hands leadership over.",
             bites=True,
             does="exited",
-            causes=("broker_stop", *_ENDED),
+            observed_as=("broker_stop", *_ENDED),
             proofs=("leader_moved",),
         ),
         Act(
@@ -100,7 +100,7 @@ ACTS: dict[str, Act] = {
             summary="SIGSTOP: stands still with its connections open, and wakes up deposed if that is long.",
             bites=True,
             does="frozen",
-            causes=("broker_freeze", *_ENDED),
+            observed_as=("broker_freeze", *_ENDED),
             proofs=("leader_moved",),
         ),
         Act(
@@ -108,15 +108,15 @@ ACTS: dict[str, Act] = {
             summary="Makes another replica the preferred leader and has it elected: no broker is harmed.",
             bites=True,
             momentary=True,
-            causes=("leader_change",),
+            observed_as=("leader_change",),
             proofs=("re_elected",),
         ),
         Act(
             name="isolate",
             summary="Cut off from the controller and the other brokers, while clients still reach it.",
             bites=True,
-            causes=_ENDED,
-            itself=("isolation",),
+            observed_as=_ENDED,
+            counts_as=("isolation",),
             proofs=("leader_moved",),
             needs=("network",),
             options={"links": "any of controller, replication, client; default controller,replication"},
@@ -127,8 +127,8 @@ ACTS: dict[str, Act] = {
             summary="The host loses power: the process ends, and what was not flushed to the disk is gone.",
             bites=True,
             does="exited",
-            causes=("broker_crash", *_ENDED),
-            itself=("power_loss",),
+            observed_as=("broker_crash", *_ENDED),
+            counts_as=("power_loss",),
             proofs=("leader_moved",),
             needs=("power",),
         ),
@@ -144,7 +144,7 @@ ACTS: dict[str, Act] = {
             summary="SIGKILL for every producer: what was under way is never answered.",
             bites=True,
             clients=True,
-            itself=("client_crash",),
+            counts_as=("client_crash",),
         ),
         Act(
             name="restart_producer",
@@ -158,14 +158,14 @@ ACTS: dict[str, Act] = {
             bites=True,
             momentary=True,
             clients=True,
-            itself=("application_resend",),
+            counts_as=("application_resend",),
         ),
         Act(
             name="drop",
             summary="The proxy swallows requests to brokers, or responses of theirs.",
             bites=True,
-            waits=True,
-            itself=("connection_loss",),
+            proof_only_before_heal=True,
+            counts_as=("connection_loss",),
             needs=("proxy",),
             options=_FRAMES,
         ),
@@ -173,8 +173,8 @@ ACTS: dict[str, Act] = {
             name="hold",
             summary="The proxy keeps requests or responses back until they are released, in order.",
             bites=True,
-            waits=True,
-            itself=("connection_loss",),
+            proof_only_before_heal=True,
+            counts_as=("connection_loss",),
             needs=("proxy",),
             options=_FRAMES,
         ),
@@ -182,8 +182,8 @@ ACTS: dict[str, Act] = {
             name="delay",
             summary="The proxy lets requests or responses go only later.",
             bites=True,
-            waits=True,
-            itself=("connection_loss",),
+            proof_only_before_heal=True,
+            counts_as=("connection_loss",),
             needs=("proxy",),
             options={**_FRAMES, "delay_ms": "how much later (ms)"},
         ),
@@ -191,8 +191,8 @@ ACTS: dict[str, Act] = {
             name="close",
             summary="The proxy closes the connection instead of forwarding a request or response.",
             bites=True,
-            waits=True,
-            itself=("connection_loss",),
+            proof_only_before_heal=True,
+            counts_as=("connection_loss",),
             needs=("proxy",),
             options=_FRAMES,
         ),
@@ -206,9 +206,9 @@ ACTS: dict[str, Act] = {
             summary="An operator asks for leaders from outside the ISR, for the subjects' partitions that have none.",
             bites=True,
             momentary=True,
-            subjects=True,
-            itself=("unclean_request",),
-            causes=("leader_change", "unclean_election"),
+            only_subject_topics=True,
+            counts_as=("unclean_request",),
+            observed_as=("leader_change", "unclean_election"),
             proofs=("elected",),
         ),
         Act(
@@ -216,7 +216,7 @@ ACTS: dict[str, Act] = {
             summary="An operator changes a setting of every arm's topic while the load goes on.",
             bites=True,
             momentary=True,
-            itself=("topic_altered",),
+            counts_as=("topic_altered",),
             options={"setting": "the topic's, e.g. min.insync.replicas", "value": "its new value"},
         ),
         Act(

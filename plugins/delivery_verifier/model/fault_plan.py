@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name, Setting
-from delivery_verifier.model.fault_actions import ACTS, Act, Equipment, Proof
+from delivery_verifier.model.fault_actions import ACTS, Act, Capability, Proof
 
 
 class Trigger(Data, frozen=True):
@@ -67,6 +67,6 @@ class FaultPlan(Data, frozen=True):
     """How long one cycle takes, for pacing the load."""
 
 
-def equipment_of(plan: FaultPlan) -> tuple[Equipment, ...]:
+def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:
     """What the actions of `plan` need of the cluster."""
     return tuple(sorted({need for step in plan.steps for need in step.act.needs}))

@@ -24,7 +24,7 @@ def whole(field: str, value: object, low: int, high: int, example: int | None = 
     number = _as_whole(value)
     if number is None or not low <= number <= high:
         allowed = f"a whole number from {low} to {high}"
-        raise refusal(field, value, allowed, f"e.g. {_nearest_number(number, low, high, example)}")
+        raise bad_input(field, value, allowed, f"e.g. {_nearest_number(number, low, high, example)}")
     return number
 
 
@@ -33,7 +33,7 @@ def decimal(field: str, value: object, low: float, high: float, *, above: bool =
     number = _as_decimal(value)
     if number is None or not (low < number if above else low <= number) or number > high:
         allowed = f"a number {'above' if above else 'from'} {low:g} {'and up ' * above}to {high:g}"
-        raise refusal(field, value, allowed, f"e.g. {min(max(10.0, low), high):g}")
+        raise bad_input(field, value, allowed, f"e.g. {min(max(10.0, low), high):g}")
     return number
 
 
@@ -43,7 +43,7 @@ def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") 
     if isinstance(value, str) and value in known:
         return value
     near = nearest(str(value), known)
-    raise refusal(field, value, ", ".join(known), f"did you mean {near}?" if near else remedy)
+    raise bad_input(field, value, ", ".join(known), f"did you mean {near}?" if near else remedy)
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
@@ -67,7 +67,7 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
 
 
-def refusal(field: str, value: object, allowed: str, remedy: str = "") -> BadInput:
+def bad_input(field: str, value: object, allowed: str, remedy: str = "") -> BadInput:
     """The one form of all refusals: field, value, what is allowed, remedy."""
     return BadInput(f"{field} is {shown(value)}; allowed: {allowed}" + (f"; {remedy}" if remedy else ""))
 

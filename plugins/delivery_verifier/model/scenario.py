@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name, Setting
-from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import FaultPlan
 
 Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
@@ -120,7 +120,7 @@ class ClusterSpec(Data, frozen=True):
     session_timeout_ms: Annotated[int, Meta(ge=300, le=60_000)] = 3000
     heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
     broker_settings: dict[str, Setting] = {}
-    equipment: tuple[Equipment, ...] = ()
+    equipment: tuple[Capability, ...] = ()
     """What the fault plan needs beside brokers; `equipment_of` tells."""
     elr: bool = True
     """Eligible leader replicas (KIP-966), on by default since 4.1: `eligible.leader.replicas.version`."""

@@ -53,7 +53,7 @@ def _check_plan(scenario: Scenario) -> None:
             raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
         if step.target not in ("same", *TARGETS):
             raise BadInput(f"{where}.target is {step.target!r}; allowed: same, {', '.join(TARGETS)}")
-        for wrong in step_options.faults(step.action, step.options):
+        for wrong in step_options.errors_in_options(step.action, step.options):
             raise BadInput(f"{where}.options.{wrong}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
         raise BadInput(

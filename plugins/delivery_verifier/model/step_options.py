@@ -62,7 +62,7 @@ CHECKS: dict[str, Check] = {
 REQUIRED = {"alter_topic": ("setting", "value"), "delay": ("delay_ms",)}
 
 
-def faults(action: str, options: Mapping[str, object]) -> Iterator[str]:
+def errors_in_options(action: str, options: Mapping[str, object]) -> Iterator[str]:
     """What is wrong with the options of a step: the option, its value, what is allowed and a remedy. `action` is
     known."""
     known = ACTS[action].options

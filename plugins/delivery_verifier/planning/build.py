@@ -18,7 +18,7 @@ from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.inputs import refusal as refused
+from delivery_verifier.model.inputs import bad_input as refused
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
 from delivery_verifier.planning.own_settings import librdkafka, profiles, translation

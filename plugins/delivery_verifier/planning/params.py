@@ -10,7 +10,7 @@ from msgspec import Struct
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.inputs import choice, decimal, limits, nearest, refusal, whole
+from delivery_verifier.model.inputs import bad_input, choice, decimal, limits, nearest, whole
 from delivery_verifier.model.scenario import STEPS, Arm, Claim, Load, OwnPacing, Scenario
 from delivery_verifier.planning.own_settings import profiles
 
@@ -28,7 +28,7 @@ def checked(params: Mapping[str, Any]) -> dict[str, Any]:
     for name in params:
         if name not in FIELDS:
             near = nearest(name, FIELDS)
-            raise refusal("field", name, ", ".join(FIELDS), f"did you mean {near}?" if near else "leave it out")
+            raise bad_input("field", name, ", ".join(FIELDS), f"did you mean {near}?" if near else "leave it out")
     return {name: FIELDS[name](name, value) for name, value in params.items() if value is not None}
 
 

@@ -16,7 +16,7 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.cluster.embedded.equipment import availability
 from delivery_verifier.host import folders as home
 from delivery_verifier.host.java import jars
-from delivery_verifier.model.fault_actions import EQUIPMENT
+from delivery_verifier.model.fault_actions import CAPABILITIES
 from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9
@@ -101,7 +101,7 @@ def general(host: Host) -> list[Check]:
 
 def equipment() -> list[Check]:
     """What some faults need beyond that. Nothing is amiss where a host has none: it has fewer scenarios."""
-    told = {name: availability(name) for name in EQUIPMENT}
+    told = {name: availability(name) for name in CAPABILITIES}
     return [
         Check(name=name, ok=True, found=f"not available: {why}" if why else "available") for name, why in told.items()
     ]

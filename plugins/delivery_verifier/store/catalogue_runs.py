@@ -13,7 +13,7 @@ from msgspec import Struct
 from delivery_verifier.host import folders
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.model.data import dumps
-from delivery_verifier.model.inputs import nearest, refusal
+from delivery_verifier.model.inputs import bad_input, nearest
 
 FILE, PAGE = "catalogue.json", "matrix.html"
 
@@ -43,11 +43,11 @@ def read(name: str) -> CatalogueRun:
     if name not in known:
         near = nearest(name, known)
         remedy = f"did you mean {near}?" if near else f"{folder()} holds {len(known)}"
-        raise refusal("catalogue run", name, "the name of a catalogue run", remedy)
+        raise bad_input("catalogue run", name, "the name of a catalogue run", remedy)
     try:
         return msgspec.json.decode((directory(name) / FILE).read_bytes(), type=CatalogueRun)
     except msgspec.MsgspecError as error:
-        raise refusal("catalogue run", name, "one whose catalogue.json is whole", f"it is damaged: {error}") from None
+        raise bad_input("catalogue run", name, "one whose catalogue.json is whole", f"it is damaged: {error}") from None
 
 
 def _files() -> list[Path]:

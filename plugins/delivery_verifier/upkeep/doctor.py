@@ -25,7 +25,7 @@ def examine() -> list[Check]:
 
 def heal() -> Iterator[str]:
     """Ends runs whose keeper still answers, and removes workspaces that nobody serves. Yields what it did."""
-    for workspace in workspaces.every():
+    for workspace in workspaces.all_workspaces():
         try:
             lease.call(workspace / "keeper.sock", "finish")
             yield f"ended the run in {workspace}"
@@ -78,7 +78,7 @@ def _lock() -> Check:
 
 
 def _leftovers() -> Check:
-    found = [one.name for one in workspaces.every() if not workspaces.is_kept(one)]
+    found = [one.name for one in workspaces.all_workspaces() if not workspaces.is_kept(one)]
     disks = [f"mounted disks of {one.name}" for one in workspaces.mounted()]
     chains = [chain.name for chain in packet_filter.abandoned()]
     trials = [trial.name for trial in equipment.abandoned()]

@@ -141,7 +141,9 @@ def lacking(monkeypatch: pytest.MonkeyPatch, **lacks: equipment.Lack) -> None:
 
 
 def expected(words: str, name: str = "power.all_brokers") -> bool:
-    return begin.plan("c", names=[name], expect_unavailable=words, direct=True).items[0].expected_unavailable
+    return (
+        begin.new_catalogue_run("c", names=[name], expect_unavailable=words, direct=True).items[0].expected_unavailable
+    )
 
 
 def test_an_entry_is_expected_to_be_unavailable_by_name_kind_or_the_equipment_it_lacks(
@@ -164,7 +166,7 @@ def test_what_is_lacking_beside_the_equipment_that_was_named_is_not_expected(mon
 
 def test_a_trial_that_went_wrong_is_never_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     lacking(monkeypatch, power=equipment.Lack("mkfs.ext4: No space left on device", failed=True))
-    item = begin.plan("c", names=["power.all_brokers"], expect_unavailable="power", direct=True).items[0]
+    item = begin.new_catalogue_run("c", names=["power.all_brokers"], expect_unavailable="power", direct=True).items[0]
     assert item.unavailable == "power: the trial went wrong: mkfs.ext4: No space left on device"
     assert not item.expected_unavailable and not item.green
 

@@ -12,7 +12,7 @@ from support.evidence import a_scenario
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster, ControllerDied
-from delivery_verifier.cluster.layout import CONTROLLER, Layout
+from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
 from delivery_verifier.store.run_directory import RunDirectory
@@ -21,7 +21,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """What a keeper that was killed leaves: its specification, a socket that nobody listens at, logs."""
-    layout = Layout(
+    layout = ClusterLayout(
         workspace=str(tmp_path / "a1b2c3d4"),
         spec=ClusterSpec(brokers=1),
         controller_port=1,

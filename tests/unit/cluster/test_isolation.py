@@ -8,15 +8,15 @@ import pytest
 
 from delivery_verifier.cluster.embedded import packet_filter
 from delivery_verifier.cluster.embedded.isolation import Isolation, rules
-from delivery_verifier.cluster.embedded.packet_filter import Chain, FilterError, Rule
-from delivery_verifier.cluster.layout import Layout
+from delivery_verifier.cluster.embedded.packet_filter import Chain, FilterError, FilterRule
+from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.cluster.observer import newest
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.processes import myself
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.step_options import Link
 
-LAYOUT = Layout(
+LAYOUT = ClusterLayout(
     workspace="/ws",
     spec=ClusterSpec(),
     controller_port=100,
@@ -47,7 +47,8 @@ def matches(link: Link) -> list[str]:
 
 def test_a_rule_drops_tcp_and_is_named_in_the_kernel() -> None:
     assert (
-        str(Rule("1.client", "-m tcp --dport 11")) == "-p tcp -m tcp --dport 11 -m comment --comment 1.client -j DROP"
+        str(FilterRule("1.client", "-m tcp --dport 11"))
+        == "-p tcp -m tcp --dport 11 -m comment --comment 1.client -j DROP"
     )
 
 

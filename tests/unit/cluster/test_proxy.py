@@ -10,12 +10,12 @@ from contextlib import suppress
 
 import pytest
 
-from delivery_verifier.cluster.proxy.proxy import Proxy
-from delivery_verifier.cluster.proxy.rules import Rule
+from delivery_verifier.cluster.proxy.rules import ProxyRule
+from delivery_verifier.cluster.proxy.server import Proxy
 from delivery_verifier.host.waiting import wait_until
 
 METADATA = 3
-HELD = Rule(action="hold", brokers=(1,), direction="request", api="Metadata")
+HELD = ProxyRule(action="hold", brokers=(1,), direction="request", api="Metadata")
 
 
 class Broker:
@@ -54,7 +54,7 @@ class Stage:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = int(free.getsockname()[1])
         self.proxy = Proxy({1: (self.port, self.broker.port)})
-        self.orders: list[Rule | None] = []
+        self.orders: list[ProxyRule | None] = []
         self.thread = threading.Thread(target=self._turn, daemon=True)
         self.thread.start()
 
@@ -65,7 +65,7 @@ class Stage:
                 self.proxy.release([1]) if rule is None else self.proxy.book.put(rule)
             self.proxy.turn(0.01)
 
-    def order(self, rule: Rule | None) -> None:
+    def order(self, rule: ProxyRule | None) -> None:
         self.orders.append(rule)
         wait_until(lambda: not self.orders, "the proxy to take the order", 10, every_s=0.01)
 
@@ -125,7 +125,7 @@ def test_what_was_held_is_delivered_in_order_though_its_client_is_gone(stage: St
 
 
 def test_delayed_answers_come_when_they_are_due_without_anything_else_happening(stage: Stage) -> None:
-    stage.order(Rule(action="delay", brokers=(1,), api="Metadata", delay_ms=150))
+    stage.order(ProxyRule(action="delay", brokers=(1,), api="Metadata", delay_ms=150))
     with stage.client() as client:
         client.sendall(request(1) + request(2))
         wanted = response(1) + response(2)
@@ -133,7 +133,7 @@ def test_delayed_answers_come_when_they_are_due_without_anything_else_happening(
 
 
 def test_a_closed_connection_has_delivered_what_came_before(stage: Stage) -> None:
-    stage.order(Rule(action="close", brokers=(1,), api="Metadata", nth=2))
+    stage.order(ProxyRule(action="close", brokers=(1,), api="Metadata", nth=2))
     with stage.client() as client:
         client.sendall(request(1) + request(2))
         assert received(client, 1000) == response(1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from delivery_verifier.catalogue import ENTRIES
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka, Splitter, request_of
-from delivery_verifier.cluster.proxy.rules import Rule, RuleBook, rule_of
+from delivery_verifier.cluster.proxy.rules import ProxyRule, RuleBook, rule_of
 from delivery_verifier.faults.proxied import Frames
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.step_options import APIS
@@ -84,7 +84,7 @@ def test_only_a_produce_request_with_acks_0_gets_no_response(version: int, trans
 class Talk:
     """A conversation, what came out of it on either side, and the rules."""
 
-    def __init__(self, *rules: Rule) -> None:
+    def __init__(self, *rules: ProxyRule) -> None:
         self.book = RuleBook()
         for rule in rules:
             self.book.put(rule)
@@ -107,7 +107,7 @@ def test_without_a_rule_everything_passes_as_it_came() -> None:
 
 
 def test_drop_swallows_what_it_is_told_to_and_nothing_else() -> None:
-    rule = Rule(action="drop", brokers=(1,), nth=2, count=1)
+    rule = ProxyRule(action="drop", brokers=(1,), nth=2, count=1)
     talk = Talk(rule)
     talk.exchange(1, 2, 3)
     _, responses = talk.exchange(4, api=METADATA)
@@ -116,7 +116,7 @@ def test_drop_swallows_what_it_is_told_to_and_nothing_else() -> None:
 
 
 def test_a_dropped_request_reaches_nobody_and_waits_for_no_response() -> None:
-    talk = Talk(Rule(action="drop", brokers=(1,), direction="request"))
+    talk = Talk(ProxyRule(action="drop", brokers=(1,), direction="request"))
     assert talk.exchange(1, 2) == (b"", b"")
     assert not talk.talk._open
 
@@ -129,7 +129,7 @@ def test_acks_0_leaves_nothing_behind_that_waits_for_a_response() -> None:
 
 
 def test_hold_delivers_everything_in_order_once_it_is_released() -> None:
-    talk = Talk(Rule(action="hold", brokers=(1,)))
+    talk = Talk(ProxyRule(action="hold", brokers=(1,)))
     talk.exchange(1)
     talk.exchange(2, api=METADATA)
     talk.exchange(3)
@@ -144,7 +144,7 @@ def test_hold_delivers_everything_in_order_once_it_is_released() -> None:
 
 
 def test_delay_lets_frames_go_when_they_are_due_and_what_follows_not_before() -> None:
-    talk = Talk(Rule(action="delay", brokers=(1,), delay_ms=500, count=1))
+    talk = Talk(ProxyRule(action="delay", brokers=(1,), delay_ms=500, count=1))
     _, responses = talk.exchange(1, 2)
     flow = talk.talk.responses
     assert responses == b"" and flow.due_at == 0.5
@@ -155,7 +155,7 @@ def test_delay_lets_frames_go_when_they_are_due_and_what_follows_not_before() ->
 
 
 def test_close_counts_and_ends_the_connection() -> None:
-    rule = Rule(action="close", brokers=(1,), count=1)
+    rule = ProxyRule(action="close", brokers=(1,), count=1)
     talk = Talk(rule)
     with pytest.raises(Closed):
         talk.exchange(1)
@@ -165,7 +165,7 @@ def test_close_counts_and_ends_the_connection() -> None:
 
 
 def test_a_rule_counts_every_client_and_every_broker_for_itself() -> None:
-    rule, book = Rule(action="drop", brokers=(1, 2), count=1), RuleBook()
+    rule, book = ProxyRule(action="drop", brokers=(1, 2), count=1), RuleBook()
     book.put(rule)
     for broker, client in ((1, "one"), (1, "one"), (1, "two"), (2, "one"), (3, "one")):
         book.decide("response", PRODUCE, client, broker)
@@ -173,7 +173,7 @@ def test_a_rule_counts_every_client_and_every_broker_for_itself() -> None:
 
 
 def test_a_released_rule_is_gone_with_its_counts_and_may_come_again() -> None:
-    rule, book = Rule(action="drop", brokers=(1, 2)), RuleBook()
+    rule, book = ProxyRule(action="drop", brokers=(1, 2)), RuleBook()
     book.put(rule)
     with pytest.raises(ValueError, match="in force already"):
         book.put(rule)
@@ -223,5 +223,5 @@ PROXIED = [name for name, act in ACTS.items() if act.needs == ("proxy",)]
 
 def test_the_actions_of_the_proxy_are_those_of_its_rules() -> None:
     assert set(PROXIED) == {"drop", "hold", "delay", "close"} == set(ACTS["release"].heals)
-    assert all(set(ACTS[name].options) - {"clients"} < set(Rule.__struct_fields__) for name in PROXIED)
+    assert all(set(ACTS[name].options) - {"clients"} < set(ProxyRule.__struct_fields__) for name in PROXIED)
     assert Frames("drop").name == "drop"

@@ -41,7 +41,7 @@ def left(name: str) -> Path:
     """A workspace that no keeper serves any more."""
     workspace = workspaces.folder() / name
     workspace.mkdir(parents=True)
-    (workspace / workspaces.ORDERS).touch()
+    (workspace / workspaces.KEEPER_SPEC).touch()
     return workspace
 
 
@@ -62,21 +62,21 @@ def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_
     monkeypatch.setattr(start_cluster, "_start", booting)
     with pytest.raises(Done):
         start(first.path)
-    assert workspaces.every() == [] and lease.holder() is None
+    assert workspaces.all_workspaces() == [] and lease.holder() is None
 
 
 def test_a_sweep_by_the_way_leaves_everything_while_a_run_holds_the_host() -> None:
     (workspaces.folder() / "begins00").mkdir(parents=True)
     with lease.acquire_host("a run that begins"):
-        assert workspaces.sweep_unless_busy() == [] and workspaces.every()
-    assert workspaces.sweep_unless_busy() and not workspaces.every()
+        assert workspaces.sweep_unless_busy() == [] and workspaces.all_workspaces()
+    assert workspaces.sweep_unless_busy() and not workspaces.all_workspaces()
 
 
 def test_a_sweep_takes_a_workspace_that_nobody_serves() -> None:
     (workspaces.folder() / "left0000").mkdir(parents=True)
     with lease.acquire_host("next"):
         assert workspaces.sweep() == [workspaces.folder() / "left0000"]
-    assert workspaces.every() == []
+    assert workspaces.all_workspaces() == []
 
 
 def test_a_folder_that_is_no_workspace_is_never_removed() -> None:
@@ -112,7 +112,7 @@ def test_only_the_newest_workspaces_are_kept(monkeypatch: pytest.MonkeyPatch) ->
         workspaces.keep(workspace)
         os.utime(workspace / workspaces.KEPT, (number, number))
     workspaces.trim()
-    assert [one.name for one in workspaces.every()] == ["w0000002", "w0000003"]
+    assert [one.name for one in workspaces.all_workspaces()] == ["w0000002", "w0000003"]
 
 
 def test_a_workspace_stays_while_whoever_is_to_judge_its_run_lives() -> None:
@@ -141,7 +141,7 @@ def test_a_run_that_this_process_will_judge_keeps_its_workspace_and_no_disk_moun
 ) -> None:
     run, workspace, released = planned(host / "run"), left("stopped0"), list[Path]()
     layout = msgspec.to_builtins(nodes.lay_out(workspace, RUN.cluster), str_keys=True)
-    (workspace / workspaces.ORDERS).write_bytes(msgspec.json.encode({"layout": layout}))
+    (workspace / workspaces.KEEPER_SPEC).write_bytes(msgspec.json.encode({"layout": layout}))
     with run.writing("start_cluster") as output:
         output.notes["workspace"] = str(workspace)
     monkeypatch.setattr(disks, "release", released.append)

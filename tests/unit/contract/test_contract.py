@@ -219,7 +219,7 @@ def test_settings_that_are_at_least_as_strong_never_permit_what_the_weaker_forbi
     assert compared > 900
 
 
-@pytest.mark.parametrize("order", strength.ORDERS, ids=lambda order: f"{order.anomalies[0]}-{order.shown}")
+@pytest.mark.parametrize("order", strength.STRENGTH_ORDERS, ids=lambda order: f"{order.anomalies[0]}-{order.shown}")
 def test_each_order_is_needed_or_says_that_it_makes_no_difference(order: strength.Order) -> None:
     """Somewhere the weaker value of this one setting permits what the stronger forbids: no order is there for show."""
     dice = random.Random(5)
@@ -243,7 +243,7 @@ def test_an_order_that_the_contract_does_not_respect_is_found() -> None:
 
 
 def test_every_field_of_the_settings_has_an_order_or_a_reason_to_have_none() -> None:
-    named = {*(order.field for order in strength.ORDERS), *strength.WITHOUT_EFFECT}
+    named = {*(order.field for order in strength.STRENGTH_ORDERS), *strength.WITHOUT_EFFECT}
     assert set(Settings.__slots__) - named == {"transactional_id"}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from delivery_verifier.contract.rules import RULES
-from delivery_verifier.contract.strength import ORDERS
+from delivery_verifier.contract.strength import STRENGTH_ORDERS
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import DisturbanceKind
 from docs.generate.contract import MEANINGS, document, main
@@ -36,4 +36,4 @@ def test_every_kind_of_disturbance_is_explained_and_every_order_stands_on_the_pa
     assert set(MEANINGS) == set(get_args(DisturbanceKind))
     page = document()
     assert all(f"| `{kind}` |" in page for kind in MEANINGS)
-    assert all(f"| {order.shown} | {order.sentence} |" in page for order in ORDERS)
+    assert all(f"| {order.shown} | {order.sentence} |" in page for order in STRENGTH_ORDERS)

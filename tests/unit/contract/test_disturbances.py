@@ -188,9 +188,12 @@ def test_an_injection_without_any_disturbance_in_its_window_shows_a_blind_observ
 
 
 def made(
-    monkeypatch: pytest.MonkeyPatch, *itself: DisturbanceKind, causes: tuple[DisturbanceKind, ...] = (), **more: Any
+    monkeypatch: pytest.MonkeyPatch,
+    *itself: DisturbanceKind,
+    observed_as: tuple[DisturbanceKind, ...] = (),
+    **more: Any,
 ) -> Injection:
-    act = Act(name="hurt", summary="", bites=True, momentary=True, itself=itself, causes=causes)
+    act = Act(name="hurt", summary="", bites=True, momentary=True, counts_as=itself, observed_as=observed_as)
     monkeypatch.setitem(fault_actions.ACTS, "hurt", act)
     return msgspec.structs.replace(KILL, action="hurt", **more)
 
@@ -221,7 +224,7 @@ def test_what_an_injection_says_of_itself_shows_no_observer_that_sees(monkeypatc
     cut = made(monkeypatch, "connection_loss")
     assert not explained(cut, disturbances([START], [cut]))
     assert not visible(cut), "nothing is to be seen of a connection that was cut"
-    assert visible(made(monkeypatch, "isolation", causes=("leader_change",)))
+    assert visible(made(monkeypatch, "isolation", observed_as=("leader_change",)))
     assert visible(KILL)
 
 

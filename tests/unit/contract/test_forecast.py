@@ -19,7 +19,9 @@ ARM = Arm(name="safe", ordinal=1, role="subject", profile=PROFILES["safe"], topi
 
 @pytest.fixture(autouse=True)
 def _power(monkeypatch: pytest.MonkeyPatch) -> None:
-    act = Act(name="test_off", summary="", bites=True, does="exited", causes=("broker_crash",), itself=("power_loss",))
+    act = Act(
+        name="test_off", summary="", bites=True, does="exited", observed_as=("broker_crash",), counts_as=("power_loss",)
+    )
     monkeypatch.setitem(fault_actions.ACTS, act.name, act)
     start = fault_actions.ACTS["start"]
     monkeypatch.setitem(fault_actions.ACTS, "start", Act(name="start", summary="", heals=(*start.heals, "test_off")))

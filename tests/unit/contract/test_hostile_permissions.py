@@ -35,7 +35,7 @@ from support.evidence import (
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.disturbances import ON_TOPICS, concerning
-from delivery_verifier.contract.rules import RULES, Rule
+from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model import fault_actions
@@ -55,39 +55,39 @@ SETTINGS = [replace(Settings.of(profile), **one) for profile, one in itertools.p
 CONDITIONAL = [rule for rule in RULES if rule.kinds]
 
 
-def seen_for(rule: Rule, **more: Any) -> list[Disturbance]:
+def seen_for(rule: ContractRule, **more: Any) -> list[Disturbance]:
     """All that the rule asks for, no further-reaching than it must be."""
-    kinds, reach = (*rule.kinds, *rule.along), 3 if rule.extent else 0
+    kinds, reach = (*rule.kinds, *rule.also_required), 3 if rule.far_enough_text else 0
     return [
         Disturbance(**{"kind": kind, "at_us": 1, "planned": True, "topic": "t", "replicas": reach, **more})
         for kind in kinds
     ]  # type: ignore[arg-type]
 
 
-def permitted_by(rule: Rule, seen: list[Disturbance]) -> list[Settings]:
+def permitted_by(rule: ContractRule, seen: list[Disturbance]) -> list[Settings]:
     """The settings to which this rule, and no other, gives its permission."""
     return [of for of in SETTINGS if contract(of, seen)[rule.anomaly].rule == rule.id]
 
 
 @pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
-def test_a_rule_gives_nothing_without_each_of_the_disturbances_it_asks_for(rule: Rule) -> None:
+def test_a_rule_gives_nothing_without_each_of_the_disturbances_it_asks_for(rule: ContractRule) -> None:
     excused = permitted_by(rule, seen_for(rule))
     assert excused, "there are settings which only this rule excuses"
     for of in excused:
         assert contract(of, [])[rule.anomaly].ruling == "FORBIDDEN"
-        for kind in rule.along:
+        for kind in rule.also_required:
             rest = [it for it in seen_for(rule) if it.kind != kind]
             assert contract(of, rest)[rule.anomaly].ruling == "FORBIDDEN"
 
 
 @pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
-def test_a_rule_gives_nothing_for_what_was_seen_on_another_topic(rule: Rule) -> None:
+def test_a_rule_gives_nothing_for_what_was_seen_on_another_topic(rule: ContractRule) -> None:
     elsewhere = concerning("mine", seen_for(rule, topic="yours"))
     assert all(contract(of, elsewhere)[rule.anomaly].ruling == "FORBIDDEN" for of in permitted_by(rule, seen_for(rule)))
 
 
 @pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
-def test_what_was_not_planned_or_has_no_proof_is_only_ever_a_doubt(rule: Rule) -> None:
+def test_what_was_not_planned_or_has_no_proof_is_only_ever_a_doubt(rule: ContractRule) -> None:
     for of in permitted_by(rule, seen_for(rule)):
         assert contract(of, seen_for(rule, planned=False))[rule.anomaly].only_unplanned
 
@@ -116,7 +116,7 @@ def cut(*brokers: int, bit: bool = True) -> Injection:
 
 @pytest.fixture(autouse=True)
 def _power(monkeypatch: pytest.MonkeyPatch) -> None:
-    act = Act(name="test_power", summary="", bites=True, momentary=True, itself=("power_loss",))
+    act = Act(name="test_power", summary="", bites=True, momentary=True, counts_as=("power_loss",))
     monkeypatch.setitem(fault_actions.ACTS, act.name, act)
 
 

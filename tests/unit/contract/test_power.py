@@ -17,7 +17,7 @@ SECOND = 1_000_000
 
 @pytest.fixture(autouse=True)
 def _power_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    act = Act(name="test_power_off", summary="", bites=True, momentary=True, itself=("power_loss",))
+    act = Act(name="test_power_off", summary="", bites=True, momentary=True, counts_as=("power_loss",))
     monkeypatch.setitem(fault_actions.ACTS, act.name, act)
 
 

@@ -69,7 +69,7 @@ def broken(entry: Entry, arm: ArmPlan) -> set[str]:
 
     That an application sends again is its own doing: it counts where the plan has it done.
     """
-    found, resends = rulings(entry, arm), any(RESENDS & {*step.act.itself} for step in entry.fault.steps)
+    found, resends = rulings(entry, arm), any(RESENDS & {*step.act.counts_as} for step in entry.fault.steps)
     kinds = [kind for kind in CLAIMS[arm.claim] if kind is not Anomaly.RESENT or resends]
     return {found[kind].rule for kind in kinds if found[kind].ruling == "PERMITTED"}
 

@@ -26,7 +26,7 @@ from support.evidence import (
     validation_of,
 )
 
-from delivery_verifier.judgement.evaluation import Planned
+from delivery_verifier.judgement.evaluation import ExpectedEvaluation
 from delivery_verifier.store.books import Books
 
 LAW = "books/laws.parquet"
@@ -193,7 +193,7 @@ def test_an_expectation_that_was_evaluated_twice_is_a_doubt() -> None:
 def test_an_expectation_that_nobody_planned_is_a_doubt() -> None:
     evidence = evidence_of(RUN)
     plain = validation_of(evidence)
-    stranger = says(Planned(suite="guarantee", arm="nobody", about="LOST", tolerance=0, rows=1, count=0))
+    stranger = says(ExpectedEvaluation(suite="guarantee", arm="nobody", about="LOST", tolerance=0, rows=1, count=0))
     verdict = judged(evidence, msgspec.structs.replace(plain, evaluated=[*plain.evaluated, stranger]))
     assert ("checker", "expectation_not_evaluated") in doubts(verdict)
 

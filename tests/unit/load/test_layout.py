@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delivery_verifier.load.layout import LARGEST_BLOCK, Layout, choose
+from delivery_verifier.load.layout import LARGEST_BLOCK, LoadLayout, choose
 
-LAYOUTS = st.builds(Layout, block=st.integers(1, 60), partitions=st.integers(1, 20))
+LAYOUTS = st.builds(LoadLayout, block=st.integers(1, 60), partitions=st.integers(1, 20))
 
 
 @given(layout=LAYOUTS, rounds=st.integers(1, 4))
-def test_whole_rounds_are_dense_in_every_partition(layout: Layout, rounds: int) -> None:
+def test_whole_rounds_are_dense_in_every_partition(layout: LoadLayout, rounds: int) -> None:
     held: dict[int, list[int]] = {partition: [] for partition in range(layout.partitions)}
     for sequence in range(layout.block * layout.partitions * rounds):
         held[layout.partition(sequence)].append(layout.partition_sequence(sequence))
@@ -19,7 +19,7 @@ def test_whole_rounds_are_dense_in_every_partition(layout: Layout, rounds: int) 
 
 
 @given(layout=LAYOUTS, length=st.integers(0, 500))
-def test_however_long_the_load_partition_sequences_have_no_gap_and_no_double(layout: Layout, length: int) -> None:
+def test_however_long_the_load_partition_sequences_have_no_gap_and_no_double(layout: LoadLayout, length: int) -> None:
     held: dict[int, list[int]] = {}
     for sequence in range(length):
         held.setdefault(layout.partition(sequence), []).append(layout.partition_sequence(sequence))
@@ -27,7 +27,7 @@ def test_however_long_the_load_partition_sequences_have_no_gap_and_no_double(lay
 
 
 @given(layout=LAYOUTS, first=st.integers(0, 10**11), count=st.integers(0, 200))
-def test_columns_say_what_the_single_numbers_say(layout: Layout, first: int, count: int) -> None:
+def test_columns_say_what_the_single_numbers_say(layout: LoadLayout, first: int, count: int) -> None:
     partition, partition_sequence = layout.columns(first, count)
     assert partition.tolist() == [layout.partition(n) for n in range(first, first + count)]
     assert partition_sequence.tolist() == [layout.partition_sequence(n) for n in range(first, first + count)]

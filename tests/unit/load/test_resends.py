@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from delivery_verifier.load.layout import Layout
+from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import (
     ACKED_NOWHERE,
     FAILED,
@@ -23,21 +23,21 @@ from delivery_verifier.load.live_ledger import (
     encode_error,
     outcome_of,
 )
+from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.load.resends import (
     Round,
-    Run,
+    SequenceRange,
     census,
     folder_of,
-    plan,
+    next_round,
     read_rounds,
     shifts,
-    unknown,
+    unanswered,
     write_round,
 )
-from delivery_verifier.load.seal import seal
 
 TIMED_OUT, REFUSED, OPEN = encode_error(INDETERMINATE, -192), encode_error(FAILED, 10), 0
-LAYOUT = Layout(block=3, partitions=2)
+LAYOUT = LoadLayout(block=3, partitions=2)
 
 
 def write(folder: Path, results: dict[int, int], attempt: int = 0) -> None:
@@ -51,16 +51,16 @@ def write(folder: Path, results: dict[int, int], attempt: int = 0) -> None:
 def again(folder: Path, frontier: int, open_too: bool) -> Round:
     """Plans the next round and writes it down."""
     before = read_rounds(folder)
-    made = plan(unknown(folder, frontier, before, open_too), frontier, before, LAYOUT)
+    made = next_round(unanswered(folder, frontier, before, open_too), frontier, before, LAYOUT)
     write_round(folder, len(before) + 1, made)
     return made
 
 
 def test_only_what_nobody_can_know_is_sent_again(tmp_path: Path) -> None:
     write(tmp_path, {0: 5, 1: ACKED_NOWHERE, 2: SENT, 3: REFUSED, 4: TIMED_OUT, 5: OPEN})
-    assert unknown(tmp_path, 6, [], open_too=False) == {4: 0}, "an attempt under way may still be answered"
-    assert unknown(tmp_path, 6, [], open_too=True) == {4: 0, 5: 0}, "but not to a process that is gone"
-    assert unknown(tmp_path, 4, [], open_too=True) == {}, "what was never announced was never sent"
+    assert unanswered(tmp_path, 6, [], open_too=False) == {4: 0}, "an attempt under way may still be answered"
+    assert unanswered(tmp_path, 6, [], open_too=True) == {4: 0, 5: 0}, "but not to a process that is gone"
+    assert unanswered(tmp_path, 4, [], open_too=True) == {}, "what was never announced was never sent"
 
 
 def test_a_resend_that_is_answered_is_over_and_one_that_is_not_becomes_a_third_attempt(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_resend_that_is_answered_is_over_and_one_that_is_not_becomes_a_third_a
     ]
     write(tmp_path, {0: 9, 1: OPEN, 2: TIMED_OUT, 3: 10, 4: 11, 5: REFUSED}, attempt=1)
     write(tmp_path, {6: TIMED_OUT, 7: 12, 8: 13})
-    assert unknown(tmp_path, 9, read_rounds(tmp_path), open_too=False) == {2: 1, 6: 0}
+    assert unanswered(tmp_path, 9, read_rounds(tmp_path), open_too=False) == {2: 1, 6: 0}
     assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 9, open_too=True).runs] == [
         (2, 1, 2),
         (1, 6, 1),
@@ -87,7 +87,7 @@ def test_partition_sequences_number_what_is_sent_in_the_order_of_sending(tmp_pat
     write(tmp_path, dict.fromkeys(range(18, 30), 1))
     control = Control(tmp_path)
     control[Word.ANNOUNCED], control[Word.RESENT] = 30, sum(one.attempts for one in read_rounds(tmp_path))
-    announced = seal(tmp_path, tmp_path / "ledger", "a", 0, 0, LAYOUT)
+    announced = publish_ledger(tmp_path, tmp_path / "ledger", "a", 0, 0, LAYOUT)
     rows = pq.read_table(tmp_path / "ledger").to_pylist()
     assert len(rows) == announced == 36
     for partition in (0, 1):
@@ -120,16 +120,17 @@ def test_the_layout_counts_what_a_partition_holds() -> None:
 
 
 def test_a_run_of_resends_may_lie_in_two_segments(tmp_path: Path) -> None:
-    wide, begin = Layout(block=1000, partitions=1), (SLOTS // 1000) * 1000
+    wide, begin = LoadLayout(block=1000, partitions=1), (SLOTS // 1000) * 1000
     live = LiveLedger(tmp_path)
     live.open(begin, 1000, 7)
     live.open(0, SLOTS, 7)
     for sequence in range(begin):
         live.segments[0].result[sequence] = 1
-    found = unknown(tmp_path, begin + 1000, [], open_too=True)
-    (run,) = plan(found, begin + 1000, [], wide).runs
+    found = unanswered(tmp_path, begin + 1000, [], open_too=True)
+    (run,) = next_round(found, begin + 1000, [], wide).runs
     assert (
-        run == Run(attempt=1, first=begin, count=1000, partition_sequence=begin + 1000) and begin < SLOTS < begin + 1000
+        run == SequenceRange(attempt=1, first=begin, count=1000, partition_sequence=begin + 1000)
+        and begin < SLOTS < begin + 1000
     )
 
 
@@ -147,7 +148,7 @@ def test_after_a_kill_the_words_say_what_the_slots_say(tmp_path: Path) -> None:
 def test_a_round_that_was_not_written_to_its_end_was_never_begun(tmp_path: Path) -> None:
     (tmp_path / "round-000001.new").write_text('{"frontier": 6, "ru')
     assert read_rounds(tmp_path) == []
-    write_round(tmp_path, 1, Round(6, [Run(1, 0, 3, 3)]))
+    write_round(tmp_path, 1, Round(6, [SequenceRange(1, 0, 3, 3)]))
     (read,) = read_rounds(tmp_path)
     assert read.attempts == 3 and shifts([read], LAYOUT) == {0: 3}
 
@@ -159,6 +160,6 @@ def test_an_answer_that_was_timed_and_not_written_down_was_never_heard(tmp_path:
     live.open(0, 1, 1)
     live.segments[0].settled[0] = 2_000_000
     Control(tmp_path)[Word.ANNOUNCED] = 1
-    seal(tmp_path, tmp_path / "ledger", "a", 0, 0, LAYOUT)
+    publish_ledger(tmp_path, tmp_path / "ledger", "a", 0, 0, LAYOUT)
     (row,) = pq.read_table(tmp_path / "ledger").to_pylist()
     assert (row["settled_at"] is None) == (result == OPEN) == (row["made_by"] == "recovery")

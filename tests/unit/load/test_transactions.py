@@ -16,8 +16,8 @@ from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.cluster.protocol.batches import ABORT, COMMIT
 from delivery_verifier.load import transactions
-from delivery_verifier.load.crew import _settings
 from delivery_verifier.load.live_ledger import Control, Word
+from delivery_verifier.load.pool import _settings
 from delivery_verifier.load.transactions import Transactions, Unended
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Load

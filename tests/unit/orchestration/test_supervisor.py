@@ -91,7 +91,7 @@ def test_if_one_dies_all_end(started: subprocess.Popen[bytes], name: str) -> Non
     (workspaces.folder() / "killed00").mkdir(parents=True)
     _state().children[name].send(signal.SIGKILL)
     assert started.wait(20) == 1
-    assert _all_of_it() == [] and workspaces.every() == []
+    assert _all_of_it() == [] and workspaces.all_workspaces() == []
     assert f"its {name} died (killed by signal 9)" in (supervisor.why_it_ended() or "")
 
 

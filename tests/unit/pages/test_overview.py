@@ -10,11 +10,11 @@ import pytest
 from support.runs_for_overview import judged, many, planned
 
 from delivery_verifier.pages.overview import page, rows, trend
-from delivery_verifier.pages.overview.rows import NO_VERDICT, Row
+from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow
 from delivery_verifier.pages.overview.wanted import Wanted
 
 
-def _only(runs: Path) -> Row:
+def _only(runs: Path) -> StoredRunRow:
     (row,) = rows.rows(runs)
     return row
 

@@ -13,7 +13,7 @@ import pytest
 from delivery_verifier.cluster.embedded import disks, equipment, packet_filter
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import processes
-from delivery_verifier.model.fault_actions import EQUIPMENT, Equipment
+from delivery_verifier.model.fault_actions import CAPABILITIES, Capability
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
@@ -25,12 +25,12 @@ def _afresh() -> None:
     equipment.tried.cache_clear()
 
 
-def needing(needed: Equipment) -> Scenario:
+def needing(needed: Capability) -> Scenario:
     made = scenario_from_params({}, "r")
     return msgspec.structs.replace(made, cluster=msgspec.structs.replace(made.cluster, equipment=(needed,)))
 
 
-def refuse(name: Equipment, monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse(name: Capability, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(equipment._TRIALS, name, lambda: equipment.Lack("no iptables: install it"))
 
 
@@ -57,7 +57,7 @@ def test_unavailable_has_an_exit_code_of_its_own_and_starts_nothing(
 
 def test_only_root_has_equipment_that_changes_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert {name: equipment.availability(name) for name in EQUIPMENT} == {
+    assert {name: equipment.availability(name) for name in CAPABILITIES} == {
         "proxy": None,
         "network": "only root may do that: run as root",
         "power": "only root may do that: run as root",
@@ -142,7 +142,7 @@ def test_a_file_system_that_goes_on_after_its_shutdown_is_no_equipment(monkeypat
 def test_the_doctor_names_all_equipment_and_fails_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse("network", monkeypatch)
     checks = {check.name: check for check in preflight.equipment()}
-    assert set(checks) == set(EQUIPMENT) and all(check.ok for check in checks.values())
+    assert set(checks) == set(CAPABILITIES) and all(check.ok for check in checks.values())
     assert checks["network"].found == "not available: no iptables: install it"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.evidence import RUN
 
-from delivery_verifier.load.crew import AlreadySent, Crew
+from delivery_verifier.load.pool import AlreadySent, ProducerPool
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 JUDGING = ("read_topic", "reconcile", "validate", "conclude")
@@ -46,4 +46,4 @@ def test_a_repetition_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> 
 def test_a_load_is_not_sent_a_second_time_under_the_same_numbers(tmp_path: Path) -> None:
     (tmp_path / "live").mkdir()
     with pytest.raises(AlreadySent, match="start another run"):
-        Crew(RUN, "127.0.0.1:1", tmp_path)
+        ProducerPool(RUN, "127.0.0.1:1", tmp_path)

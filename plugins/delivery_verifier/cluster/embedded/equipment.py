@@ -14,7 +14,7 @@ from typing import NamedTuple
 from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.host.processes import lives, myself
 from delivery_verifier.host.waiting import DeadlinePassed
-from delivery_verifier.model.fault_actions import Equipment
+from delivery_verifier.model.fault_actions import Capability
 
 TRIAL = 16 << 20
 LOOP_CONTROL = "/dev/loop-control"
@@ -37,12 +37,12 @@ class Lack(NamedTuple):
 
 
 @cache
-def tried(equipment: Equipment) -> Lack | None:
+def tried(equipment: Capability) -> Lack | None:
     """None if this host has `equipment`. Tried once per process."""
     return _TRIALS[equipment]()
 
 
-def availability(equipment: Equipment) -> str | None:
+def availability(equipment: Capability) -> str | None:
     """None if this host has `equipment`; else the reason, with the remedy."""
     lack = tried(equipment)
     return lack.why if lack else None
@@ -52,7 +52,7 @@ def _network() -> Lack | None:
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Lack(reason)
     chain = packet_filter.Chain.own("trial")
-    rule = packet_filter.Rule("trial", f"-m owner --gid-owner {packet_filter.GROUPS} -m tcp --dport 1")
+    rule = packet_filter.FilterRule("trial", f"-m owner --gid-owner {packet_filter.GROUPS} -m tcp --dport 1")
     try:
         chain.add([rule])
         works = chain.dropped() == [("trial", 0)]
@@ -131,4 +131,4 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-_TRIALS: dict[Equipment, Callable[[], Lack | None]] = {"proxy": lambda: None, "network": _network, "power": _power}
+_TRIALS: dict[Capability, Callable[[], Lack | None]] = {"proxy": lambda: None, "network": _network, "power": _power}

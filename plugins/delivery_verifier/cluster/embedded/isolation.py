@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from delivery_verifier.cluster.embedded.packet_filter import GROUPS, Chain, FilterError, Rule
-from delivery_verifier.cluster.layout import Layout
+from delivery_verifier.cluster.embedded.packet_filter import GROUPS, Chain, FilterError, FilterRule
+from delivery_verifier.cluster.layout import ClusterLayout
 from delivery_verifier.model.step_options import Link
 
 
-def rules(layout: Layout, broker: int, links: Iterable[Link]) -> list[Rule]:
+def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
     """The packets of `broker` on `links`, in both directions.
 
     What the controller sends a broker only ever answers it; what others ask of a broker goes to its own ports.
@@ -27,17 +27,17 @@ def rules(layout: Layout, broker: int, links: Iterable[Link]) -> list[Rule]:
     found = []
     for link in links:
         name = f"{broker}.{link}"
-        found += [Rule(name, f"{own} {port}") for port in asked.get(link, [])]
-        found += [Rule(name, f"-m tcp --{end}port {port}") for port in listening.get(link, []) for end in "ds"]
+        found += [FilterRule(name, f"{own} {port}") for port in asked.get(link, [])]
+        found += [FilterRule(name, f"-m tcp --{end}port {port}") for port in listening.get(link, []) for end in "ds"]
     return found
 
 
 class Isolation:
     """The brokers of one cluster that are cut off now, by this process."""
 
-    def __init__(self, layout: Layout, token: str) -> None:
+    def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
-        self._set: dict[int, list[Rule]] = {}
+        self._set: dict[int, list[FilterRule]] = {}
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:

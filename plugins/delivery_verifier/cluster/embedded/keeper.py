@@ -27,7 +27,7 @@ from delivery_verifier.cluster.embedded import nodes as embedded
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.embedded.isolation import Isolation
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS
-from delivery_verifier.cluster.layout import CONTROLLER, Layout
+from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.host.processes import ProcessId, dies_with_parent, how_it_ended, identify, is_frozen
 from delivery_verifier.model.step_options import Link
@@ -52,7 +52,7 @@ class Keeper:
     """Owns one embedded cluster. Single-threaded but for the observer, which only looks."""
 
     def __init__(
-        self, workspace: Path, layout: Layout, deadline_s: float, owner: ProcessId | None, lease_s: float
+        self, workspace: Path, layout: ClusterLayout, deadline_s: float, owner: ProcessId | None, lease_s: float
     ) -> None:
         self.workspace, self.layout, self.owner, self.lease_s = workspace, layout, owner, lease_s
         self.nodes: dict[int, subprocess.Popen[bytes]] = {}
@@ -98,7 +98,7 @@ class Keeper:
         """Starts the proxy before the brokers."""
         with (self.workspace / "logs/proxy.log").open("ab") as log:
             self.proxy = subprocess.Popen(
-                [sys.executable, "-m", "delivery_verifier.cluster.proxy.proxy", str(self.workspace / "keeper.json")],
+                [sys.executable, "-m", "delivery_verifier.cluster.proxy.server", str(self.workspace / "keeper.json")],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -251,7 +251,7 @@ def main() -> None:
     """`python -m delivery_verifier.cluster.embedded.keeper SPEC`: SPEC is a JSON file (see `start_cluster`)."""
     spec = json.loads(Path(sys.argv[1]).read_text())
     workspace = Path(spec["workspace"])
-    layout = msgspec.convert(spec["layout"], Layout, strict=False)
+    layout = msgspec.convert(spec["layout"], ClusterLayout, strict=False)
     owner = ProcessId(**spec["owner"]) if spec.get("owner") else None
     handed_over = spec.get("lock_descriptor")
     host = lease.acquire_host(spec["run_id"]) if handed_over is None else os.fdopen(handed_over, "a+")

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from delivery_verifier.cluster.embedded.disks import Disk
-from delivery_verifier.cluster.layout import CONTROLLER, Layout
+from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
 from delivery_verifier.host.java.class_archive import ClassArchive
 from delivery_verifier.host.java.jars import cache_dir, kafka_jars
 from delivery_verifier.host.java.runtime import java_home
@@ -48,12 +48,12 @@ _BROKER = {
 }
 
 
-def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
+def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
     """Chooses free loopback ports and writes configurations and formatted data folders into `workspace`."""
     ids = list(range(1, spec.brokers + 1))
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
-    layout = Layout(
+    layout = ClusterLayout(
         workspace=str(workspace),
         spec=spec,
         controller_port=controller,
@@ -77,25 +77,25 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> Layout:
     return layout
 
 
-def _disks(layout: Layout) -> list[Disk]:
+def _disks(layout: ClusterLayout) -> list[Disk]:
     """The brokers' disks, where they have their own. The controller never loses power."""
     has_own = "power" in layout.spec.equipment
     return [Disk.of(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
 
-def command(layout: Layout, node: int) -> list[str]:
+def command(layout: ClusterLayout, node: int) -> list[str]:
     """The command line of one node. The last broker writes the class data archive at exit if there is none yet."""
     classes = archive(layout)
     sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []
     return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
 
 
-def archive(layout: Layout) -> ClassArchive:
+def archive(layout: ClusterLayout) -> ClassArchive:
     """The brokers' class data archive."""
     return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 
-def _java(layout: Layout, *arguments: str) -> list[str]:
+def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
     """C1 only, serial collector: the fastest boot measured for short-lived brokers."""
     classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
     options, main = arguments[:-2], arguments[-2:]
@@ -114,7 +114,7 @@ def _java(layout: Layout, *arguments: str) -> list[str]:
     ]
 
 
-def _properties(layout: Layout, node: int) -> str:
+def _properties(layout: ClusterLayout, node: int) -> str:
     spec = layout.spec
     settings = {
         "node.id": node,
@@ -149,7 +149,7 @@ def _properties(layout: Layout, node: int) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def _template(layout: Layout) -> Path:
+def _template(layout: ClusterLayout) -> Path:
     """Formatted data folders, made once per version and then copied: formatting costs four JVM starts."""
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"

@@ -22,7 +22,7 @@ class FilterError(RuntimeError):
     """The packet filter could not be read or changed; the message has the tool's own words."""
 
 
-class Rule(NamedTuple):
+class FilterRule(NamedTuple):
     """Packets that are dropped: `match` in iptables' words, `name` under which they are counted."""
 
     name: str
@@ -50,7 +50,7 @@ class Chain(NamedTuple):
         found = identify(pid)
         return found is not None and found.alive and _short(found) == started
 
-    def add(self, rules: Iterable[Rule]) -> None:
+    def add(self, rules: Iterable[FilterRule]) -> None:
         """Sets all of `rules` at one stroke. Raises FilterError."""
         table = _save()
         if f":{self.name} " not in table:
@@ -59,7 +59,7 @@ class Chain(NamedTuple):
         commands = "\n".join(["*filter", *(f"-A {self.name} {rule}" for rule in rules), *jump, "COMMIT", ""])
         _call("iptables-restore", "-w", "--noflush", given=commands)
 
-    def remove(self, rules: Iterable[Rule]) -> None:
+    def remove(self, rules: Iterable[FilterRule]) -> None:
         """Takes each of `rules` away once; those that are not there any more are none the worse for it."""
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())

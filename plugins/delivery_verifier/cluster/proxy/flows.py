@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from delivery_verifier.cluster.proxy.frames import Request, Splitter, correlation_of, request_of
-from delivery_verifier.cluster.proxy.rules import Direction, Rule, RuleBook
+from delivery_verifier.cluster.proxy.rules import Direction, ProxyRule, RuleBook
 
 UNTIL_RELEASED = float("inf")
 MUCH = 1 << 25
@@ -95,10 +95,10 @@ class Conversation:
             if rule is None or rule.action != "drop":
                 self._pass(self.responses, frame, rule, now)
 
-    def _decide(self, direction: Direction, request: Request) -> Rule | None:
+    def _decide(self, direction: Direction, request: Request) -> ProxyRule | None:
         return self._book.decide(direction, request.api, request.client, self.broker)
 
-    def _pass(self, flow: Flow, frame: bytes, rule: Rule | None, now: float) -> None:
+    def _pass(self, flow: Flow, frame: bytes, rule: ProxyRule | None, now: float) -> None:
         if rule is None:
             flow.put(frame)
         elif rule.action == "close":

@@ -17,7 +17,7 @@ Hits = dict[str, dict[str, int]]
 """How often a rule acted, by broker id and client.id."""
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is done to the requests of clients to `brokers`, or to their responses.
 
     drop: swallowed. hold: kept back, and all that follows on the connection behind it, until the rule is released; then
@@ -40,9 +40,9 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
-def rule_of(fields: object) -> Rule:
+def rule_of(fields: object) -> ProxyRule:
     """The rule in plain data. Raises ValueError naming the field and what it allows."""
-    rule = msgspec.convert(fields, Rule)
+    rule = msgspec.convert(fields, ProxyRule)
     number(rule.api)
     return rule
 
@@ -57,7 +57,7 @@ def number(api: str | int) -> int:
 class _Kept:
     """A rule in force, and what it has seen and done."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
         self.seen: Counter[tuple[int, str]] = Counter()
         self.acted: Counter[tuple[int, str]] = Counter()
@@ -69,13 +69,13 @@ class RuleBook:
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
 
-    def put(self, rule: Rule) -> None:
+    def put(self, rule: ProxyRule) -> None:
         """Puts a rule in force. Raises ValueError if it is already."""
         if rule.key in self._kept:
             raise ValueError(f"this rule is in force already: {rule.key}")
         self._kept[rule.key] = _Kept(rule)
 
-    def decide(self, direction: Direction, api: int, client: str, broker: int) -> Rule | None:
+    def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
         """The rule to be done to this request or response, which is counted; None: it passes."""
         for kept in self._kept.values():
             rule = kept.rule
@@ -95,7 +95,7 @@ class RuleBook:
             if not kept.brokers:
                 del self._kept[key]
 
-    def hits(self, rule: Rule) -> Hits:
+    def hits(self, rule: ProxyRule) -> Hits:
         """How often the rule acted; empty if never, or if it is not in force."""
         found: Hits = {}
         kept = self._kept.get(rule.key)

@@ -9,7 +9,7 @@ from pathlib import Path
 from delivery_verifier.model.catalogue_run import CatalogueRun
 from delivery_verifier.pages.matrix import tables as matrix
 from delivery_verifier.pages.matrix.page import counts, headline
-from delivery_verifier.pages.matrix.tables import Row
+from delivery_verifier.pages.matrix.tables import ScenarioRow
 from delivery_verifier.store import catalogue_runs
 
 
@@ -39,7 +39,7 @@ def document(catalogue: CatalogueRun) -> str:
     )
 
 
-def _lines(row: Row) -> Iterator[str]:
+def _lines(row: ScenarioRow) -> Iterator[str]:
     seconds = sorted(attempt.seconds for _, attempt in row.runs)
     spent = f"{seconds[0]:.0f}–{seconds[-1]:.0f}" if seconds else "–"
     inconclusive = sum(attempt.state == "inconclusive" for _, attempt in row.runs)

@@ -41,7 +41,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScenarioRow:
     """One scenario. `cells` by column; `runs`: every attempt with the words under which its report is linked."""
 
     name: str
@@ -68,7 +68,7 @@ class Table:
     kind: str
     heading: str
     columns: list[str]
-    rows: list[Row]
+    rows: list[ScenarioRow]
 
 
 def tables(catalogue: CatalogueRun) -> list[Table]:
@@ -88,7 +88,7 @@ def _table(kind: str, items: Sequence[Item]) -> Table:
     return Table(kind, HEADINGS.get(kind, kind), columns, rows)
 
 
-def _row(rounds: Sequence[Item]) -> Row:
+def _row(rounds: Sequence[Item]) -> ScenarioRow:
     """One scenario over its rounds; its state is that of the worst one."""
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
@@ -98,7 +98,7 @@ def _row(rounds: Sequence[Item]) -> Row:
         cell = _cell([arm for attempt in last for arm in attempt.arms if arm.arm == name], len(last))
         cells.setdefault(cell.profile, []).append(cell)
     item = rounds[0]
-    return Row(
+    return ScenarioRow(
         name=item.name,
         title=item.title,
         promise=item.promise,

@@ -70,7 +70,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     exposed: int | None = None
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class StoredRunRow(Struct, frozen=True, kw_only=True):
     """One run. `verdict` is NO VERDICT where there is none, and `why` then says what is known of the reason."""
 
     name: str
@@ -86,19 +86,19 @@ class Row(Struct, frozen=True, kw_only=True):
     figures: Figures = Figures()
 
 
-def rows(runs: Path) -> list[Row]:
+def rows(runs: Path) -> list[StoredRunRow]:
     """All runs below `runs`, newest first; at most READ_AT_MOST are read. Empty if there is no such folder."""
     found = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
     newest = sorted(((_stamp(file)[0], file.parent) for file in found), reverse=True)[:READ_AT_MOST]
     return sorted((read(run) for _, run in newest), key=lambda row: (row.at, row.name), reverse=True)
 
 
-def profiles(listed: Iterable[Row]) -> list[str]:
+def profiles(listed: Iterable[StoredRunRow]) -> list[str]:
     """Names of all subjects' profiles, sorted."""
     return sorted({name for row in listed for name in row.profiles})
 
 
-def faults(listed: Iterable[Row]) -> list[str]:
+def faults(listed: Iterable[StoredRunRow]) -> list[str]:
     """Names of all fault plans, sorted."""
     return sorted({row.fault for row in listed if row.fault})
 
@@ -107,7 +107,7 @@ def _is_run(run: Path) -> bool:
     return run.name != DATA_DOCS and not run.name.startswith(".")
 
 
-def read(run: Path) -> Row:
+def read(run: Path) -> StoredRunRow:
     """One run, whether its directory exists or not.
 
     Files are decoded again only when one of them, or the set of finished steps, has changed.
@@ -132,17 +132,19 @@ def _last_step(run: Path) -> str:
 
 
 @lru_cache(maxsize=_KEPT)
-def _decoded(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> Row:
+def _decoded(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
     planned_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
         plan = msgspec.json.decode((run / "scenario.json").read_bytes(), type=_Scenario)
     except FileNotFoundError:
-        return Row(name=run.name, at=planned_at, scenario="", fault="", profiles=(), why="it was never planned")
+        return StoredRunRow(
+            name=run.name, at=planned_at, scenario="", fault="", profiles=(), why="it was never planned"
+        )
     except (OSError, msgspec.MsgspecError) as error:
         why = f"scenario.json cannot be read: {error}"
-        return Row(name=run.name, at=planned_at, scenario="", fault="", profiles=(), why=why)
+        return StoredRunRow(name=run.name, at=planned_at, scenario="", fault="", profiles=(), why=why)
     subjects = tuple(dict.fromkeys(arm.profile.name for arm in plan.arms if arm.role == "subject"))
-    row = Row(
+    row = StoredRunRow(
         name=run.name,
         at=_time(plan.created_at) or planned_at,
         scenario=plan.name,
@@ -153,7 +155,7 @@ def _decoded(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> 
     return _judged(row, run, last_step)
 
 
-def _judged(row: Row, run: Path, last_step: str) -> Row:
+def _judged(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
     if last_step != "conclude":
         step = f"last finished step: {last_step}" if last_step else "no step finished"
         return msgspec.structs.replace(row, why=step)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from delivery_verifier.pages.overview.rows import Row
+from delivery_verifier.pages.overview.rows import StoredRunRow
 
 DRAWN = 60
 """Runs that the trend shows, the newest."""
@@ -17,7 +17,7 @@ WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
 class Bar(Struct, frozen=True):
     """One run of the trend, in the units of the drawing; `value` None: not known, drawn as a cross."""
 
-    row: Row
+    row: StoredRunRow
     x: float
     width: float
     y: float
@@ -35,7 +35,7 @@ class Lane(Struct, frozen=True):
     bars: list[Bar]
 
 
-def lanes(listed: Sequence[Row]) -> list[Lane]:
+def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
     """Both lanes over the newest runs of `listed` (newest first); none for fewer than two runs with a figure."""
     shown = list(reversed(listed[:DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:
@@ -47,7 +47,12 @@ def lanes(listed: Sequence[Row]) -> list[Lane]:
 
 
 def _lane(
-    title: str, unit: str, shown: list[Row], value: Callable[[Row], float | int | None], *, logarithmic: bool
+    title: str,
+    unit: str,
+    shown: list[StoredRunRow],
+    value: Callable[[StoredRunRow], float | int | None],
+    *,
+    logarithmic: bool,
 ) -> Lane:
     values = [value(row) for row in shown]
     top = max((float(one) for one in values if one is not None), default=0.0)

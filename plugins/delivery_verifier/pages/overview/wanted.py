@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from delivery_verifier.pages.overview.rows import NO_VERDICT, Row
+from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow
 
 VERDICTS = ("HELD", "VIOLATED", "INCONCLUSIVE", NO_VERDICT)
 
@@ -22,11 +22,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
     def __bool__(self) -> bool:
         return any((self.verdict, self.profile, self.fault, self.text.strip()))
 
-    def of(self, listed: Iterable[Row]) -> list[Row]:
+    def of(self, listed: Iterable[StoredRunRow]) -> list[StoredRunRow]:
         """The wanted rows, in their order."""
         return [row for row in listed if self._wants(row)]
 
-    def _wants(self, row: Row) -> bool:
+    def _wants(self, row: StoredRunRow) -> bool:
         return (
             self.verdict in ("", row.verdict)
             and (not self.profile or self.profile in row.profiles)
@@ -35,5 +35,5 @@ class Wanted(Struct, frozen=True, kw_only=True):
         )
 
 
-def _text(row: Row) -> str:
+def _text(row: StoredRunRow) -> str:
     return " ".join([row.name, row.scenario, row.fault, *row.profiles, row.verdict, row.sentence, row.why]).casefold()

@@ -294,18 +294,18 @@ def _of_kind(name: str, text: str, kind: names.Kind) -> Setting:
         try:
             float(text)
         except ValueError:
-            raise inputs.refusal(name, text, "a number") from None
+            raise inputs.bad_input(name, text, "a number") from None
         return text
     fits = {"int": type(value) is int, "bool": isinstance(value, bool), "text": isinstance(value, str)}[kind]
     if not fits:
-        raise inputs.refusal(name, text, {"int": "a whole number", "bool": "true, false", "text": "a word"}[kind])
+        raise inputs.bad_input(name, text, {"int": "a whole number", "bool": "true, false", "text": "a word"}[kind])
     return value
 
 
 def _number(name: str, text: str) -> int:
     value = _typed(name, text)
     if type(value) is not int or value < -1:
-        raise inputs.refusal(name, text, "a whole number")
+        raise inputs.bad_input(name, text, "a whole number")
     return value
 
 

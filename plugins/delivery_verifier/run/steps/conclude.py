@@ -43,7 +43,7 @@ def _clear_workspace(run: RunDirectory, keep: bool) -> None:
     except (IncompleteRun, KeyError):
         return  # a run directory from elsewhere
     ours = workspace == workspaces.folder() / run.scenario.run_token  # what a file says is no leave to remove a folder
-    if not ours or not workspaces.is_one(workspace):
+    if not ours or not workspaces.is_workspace(workspace):
         return
     if keep or variables.flag("KDV_KEEP"):
         workspaces.keep(workspace)

@@ -8,7 +8,7 @@ from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.handle import Valve
+from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -24,7 +24,7 @@ def inject_fault(run_dir: Path) -> None:
         signals.set("fault")
         wait_until(lambda: signals.is_set("load"), "produce to start the load", scenario.load.deadline_s)
 
-        valve = Valve(scenario, cluster.workspace)
+        valve = RunningLoad(scenario, cluster.workspace)
         # Looking at the other side raises if the load failed meanwhile.
         injections = FaultRunner(cluster, scenario, valve, lambda: signals.is_done("load")).run()
         output.write_json("injections.json", list(injections))

@@ -11,9 +11,9 @@ from pathlib import Path
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import pause, wait_until
-from delivery_verifier.load.crew import Crew
 from delivery_verifier.load.live_ledger import Gate, State, Word
-from delivery_verifier.load.seal import seal
+from delivery_verifier.load.pool import ProducerPool
+from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.signals import Signals
@@ -31,7 +31,7 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
-        crew = Crew(scenario, cluster.load_bootstrap_servers, cluster.workspace)
+        crew = ProducerPool(scenario, cluster.load_bootstrap_servers, cluster.workspace)
         try:
             for member in crew.members:
                 cluster.adopt(member.process.pid)
@@ -41,13 +41,13 @@ def produce(run_dir: Path) -> None:
             crew.kill()
 
 
-def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, gone: threading.Event) -> int:
+def _drive(scenario: Scenario, cluster: Cluster, crew: ProducerPool, signals: Signals, gone: threading.Event) -> int:
     """From the warm-up until all producers are done. Returns when the load proper began (wall time, µs)."""
 
     def alive() -> bool:
         if gone.is_set():
             raise lease.ClusterGone("the cluster ended while the load was flowing")
-        crew.obey(cluster.adopt)
+        crew.apply_commands(cluster.adopt)
         return crew.check()
 
     crew.wait_for(State.READY)
@@ -73,7 +73,7 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: Crew, signals: Signals, g
     return began_us
 
 
-def _await_replicated(scenario: Scenario, cluster: Cluster, crew: Crew) -> None:
+def _await_replicated(scenario: Scenario, cluster: Cluster, crew: ProducerPool) -> None:
     """Warm-up is over when its records are in the logs of all replicas, whatever the client was told."""
     client = topics.admin(cluster.bootstrap_servers)
     names = [arm.topic_name for arm in scenario.loaded]
@@ -106,12 +106,12 @@ def missing(sent: Mapping[str, int], marks: Mapping[tuple[str, int], int]) -> di
     return {topic: count for topic, count in found.items() if count}
 
 
-def _seal(scenario: Scenario, crew: Crew, output: StepOutput) -> None:
+def _seal(scenario: Scenario, crew: ProducerPool, output: StepOutput) -> None:
     (output.staging / "ledger").mkdir()
     for member in crew.members:
         member.process.wait(timeout=30)
         file = output.staging / "ledger" / f"{member.name.replace('/', '-')}.parquet"
-        announced = seal(
+        announced = publish_ledger(
             member.folder,
             file,
             member.arm.name,

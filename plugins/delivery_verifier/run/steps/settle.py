@@ -46,7 +46,7 @@ def settle(run_dir: Path) -> None:
 
 
 def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> None:
-    arm, made = scenario.canary, canary.plan(scenario)
+    arm, made = scenario.canary, canary.lay_out(scenario)
     values = [(arm.topic_name, partition, value) for partition, value in made.values]
     plain = len(values) - sum(count for count, _ in made.transactions)
     offsets = writer.write(values[:plain])

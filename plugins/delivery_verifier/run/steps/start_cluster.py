@@ -31,7 +31,7 @@ def start_cluster(run_dir: Path) -> None:
         workspace = workspaces.folder() / scenario.run_token
         workspaces.remove(workspace)
         workspace.mkdir(parents=True, mode=0o700)
-        (workspace / workspaces.ORDERS).touch()  # from here on a sweep knows it for what it is
+        (workspace / workspaces.KEEPER_SPEC).touch()  # from here on a sweep knows it for what it is
         try:
             cluster = _start(scenario, workspace, owner, host.fileno())
         except BaseException:
@@ -54,11 +54,16 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
         "lock_descriptor": lock,
         "owner": {"pid": int(pid), "started": int(started)} if owner else None,
     }
-    (workspace / workspaces.ORDERS).write_bytes(dumps(spec))
+    (workspace / workspaces.KEEPER_SPEC).write_bytes(dumps(spec))
     log = workspace / "keeper.log"
     with log.open("wb") as out:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "delivery_verifier.cluster.embedded.keeper", str(workspace / workspaces.ORDERS)],
+            [
+                sys.executable,
+                "-m",
+                "delivery_verifier.cluster.embedded.keeper",
+                str(workspace / workspaces.KEEPER_SPEC),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from delivery_verifier.load.layout import Layout
+from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import (
     SHIFT,
     SLOTS,
@@ -20,7 +20,7 @@ from delivery_verifier.load.live_ledger import (
     outcome_of,
     read_segment,
 )
-from delivery_verifier.load.resends import Numbers, Round, Run, folder_of, read_rounds, read_slots, shifts
+from delivery_verifier.load.resends import Numbers, Round, SequenceRange, folder_of, read_rounds, read_slots, shifts
 from delivery_verifier.load.transactions import columns as columns_of
 from delivery_verifier.store import ledger
 
@@ -35,8 +35,8 @@ class Whose(NamedTuple):
     transaction_records: int
 
 
-def seal(
-    folder: Path, target: Path, arm: str, producer: int, session: int, layout: Layout, transaction_records: int = 0
+def publish_ledger(
+    folder: Path, target: Path, arm: str, producer: int, session: int, layout: LoadLayout, transaction_records: int = 0
 ) -> int:
     """Writes all announced attempts of the producer in `folder` to `target` (`ledger.SCHEMA`); returns their number.
 
@@ -59,13 +59,13 @@ def seal(
     return control[Word.ANNOUNCED] + control[Word.RESENT]
 
 
-def _of_run(folder: Path, run: Run, whose: Whose, layout: Layout) -> pa.Table:
+def _of_run(folder: Path, run: SequenceRange, whose: Whose, layout: LoadLayout) -> pa.Table:
     slots = read_slots(folder_of(folder, run.attempt), run.first, run.count)
     numbered = np.arange(run.partition_sequence, run.partition_sequence + run.count, dtype=np.int64)
     return _table(slots, whose, run.first, numbered, layout, run.attempt)
 
 
-def _put_off(first: int, count: int, rounds: Iterable[Round], layout: Layout) -> Numbers:
+def _put_off(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
     """The partition sequences of first attempts [first, first + count): the layout's, put off by earlier rounds."""
     partition, numbered = layout.columns(first, count)
     for one in rounds:
@@ -76,7 +76,9 @@ def _put_off(first: int, count: int, rounds: Iterable[Round], layout: Layout) ->
     return numbered
 
 
-def _table(columns: Numbers, whose: Whose, first: int, numbered: Numbers, layout: Layout, attempt: int = 0) -> pa.Table:
+def _table(
+    columns: Numbers, whose: Whose, first: int, numbered: Numbers, layout: LoadLayout, attempt: int = 0
+) -> pa.Table:
     result, sent_ns, settled_ns = columns
     count = len(result)
     partition, _ = layout.columns(first, count)

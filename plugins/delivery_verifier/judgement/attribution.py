@@ -19,11 +19,11 @@ LAG_US = 1_000_000
 CONFIDENCE = 0.95
 OUTSIDE = -1
 """Stands for cases that no injection explains."""
-Bites = dict[str, list[int]]
+CasesByInjection = dict[str, list[int]]
 """Per anomaly the ids of the injections in which it was seen, in order, OUTSIDE first."""
 
 
-def bites(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, Bites]:
+def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
     """Per arm: which injections hurt it, by which anomaly. `cases` are rows of anomalies/ with at least COLUMNS.
 
     Cases without times, of records that nobody made, are OUTSIDE. Raises KeyError where a column is missing.
@@ -36,7 +36,7 @@ def bites(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, Bites]:
     return {arm: {kind: sorted(ids) for kind, ids in sorted(kinds.items())} for arm, kinds in found.items()}
 
 
-def afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
+def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
     """Per arm the anomalies of records that were sent only when all injections were over."""
     ends, found = [end for _, end, _ in _windows(injections)], dict[str, set[str]]()
     if None not in ends:
@@ -47,12 +47,12 @@ def afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, se
     return found
 
 
-def hurt(found: Bites) -> list[int]:
+def injections_with_cases(found: CasesByInjection) -> list[int]:
     """The injections in which anything at all was seen; OUTSIDE is none."""
     return sorted({number for numbers in found.values() for number in numbers} - {OUTSIDE})
 
 
-def interval(seen: int, of: int) -> tuple[float, float]:
+def confidence_interval(seen: int, of: int) -> tuple[float, float]:
     """The shares of injections that are compatible with `seen` of `of` at CONFIDENCE: Clopper and Pearson's exact
     bounds.
 

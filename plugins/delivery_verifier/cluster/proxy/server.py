@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.layout import PROXY_SOCKET, Layout
+from delivery_verifier.cluster.layout import PROXY_SOCKET, ClusterLayout
 from delivery_verifier.cluster.proxy.flows import UNTIL_RELEASED, Closed, Conversation, Flow
 from delivery_verifier.cluster.proxy.frames import NotKafka
 from delivery_verifier.cluster.proxy.rules import RuleBook, rule_of
@@ -237,9 +237,9 @@ class Proxy:
 
 
 def main() -> None:
-    """`python -m delivery_verifier.cluster.proxy.proxy ORDERS`: ORDERS is the keeper's JSON file."""
+    """`python -m delivery_verifier.cluster.proxy.server ORDERS`: ORDERS is the keeper's JSON file."""
     spec = json.loads(Path(sys.argv[1]).read_text())
-    layout = msgspec.convert(spec["layout"], Layout, strict=False)
+    layout = msgspec.convert(spec["layout"], ClusterLayout, strict=False)
     proxy = Proxy({broker: (layout.proxy_ports[broker], layout.proxied_ports[broker]) for broker in layout.proxy_ports})
     with lease.listening(Path(layout.workspace) / PROXY_SOCKET) as orders:
         proxy.serve(orders)

@@ -19,7 +19,7 @@ from support.evidence import (
     the_injections,
 )
 
-from delivery_verifier.judgement.bites import OUTSIDE, bites, hurt, interval
+from delivery_verifier.judgement.attribution import OUTSIDE, attribute_cases, confidence_interval, injections_with_cases
 
 FIRST = the_injections(RUN)[0]
 SECOND_BITE = RECOVERED + 20 * SECOND
@@ -43,25 +43,25 @@ AGAIN = replace(FIRST, id=2, bite_at_us=SECOND_BITE, recovered_at_us=SECOND_BITE
 def test_a_case_belongs_to_the_injection_that_its_record_met(
     sent_us: int | None, settled_us: int | None, owner: int
 ) -> None:
-    assert bites(cases(case(sent_us, settled_us)), [FIRST, AGAIN]) == {WEAK: {"LOST": [owner]}}
+    assert attribute_cases(cases(case(sent_us, settled_us)), [FIRST, AGAIN]) == {WEAK: {"LOST": [owner]}}
 
 
 def test_an_injection_hurts_an_arm_once_however_many_cases_it_made_and_of_whatever_kind() -> None:
     rows = [case(BITE + at, BITE + at + 1) for at in range(50)] + [
         case(SECOND_BITE, SECOND_BITE, "DUPLICATED", "REORDERED")
     ]
-    found = bites(cases(*rows), [FIRST, AGAIN])[WEAK]
-    assert found == {"LOST": [1], "DUPLICATED": [2], "REORDERED": [2]} and hurt(found) == [1, 2]
+    found = attribute_cases(cases(*rows), [FIRST, AGAIN])[WEAK]
+    assert found == {"LOST": [1], "DUPLICATED": [2], "REORDERED": [2]} and injections_with_cases(found) == [1, 2]
 
 
 def test_what_no_injection_explains_hurt_in_none() -> None:
-    found = bites(cases(case(1, 2)), [FIRST])[WEAK]
-    assert found == {"LOST": [OUTSIDE]} and hurt(found) == []
+    found = attribute_cases(cases(case(1, 2)), [FIRST])[WEAK]
+    assert found == {"LOST": [OUTSIDE]} and injections_with_cases(found) == []
 
 
 def test_a_column_that_is_missing_is_not_read_as_no_bite() -> None:
     with pytest.raises(KeyError):
-        bites(cases(case(BITE, BITE)).drop_columns(["sent_at"]), [FIRST])
+        attribute_cases(cases(case(BITE, BITE)).drop_columns(["sent_at"]), [FIRST])
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_a_column_that_is_missing_is_not_read_as_no_bite() -> None:
     [(0, 20, 0.0, 0.139), (20, 20, 0.861, 1.0), (0, 1, 0.0, 0.95), (1, 3, 0.008, 0.906), (5, 15, 0.118, 0.616)],
 )
 def test_the_interval_is_clopper_and_pearsons(seen: int, of: int, low: float, high: float) -> None:
-    assert interval(seen, of) == pytest.approx((low, high), abs=0.0006)
+    assert confidence_interval(seen, of) == pytest.approx((low, high), abs=0.0006)
 
 
 @pytest.mark.parametrize(("seen", "of"), [(0, 0), (3, 2), (-1, 2)])
 def test_no_injections_bound_nothing(seen: int, of: int) -> None:
     with pytest.raises(ValueError, match="injections"):
-        interval(seen, of)
+        confidence_interval(seen, of)
 
 
 def test_the_verdict_says_which_injections_hurt_an_arm_and_the_limits_how_often() -> None:

@@ -29,7 +29,7 @@ class AlreadySent(RuntimeError):
 
 
 @dataclass
-class Member:
+class ProducerProcess:
     """One producer and its control block. `process` is that of its present life: the fault plan may have it killed, and
     started again."""
 
@@ -50,12 +50,12 @@ class Member:
         return Path(self.spec.folder)
 
     @property
-    def layout(self) -> layout.Layout:
+    def layout(self) -> layout.LoadLayout:
         """Which partition its sequences go to."""
-        return layout.Layout(self.spec.block, self.spec.partitions)
+        return layout.LoadLayout(self.spec.block, self.spec.partitions)
 
     @property
-    def dead_by_order(self) -> bool:
+    def killed_by_plan(self) -> bool:
         """Whether the fault plan had it killed, and has not had it started again."""
         return self.control[Word.OBEYED] % 2 == 1 and self.control[Word.EXIT] == -signal.SIGKILL
 
@@ -63,17 +63,17 @@ class Member:
         """Whether its process may have ended with `code`."""
         if code == 0:
             return self.control[Word.STATE] == State.DONE
-        return code == 3 or self.dead_by_order
+        return code == 3 or self.killed_by_plan
 
 
-class Crew:
+class ProducerPool:
     """All producers of a run. Raises AlreadySent where a crew was at work before: a run has one load."""
 
     def __init__(self, scenario: Scenario, bootstrap_servers: str, workspace: Path) -> None:
         if (workspace / "live").exists():
             raise AlreadySent(f"run {scenario.run_id} has sent its load already: start another run")
         self.members = [
-            _member(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
+            _process(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
             for arm in scenario.loaded
             for number in range(arm.producers)
         ]
@@ -104,10 +104,10 @@ class Crew:
                 )
         return True
 
-    def obey(self, adopt: Callable[[int], None]) -> None:
+    def apply_commands(self, adopt: Callable[[int], None]) -> None:
         """Carries out what the fault plan orders once all have the order: SIGKILL for all, or a new life for the dead,
         whose pids are given to `adopt`."""
-        orders = {member.control[Word.ORDER] for member in self.members}
+        orders = {member.control[Word.COMMAND] for member in self.members}
         due = [member for member in self.members if member.control[Word.OBEYED] not in orders]
         if not due or len(orders) > 1:
             return
@@ -116,7 +116,7 @@ class Crew:
             self.kill()
         else:
             for member in due:
-                if member.dead_by_order:
+                if member.killed_by_plan:
                     _revive(member, order // 2)
                     adopt(member.process.pid)
         for member in due:
@@ -137,12 +137,12 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
     return {"client.id": f"{arm.name}-{number}", **arm.profile.producer, **own}
 
 
-def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> Member:
+def _process(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> ProducerProcess:
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
     shape = (
-        layout.Layout(load.block, load.partitions)
+        layout.LoadLayout(load.block, load.partitions)
         if load.block
         else layout.choose(records, rate or 1e9, load.partitions)
     )
@@ -169,10 +169,10 @@ def _member(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, f
         transaction_records=together,
     )
     control = Control(folder)
-    return Member(arm, spec, _start(spec), control)
+    return ProducerProcess(arm, spec, _start(spec), control)
 
 
-def _revive(member: Member, life: int) -> None:
+def _revive(member: ProducerProcess, life: int) -> None:
     member.spec = msgspec.structs.replace(member.spec, life=life)
     member.control[Word.STATE] = State.STARTING
     member.process = _start(member.spec)
