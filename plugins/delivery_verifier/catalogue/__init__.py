@@ -1,4 +1,9 @@
-"""The catalogue: profiles, fault plans and ready-made scenarios, each one literal."""
+"""Ready-made choices: profiles, fault plans, scenarios, prices.
+
+Owns: literals, and the few functions that put them together.
+May use: model.
+Weak spot: what a scenario must end with is written by hand, and only a run on real brokers proves it.
+"""
 
 from delivery_verifier.catalogue.entry import build
 from delivery_verifier.catalogue.faults import FAULTS

@@ -1,1 +1,6 @@
-"""The cluster under test: its jars, its processes, the keeper that owns them, and what can be asked of it."""
+"""The cluster under test.
+
+Owns: brokers and their keeper, the lease, the observer, topics, Kafka's protocol spoken raw, the proxy.
+May use: store, host, model.
+Weak spot: the observer asks one broker after the other, so that a broker that does not answer makes it slower.
+"""

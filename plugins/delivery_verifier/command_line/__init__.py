@@ -1,1 +1,7 @@
-"""The commands of kdv, one module per group; each takes parsed arguments and returns its exit code."""
+"""kdv: the verifier from a terminal.
+
+Owns: commands, their options, exit codes, and what they print.
+May use: upkeep, orchestration, catalogue_run, run, pages, expectations, planning, judgement, faults, spark_jobs, load,
+    cluster, store, contract, catalogue, host, model.
+Weak spot: every RuntimeError is told in one line with exit code 70, also one that is a bug of the verifier.
+"""

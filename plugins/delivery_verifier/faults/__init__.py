@@ -1,1 +1,6 @@
-"""Faults: actions on targets, run by a plan, each with its own proof that it bit."""
+"""What is done to a cluster, and the proof that it bit.
+
+Owns: the actions of a fault plan, their targets, their proofs, and the runner that takes them in order.
+May use: load, cluster, host, model.
+Weak spot: the controller is no target: there is one, and its end is the cluster's.
+"""

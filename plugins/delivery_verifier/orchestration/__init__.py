@@ -1,1 +1,7 @@
-"""Airflow: the only part of the library that imports or drives it."""
+"""Airflow: tasks in it, pages in it, and a local one.
+
+Owns: `tasks` (in Airflow), `plugin` (its web server and listeners), `local` (an Airflow on this host, driven from a
+    terminal). No other room imports Airflow.
+May use: catalogue_run, run, pages, planning, cluster, catalogue, spark_jobs, store, host, model.
+Weak spot: the local Airflow keeps its state in SQLite, which refuses writes while it is busy; callers ask again.
+"""

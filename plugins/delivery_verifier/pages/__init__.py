@@ -1,1 +1,7 @@
-"""The report: what verdict.json and the run's tables say, for people. It decides nothing."""
+"""What people read.
+
+Owns: the report and its charts, the matrix, comparisons, prices, the page of all runs, the verdict in a terminal and
+    as JUnit XML.
+May use: judgement, catalogue, store, host, model.
+Weak spot: a plot shows at most 8 arms and 1,200 points; the figures beside it are exact.
+"""

@@ -1,1 +1,1 @@
-"""Protocol."""
+"""Kafka's protocol, spoken raw: what confluent-kafka's clients do not tell."""

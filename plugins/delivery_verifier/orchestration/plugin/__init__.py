@@ -1,1 +1,1 @@
-"""Plugin."""
+"""In Airflow's web server and scheduler: pages, tabs, and libraries imported early."""

@@ -1,1 +1,1 @@
-"""Tasks."""
+"""In Airflow's workers and DAG files: the tasks of both DAGs, the form, the gate."""

@@ -1,1 +1,1 @@
-"""Charts."""
+"""The charts of a report: load, errors, latency, faults and leaders over one axis."""

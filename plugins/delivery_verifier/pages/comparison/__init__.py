@@ -1,1 +1,1 @@
-"""Comparison."""
+"""The comparison: two runs side by side."""

@@ -1,1 +1,1 @@
-"""Matrix."""
+"""The matrix: a catalogue run as tables, as a page, and as Markdown."""

@@ -1,1 +1,1 @@
-"""Price."""
+"""The price: what each guarantee costs and gives."""

@@ -1,1 +1,1 @@
-"""Report."""
+"""The report of one run: one offline page, section by section."""

@@ -1,0 +1,206 @@
+"""The rules of the house as functions over a tree of files: each yields one line per offence, none if all is well.
+
+They read source text and import nothing of it, so that a tiny broken tree is enough to see each of them fail.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+LIBRARY = "delivery_verifier"
+
+
+def sources(packages: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+    """(dotted name, file) of every module of the packages; a package is a folder, or one file, on Python's path."""
+    for package in packages:
+        files = [package] if package.is_file() else sorted(package.rglob("*.py"))
+        for file in files:
+            parts = file.relative_to(package.parent).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+def imported(file: Path, *, types_too: bool = True) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of every import, also those inside functions; of `from a import b` it is `a.b`.
+
+    `types_too`: also what stands below `if TYPE_CHECKING`.
+    """
+    tree = ast.parse(file.read_text())
+    types = set() if types_too else {node for block in ast.walk(tree) if _for_types(block) for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if node in types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def _for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def room_of(dotted: str) -> str:
+    """The room that a module stands in: the first name below the library, or the top-level package itself."""
+    return _inside(dotted).split(".")[0]
+
+
+def _inside(dotted: str) -> str:
+    """The name of a module as the table of rooms writes it: without the library in front."""
+    return dotted.removeprefix(f"{LIBRARY}.")
+
+
+def imports_against_the_table(packages: Iterable[Path], may_use: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Imports of a room, or of a part of one, that the importing room may not use.
+
+    `may_use`: room -> rooms; `load.layout` allows that module of a room and nothing else of it. A room that the table
+    does not know is an offence, too: whoever adds one says what it may use.
+    """
+    for module, file in sources(packages):
+        room = room_of(module)
+        if room not in may_use:
+            yield f"{module}: the table of rooms does not know {room}"
+            continue
+        for line, name in imported(file):
+            target = room_of(name)
+            if target in (room, LIBRARY) or target not in may_use:
+                continue
+            if not any(_is_part(_inside(name), allowed) for allowed in may_use[room]):
+                yield f"{module}:{line}: {room} may not use {_inside(name)}"
+
+
+def _is_part(name: str, part: str) -> bool:
+    return name == part or name.startswith(f"{part}.")
+
+
+def import_circles(packages: Iterable[Path]) -> Iterator[str]:
+    """Modules that import each other, at the top of their files, around a circle."""
+    modules = dict(sources(packages))
+    arrows = {name: _at_import_time(file, modules) - {name} for name, file in modules.items()}
+    state: dict[str, int] = {}
+
+    def visit(name: str, path: tuple[str, ...]) -> Iterator[str]:
+        state[name] = 1
+        for target in sorted(arrows[name]):
+            if state.get(target) == 1:
+                yield " -> ".join((*path[path.index(target) :], target))
+            elif target not in state:
+                yield from visit(target, (*path, target))
+        state[name] = 2
+
+    for name in sorted(modules):
+        if name not in state:
+            yield from visit(name, (name,))
+
+
+def _at_import_time(file: Path, modules: Collection[str]) -> set[str]:
+    """The modules that importing `file` imports; what stands below `if TYPE_CHECKING` is not imported then."""
+    targets: set[str] = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Import):
+            targets |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            targets |= {name if name in modules else node.module for name in names}
+    return targets & set(modules)
+
+
+def strangers_at_doors(packages: Iterable[Path], doors: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Imports of a heavy dependency outside its doors. `doors`: package -> modules (or rooms) that may import it.
+
+    What stands below `if TYPE_CHECKING` is never imported, and passes.
+    """
+    for module, file in sources(packages):
+        for line, name in imported(file, types_too=False):
+            package = name.split(".")[0]
+            if package in doors and not any(_is_part(_inside(module), door) for door in doors[package]):
+                yield f"{module}:{line}: {package} is imported beside its doors"
+
+
+def long_files(packages: Iterable[Path], most: int) -> Iterator[str]:
+    """Files of more than `most` lines."""
+    for module, file in sources(packages):
+        lines = len(file.read_text().splitlines())
+        if lines > most:
+            yield f"{module}: {lines} lines"
+
+
+def long_functions(packages: Iterable[Path], most: int) -> Iterator[str]:
+    """Functions of more than `most` lines, docstring and all."""
+    for module, file in sources(packages):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > most:
+                    yield f"{module}:{node.lineno}: {node.name} has {lines} lines"
+
+
+HEADINGS = ("Owns: ", "May use: ", "Weak spot: ")
+
+
+def silent_rooms(folders: Mapping[str, Path], may_use: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Rooms whose `__init__` does not say what the room owns, what it may use, and where it is weak.
+
+    What it says it may use is held against the table, so that neither can drift from the other.
+    """
+    for room, folder in folders.items():
+        init = folder / "__init__.py"
+        docstring = (ast.get_docstring(ast.parse(init.read_text())) if init.is_file() else None) or ""
+        lines = [line.strip() for line in docstring.splitlines()]
+        missing = [heading.strip() for heading in HEADINGS if not any(line.startswith(heading) for line in lines)]
+        if missing:
+            yield f"{room}: its __init__ does not say {', '.join(missing)}"
+            continue
+        said = _paragraph(lines, "May use: ").rstrip(".")
+        names = set() if said == "nothing of ours" else {name.strip() for name in said.split(",")}
+        if names != set(may_use[room]):
+            yield f"{room}: its __init__ says it may use {sorted(names)}; the table says {sorted(may_use[room])}"
+
+
+def _paragraph(lines: list[str], heading: str) -> str:
+    """The text behind a heading, up to the next heading or an empty line."""
+    start = next(index for index, line in enumerate(lines) if line.startswith(heading))
+    text = [lines[start].removeprefix(heading)]
+    for line in lines[start + 1 :]:
+        if not line or line.startswith(HEADINGS):
+            break
+        text.append(line)
+    return " ".join(text)
+
+
+def partial_tables(packages: Iterable[Path], concepts: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Tables of a concept that lack a member. `concepts`: name of an enumeration -> names of all its members.
+
+    A table is a dict, set, list or tuple literal at the top of a module with at least two members as keys or items.
+    A table that lacks members on purpose says why: it stands inside a call of `partial(..., because="...")`.
+    """
+    for module, file in sources(packages):
+        tree = ast.parse(file.read_text())
+        excused = {node for call in ast.walk(tree) if _says_why(call) for node in ast.walk(call)}
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                for node in ast.walk(statement):
+                    if node not in excused:
+                        yield from _missing(module, node, concepts)
+
+
+def _says_why(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and any(keyword.arg == "because" for keyword in node.keywords)
+
+
+def _missing(module: str, node: ast.AST, concepts: Mapping[str, Collection[str]]) -> Iterator[str]:
+    if isinstance(node, ast.Dict):
+        items = [key for key in node.keys if key is not None]
+    elif isinstance(node, ast.Set | ast.List | ast.Tuple):
+        items = node.elts
+    else:
+        return
+    for concept, members in concepts.items():
+        named = {item.attr for item in items if isinstance(item, ast.Attribute) and _is_name(item.value, concept)}
+        if len(named) > 1 and (lacking := sorted(set(members) - named)):
+            yield f"{module}:{node.lineno}: a table of {concept} lacks {', '.join(lacking)}, and does not say why"
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

@@ -1,0 +1,211 @@
+"""The house: who may import whom, one door per heavy dependency, sizes, and rooms that introduce themselves.
+
+Every rule is tried on a tiny broken tree, where it must find the offence and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.architecture import (
+    import_circles,
+    imports_against_the_table,
+    long_files,
+    long_functions,
+    partial_tables,
+    silent_rooms,
+    strangers_at_doors,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "plugins" / "delivery_verifier"
+PACKAGES = (
+    LIBRARY,
+    ROOT / "plugins" / "delivery_plugin.py",
+    ROOT / "spark_jobs",
+    ROOT / "expectations",
+    ROOT / "dags" / "verify_delivery.py",
+    ROOT / "dags" / "verify_catalogue.py",
+)
+
+_ALL = "model host catalogue contract store cluster load faults judgement planning run pages catalogue_run"
+MAY_USE: dict[str, tuple[str, ...]] = {
+    room: tuple(rooms.split())
+    for room, rooms in {
+        "verify_delivery": "orchestration catalogue_run run catalogue model",
+        "verify_catalogue": "orchestration catalogue_run run catalogue model",
+        "delivery_plugin": "orchestration",
+        "__main__": "command_line",
+        "command_line": f"upkeep orchestration expectations spark_jobs {_ALL}",
+        "upkeep": "orchestration planning cluster store host model",
+        "orchestration": "catalogue_run run pages planning cluster catalogue spark_jobs store host model",
+        "catalogue_run": "run pages planning catalogue cluster expectations spark_jobs store host model",
+        "run": "planning pages judgement expectations spark_jobs faults load cluster contract catalogue store host"
+        " model",
+        "pages": "judgement catalogue store host model",
+        "expectations": "judgement store model",
+        "planning": "contract catalogue load.layout cluster host model",
+        "judgement": "contract store model",
+        "faults": "load cluster host model",
+        "spark_jobs": "store host model",
+        "load": "store host model",
+        "cluster": "store host model",
+        "store": "host model",
+        "contract": "model",
+        "catalogue": "model",
+        "host": "model.inputs",
+        "model": "",
+        "delivery_verifier": "",
+    }.items()
+}
+"""Room -> the rooms, or parts of a room, that it may import. A room stands above all rooms that it may use."""
+
+WITHOUT_INTRODUCTION = {"verify_delivery", "verify_catalogue", "delivery_plugin", "__main__", "delivery_verifier"}
+
+DOORS: dict[str, tuple[str, ...]] = {
+    "airflow": ("orchestration", "verify_delivery", "verify_catalogue", "delivery_plugin"),
+    "pyspark": ("spark_jobs", "host.java.lock_jars"),
+    "great_expectations": ("expectations",),
+    "confluent_kafka": ("load", "cluster", "faults.administration", "run.snapshot", "planning.own_settings.librdkafka"),
+    "bokeh": ("pages",),
+    "jinja2": ("pages", "expectations.data_docs"),
+}
+"""Heavy dependency -> the only modules or rooms that import it."""
+
+MOST_LINES_OF_A_FILE = 250
+MOST_LINES_OF_A_FUNCTION = 50
+
+
+def test_no_room_uses_what_stands_above_it() -> None:
+    assert list(imports_against_the_table(PACKAGES, MAY_USE)) == []
+
+
+def test_the_table_itself_has_no_circle() -> None:
+    def below(room: str, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for used in {name.split(".")[0] for name in MAY_USE[room]}:
+            if used in above:
+                yield (*above, used)
+            else:
+                yield from below(used, (*above, used))
+
+    assert [path for room in ("command_line", "verify_delivery") for path in below(room, (room,))] == []
+
+
+def test_no_module_imports_itself_around_a_corner() -> None:
+    assert list(import_circles(PACKAGES)) == []
+
+
+def test_every_heavy_dependency_has_its_doors() -> None:
+    assert list(strangers_at_doors(PACKAGES, DOORS)) == []
+
+
+def test_files_and_functions_stay_small() -> None:
+    assert list(long_files(PACKAGES, MOST_LINES_OF_A_FILE)) == []
+    assert list(long_functions(PACKAGES, MOST_LINES_OF_A_FUNCTION)) == []
+
+
+def test_every_room_says_what_it_owns_what_it_may_use_and_where_it_is_weak() -> None:
+    rooms = MAY_USE.keys() - WITHOUT_INTRODUCTION
+    folders = {room: ROOT / room if (ROOT / room).is_dir() else LIBRARY / room for room in sorted(rooms)}
+    assert list(silent_rooms(folders, MAY_USE)) == []
+
+
+def test_every_folder_of_the_library_is_a_room_that_the_table_knows() -> None:
+    folders = {file.parent.name for file in LIBRARY.glob("*/__init__.py")}
+    assert folders <= MAY_USE.keys()
+
+
+def tree(folder: Path, files: dict[str, str]) -> list[Path]:
+    """A tiny library below `folder`: text by the name of a file, without its ending."""
+    for name, text in files.items():
+        file = folder / "delivery_verifier" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return [folder / "delivery_verifier"]
+
+
+TABLE = {"pages": ("load.layout", "model"), "load": ("model",), "model": ()}
+
+BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], str]] = {
+    "an arrow that runs up": (
+        {"model/words": "from delivery_verifier.pages.html import page", "pages/html": ""},
+        lambda packages: imports_against_the_table(packages, TABLE),
+        "delivery_verifier.model.words:1: model may not use pages.html.page",
+    ),
+    "an arrow inside a function": (
+        {"model/words": "def draw():\n    from delivery_verifier import pages", "pages/html": ""},
+        lambda packages: imports_against_the_table(packages, TABLE),
+        "delivery_verifier.model.words:2: model may not use pages",
+    ),
+    "a part of a room that is not open": (
+        {"pages/html": "from delivery_verifier.load import layout, pool", "load/layout": "", "load/pool": ""},
+        lambda packages: imports_against_the_table(packages, TABLE),
+        "delivery_verifier.pages.html:1: pages may not use load.pool",
+    ),
+    "a room that nobody entered": (
+        {"attic/box": ""},
+        lambda packages: imports_against_the_table(packages, TABLE),
+        "delivery_verifier.attic.box: the table of rooms does not know attic",
+    ),
+    "a circle": (
+        {"load/a": "from delivery_verifier.load import b", "load/b": "import delivery_verifier.load.a"},
+        import_circles,
+        "delivery_verifier.load.a -> delivery_verifier.load.b -> delivery_verifier.load.a",
+    ),
+    "a second door": (
+        {"pages/html": "import airflow.sdk", "load/tasks": "import airflow.sdk"},
+        lambda packages: strangers_at_doors(packages, {"airflow": ("load",)}),
+        "delivery_verifier.pages.html:1: airflow is imported beside its doors",
+    ),
+    "a long file": (
+        {"load/long": "x = 1\n" * 11, "load/short": "x = 1\n" * 10},
+        lambda packages: long_files(packages, 10),
+        "delivery_verifier.load.long: 11 lines",
+    ),
+    "a long function": (
+        {"load/long": "def f():\n" + "    x = 1\n" * 10 + "\n\ndef g():\n" + "    x = 1\n" * 9},
+        lambda packages: long_functions(packages, 10),
+        "delivery_verifier.load.long:1: f has 11 lines",
+    ),
+    "a room without a word": (
+        {"load/__init__": '"""Load.\n\nOwns: all.\nMay use: model.\n"""'},
+        lambda packages: silent_rooms({"load": packages[0] / "load"}, TABLE),
+        "load: its __init__ does not say Weak spot:",
+    ),
+    "a room that says what is not so": (
+        {"load/__init__": '"""Load.\n\nOwns: all.\nMay use: model,\n    pages.\nWeak spot: none.\n"""'},
+        lambda packages: silent_rooms({"load": packages[0] / "load"}, TABLE),
+        "load: its __init__ says it may use ['model', 'pages']; the table says ['model']",
+    ),
+    "a table that forgot a member": (
+        {"pages/words": 'WORDS = {Kind.A: "a", Kind.B: "b"}\nWHOLE = {Kind.A: 1, Kind.B: 2, Kind.C: 3}\n'},
+        lambda packages: partial_tables(packages, {"Kind": {"A", "B", "C"}}),
+        "delivery_verifier.pages.words:1: a table of Kind lacks C, and does not say why",
+    ),
+}
+
+
+@pytest.mark.parametrize("offence", BROKEN)
+def test_each_rule_is_red_on_its_broken_tree(offence: str, tmp_path: Path) -> None:
+    files, rule, line = BROKEN[offence]
+    assert list(rule(tree(tmp_path, files))) == [line]
+
+
+def test_no_rule_is_red_on_a_sound_tree(tmp_path: Path) -> None:
+    packages = tree(
+        tmp_path,
+        {
+            "model/words": "WORDS = {Kind.A: 1, Kind.B: 2}",
+            "pages/__init__": '"""Pages.\n\nOwns: all.\nMay use: load.layout, model.\nWeak spot: none.\n"""',
+            "pages/html": "from typing import TYPE_CHECKING\nfrom delivery_verifier.load.layout import x\n"
+            "if TYPE_CHECKING:\n    import airflow\n",
+            "load/layout": "import msgspec\nfrom delivery_verifier import model\n",
+        },
+    )
+    assert list(imports_against_the_table(packages, TABLE)) == []
+    assert list(import_circles(packages)) == []
+    assert list(strangers_at_doors(packages, {"airflow": ()})) == []
+    assert list(silent_rooms({"pages": packages[0] / "pages"}, TABLE)) == []
+    assert list(partial_tables(packages, {"Kind": {"A", "B"}})) == []
