@@ -45,6 +45,16 @@ catalogue: setup ## every scenario of the catalogue, on one page
 bench: setup ## the figures the docs quote, beside their peers
 	@.venv/bin/python bench/producer.py
 
+check: lint ## what to run before a commit: format, lint, types, and the quick unit tests on two processes
+	@.venv/bin/pytest tests/unit -m "not slow" -n 2
+
+format: .venv/.synced ## ruff format over everything
+	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --quiet --fix .
+
+docs: .venv/.synced ## the pages of docs/ that are generated from the code
+	@for page in $(notdir $(basename $(filter-out %/__init__.py,$(wildcard docs/generate/*.py)))); do \
+	  .venv/bin/python -m docs.generate.$$page || exit 1; done
+
 lint: .venv/.synced ## format, ruff and mypy --strict
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check . && .venv/bin/mypy
 
@@ -57,4 +67,4 @@ down: ## stop it
 clean: down ## remove the environment, state and runs
 	@rm -rf .venv .venv-uv .kdv runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup verify test campaign catalogue bench lint up down clean
+.PHONY: help setup verify test check format docs campaign catalogue bench lint up down clean

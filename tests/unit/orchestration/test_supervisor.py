@@ -20,6 +20,8 @@ from delivery_verifier.host import processes
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
 
+pytestmark = pytest.mark.slow
+
 # Its grandchild has a session and a parent of its own choosing: nothing but a subreaper keeps hold of it.
 FAKE_AIRFLOW = """#!/bin/sh
 (setsid sleep 600 &)

@@ -22,6 +22,8 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.report import page, story
 from delivery_verifier.pages.report.inventory import DATA_DOCS
 
+pytestmark = pytest.mark.slow
+
 LIMIT_BYTES = 1_600_000
 POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7}}'\x1b[31m\u202e$$x$$"
 
