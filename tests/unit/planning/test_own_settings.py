@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer
 from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.load.layout import room
+from delivery_verifier.load.layout import queue_room
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
@@ -359,7 +359,7 @@ def test_a_profile_that_is_not_there_is_bad_input(line: list[str]) -> None:
     ],
 )
 def test_the_load_never_asks_for_more_room_than_the_settings_give(settings: dict[str, int], found: int | None) -> None:
-    assert room(settings, 100) == found
+    assert queue_room(settings, 100) == found
 
 
 @pytest.mark.parametrize("names", [[], ["acks"], ["acks", "bootstrap.servers", "linger.ms"]])
