@@ -31,7 +31,7 @@ from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.model.scenario import Load, Scenario
-from delivery_verifier.planning.build import versions_of
+from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
 from delivery_verifier.store.run_directory import RunDirectory

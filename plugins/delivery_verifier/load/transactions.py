@@ -36,8 +36,8 @@ class Unended(RuntimeError):
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
     """The number of records in one transaction: `records`, or as many as `rate` sends in MOST_S if those are fewer.
 
-    `rate` is in records per second. The number is rounded up to whole blocks. With two or more partitions it is at least two blocks: a transaction
-    within one partition has nothing to keep together.
+    `rate` is in records per second. The number is rounded up to whole blocks. With two or more partitions it is at
+    least two blocks: a transaction within one partition has nothing to keep together.
     """
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
