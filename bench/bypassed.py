@@ -25,8 +25,8 @@ from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.planning.build import versions_of
 from delivery_verifier.planning.preflight import Unavailable
+from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.run import direct
 
 DEADLINE_S = 5.0

@@ -19,7 +19,7 @@ from typing import Any
 
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import spark_jars
-from delivery_verifier.planning.build import versions_of
+from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.run import direct
 
 

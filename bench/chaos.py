@@ -28,7 +28,7 @@ import chaos_trial
 from chaos_trial import Trial
 
 from delivery_verifier.host import folders
-from delivery_verifier.planning.build import versions_of
+from delivery_verifier.planning.provenance import versions_of
 
 BENCH = Path(__file__).parent
 _COLUMNS = (

@@ -21,7 +21,7 @@ import psutil
 
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
-from delivery_verifier.planning.build import versions_of
+from delivery_verifier.planning.provenance import versions_of
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = ("run", "--profile", "idempotent", "--fault", "kill_leader", "--records", "1000000")

@@ -31,7 +31,7 @@ from delivery_verifier.load.live_ledger import Gate, State
 from delivery_verifier.load.pool import ProducerPool
 from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.model.scenario import Load, Scenario
-from delivery_verifier.planning.build import versions_of
+from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
 from delivery_verifier.store.run_directory import RunDirectory
@@ -102,24 +102,24 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
     topics.create(msgspec.structs.replace(only, arms=(arm,)), cluster.bootstrap_servers)
     wait_until(lambda: cluster.isr_full([arm.topic_name]), "the topic", 60)
     live = folder / f"live-{pair}"
-    crew = ProducerPool(only, cluster.bootstrap_servers, live)
+    pool = ProducerPool(only, cluster.bootstrap_servers, live)
     peak, done = [0], threading.Event()
-    status = Path(f"/proc/{crew.members[0].process.pid}/status")
+    status = Path(f"/proc/{pool.producers[0].process.pid}/status")
     sampler = threading.Thread(target=_sample, args=(status, peak, done))
     sampler.start()
     try:
         for gate, state in ((Gate.WARM_UP, State.WARM), (Gate.RELEASE, State.DONE)):
             started = time.monotonic()
-            crew.open(gate)
-            crew.wait_for(state, 3600)
+            pool.open(gate)
+            pool.wait_for(state, 3600)
         seconds = time.monotonic() - started
-        member = crew.members[0]
+        producer = pool.producers[0]
         sealing = time.monotonic()
-        attempts = publish_ledger(member.folder, folder / f"{pair}.parquet", arm.name, 0, 0, member.layout)
+        attempts = publish_ledger(producer.folder, folder / f"{pair}.parquet", arm.name, 0, 0, producer.layout)
         sealed_s = time.monotonic() - sealing
     finally:
         done.set()
-        crew.kill()
+        pool.kill()
         sampler.join()
     subprocess.run(["rm", "-rf", str(live)], check=True)
     return {

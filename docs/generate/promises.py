@@ -16,7 +16,7 @@ from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.scenario import Claim, Profile
 from delivery_verifier.planning.own_settings import profiles
-from delivery_verifier.planning.own_settings.translation import Client
+from delivery_verifier.planning.own_settings.clients import Client
 
 INTRODUCTION = """\
 # What published configurations promise

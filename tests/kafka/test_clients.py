@@ -21,7 +21,7 @@ from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
-from delivery_verifier.load import handle as valve_module
+from delivery_verifier.load import handle
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerDied, ProducerPool
@@ -48,7 +48,7 @@ HASTY = profile_of(
 
 
 class Stage:
-    """A crew at work on a cluster, and the fault plan that runs beside it."""
+    """A pool of producers at work on a cluster, and the fault plan that runs beside it."""
 
     def __init__(self, cluster: Cluster, workspace: Path, plan: FaultPlan, *arms: ArmPlan) -> None:
         load = Load(partitions=PARTITIONS, pacing="scripted", block=BLOCK, deadline_s=60)
@@ -67,12 +67,12 @@ class Stage:
         topics.create(self.scenario, cluster.bootstrap_servers)
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
-        self.crew = ProducerPool(self.scenario, cluster.bootstrap_servers, workspace)
-        self.valve = RunningLoad(self.scenario, workspace)
-        self.crew.wait_for(State.READY)
-        self.crew.open(Gate.WARM_UP)
-        self.crew.wait_for(State.WARM)
-        self.crew.open(Gate.GO)
+        self.pool = ProducerPool(self.scenario, cluster.bootstrap_servers, workspace)
+        self.running_load = RunningLoad(self.scenario, workspace)
+        self.pool.wait_for(State.READY)
+        self.pool.open(Gate.WARM_UP)
+        self.pool.wait_for(State.WARM)
+        self.pool.open(Gate.GO)
 
     def play(self) -> list[dict[str, Any]]:
         """Runs the plan and the load to their end; returns the first arm's ledger."""
@@ -80,7 +80,7 @@ class Stage:
 
         def inject() -> None:
             try:
-                self.injections = FaultRunner(self.cluster, self.scenario, self.valve).run()
+                self.injections = FaultRunner(self.cluster, self.scenario, self.running_load).run()
             except BaseException as error:
                 raised.append(error)
 
@@ -89,17 +89,17 @@ class Stage:
         wait_until(lambda: self.look() and not beside.is_alive(), "the plan to end", 120)
         if raised:
             raise raised[0]
-        self.crew.open(Gate.RELEASE)
-        self.crew.wait_for(State.DONE)
+        self.pool.open(Gate.RELEASE)
+        self.pool.wait_for(State.DONE)
         return self.ledger()
 
     def look(self) -> bool:
-        self.crew.apply_commands(lambda pid: None)
-        return self.crew.check()
+        self.pool.apply_commands(lambda pid: None)
+        return self.pool.check()
 
     def ledger(self) -> list[dict[str, Any]]:
-        member, file = self.crew.members[0], self.workspace / "ledger.parquet"
-        self.announced = publish_ledger(member.folder, file, member.arm.name, 0, 0, member.layout)
+        producer, file = self.pool.producers[0], self.workspace / "ledger.parquet"
+        self.announced = publish_ledger(producer.folder, file, producer.arm.name, 0, 0, producer.layout)
         return list(pq.read_table(file).to_pylist())
 
 
@@ -125,7 +125,7 @@ def attempt_of(row: dict[str, Any] | record.Header) -> tuple[int, int, int]:
 def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
     """What ledger and log say together; checks by the way that every acknowledged attempt stands where it was said to,
     and that partition sequences number the sends of each partition without a gap."""
-    log = read_log(stage.crew.members[0].spec, token=stage.scenario.run_token)
+    log = read_log(stage.pool.producers[0].spec, token=stage.scenario.run_token)
     for row in rows:
         if row["outcome"] == "ACKED" and row["offset"] is not None:
             assert attempt_of(log[row["partition"], row["offset"]]) == attempt_of(row)
@@ -169,8 +169,8 @@ def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered
         "sequences in the log more than once": SENT,
         "records in the log": 5 * SENT,
     }
-    (member,) = stage.crew.members
-    assert stage.announced == len(rows) == member.control[Word.ATTEMPTED] and member.spec.life == 1
+    (producer,) = stage.pool.producers
+    assert stage.announced == len(rows) == producer.control[Word.ATTEMPTED] and producer.spec.life == 1
     killed = stage.injections[1]
     assert killed.bit and killed.action == "kill_producer" and killed.brokers == []
     assert killed.proof["process_before_heal"] == {"producer patient/0": "exit code -9 (killed by SIGKILL)"}
@@ -220,7 +220,7 @@ def test_with_nothing_to_send_again_a_resend_has_not_bitten(cluster: Cluster, wo
 def test_producers_that_the_signal_did_not_reach_have_not_been_killed(
     cluster: Cluster, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RunningLoad, "kill", lambda valve: None)
+    monkeypatch.setattr(RunningLoad, "kill", lambda load: None)
     stage = Stage(
         cluster,
         workspace,
@@ -244,7 +244,7 @@ def test_a_plan_that_ends_early_leaves_no_producer_dead(cluster: Cluster, worksp
     )
     rows = stage.play()
     assert books_of(stage, rows)["ACKED 0 client"] == len(rows) == 3 * SENT
-    assert stage.crew.members[0].spec.life == 1 and stage.injections[0].bit and stage.injections[0].healed_at_us
+    assert stage.pool.producers[0].spec.life == 1 and stage.injections[0].bit and stage.injections[0].healed_at_us
 
 
 def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(
@@ -256,13 +256,13 @@ def test_a_crash_that_nobody_ordered_is_no_part_of_the_plan(
         plan(step(AT_ONCE, "send")),
         PATIENT_ARM,
     )
-    now = ActionContext(cluster, [], {}, stage.scenario, stage.valve)
-    monkeypatch.setattr(valve_module, "HANDOVER_DEADLINE_S", 0.2)
+    now = ActionContext(cluster, [], {}, stage.scenario, stage.running_load)
+    monkeypatch.setattr(handle, "HANDOVER_DEADLINE_S", 0.2)
     with pytest.raises(DeadlinePassed, match="produce to kill all producers"):
         ACTIONS["kill_producer"].do(now)  # nobody obeys
     assert ACTIONS["kill_producer"].proof(now) == {}
-    stage.crew.members[0].process.kill()
-    stage.crew.members[0].process.wait()
+    stage.pool.producers[0].process.kill()
+    stage.pool.producers[0].process.wait()
     with pytest.raises(ProducerDied, match="killed by SIGKILL"):
-        stage.crew.check()
+        stage.pool.check()
     assert ACTIONS["kill_producer"].proof(now) == {}

@@ -21,7 +21,7 @@ from delivery_verifier.cluster import topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load import producer as producer_module
+from delivery_verifier.load import layout
 from delivery_verifier.load.layout import LoadLayout
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.producer import SequencedProducer
@@ -152,7 +152,7 @@ def test_an_ack_that_the_callback_saw_survives_the_killing_of_its_producer(plan:
 
 
 def test_back_pressure_neither_loses_nor_reorders(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_module, "QUEUE_RECORDS", 1)
+    monkeypatch.setattr(layout, "QUEUE_RECORDS", 1)
     spec = plan("idempotent", records=4000, settings={"linger.ms": 20})
     made = run_here(spec)
     assert made.limit == 4 * spec.block, "the queue holds four blocks, so the load was held back all the time"

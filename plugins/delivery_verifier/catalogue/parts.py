@@ -1,4 +1,4 @@
-"""Parts that entries and fault plans are put together from."""
+"""Parts of entries and fault plans: triggers, steps, loads, expectations and arms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETRIES_OFF_IMPATIENT = profile_of(
 
 
 def after(seconds: float) -> Trigger:
-    """So long after the step before."""
+    """Fires `seconds` after the step before."""
     return Trigger(kind="elapsed", value=seconds)
 
 
@@ -33,22 +33,22 @@ def step(
 
 
 def scripted(block: int) -> Load:
-    """One partition, to which nothing is sent but what the plan says, `block` records at a time."""
+    """A load on one partition that sends only what the fault plan asks for, `block` records at a time."""
     return Load(partitions=1, pacing="scripted", block=block)
 
 
 def broken(**counts: int) -> Expectation:
-    """VIOLATED, with exactly these counts."""
+    """The expectation of the verdict VIOLATED with exactly these counts."""
     return Expectation(
-        verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=it) for name, it in counts.items())
+        verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=count) for name, count in counts.items())
     )
 
 
 def control(name: str, claim: Claim = "at_least_once") -> ArmPlan:
-    """An arm with the profile `name` that must hold what breaks elsewhere."""
+    """A control arm with the profile `name`: it must hold what breaks in the subject."""
     return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim)
 
 
 def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """An arm with the profile `name`, which the entry is about."""
+    """A subject arm with the profile `name`: the entry is about it."""
     return ArmPlan(name=name, role="subject", profile=PROFILES[name], claim=claim, expectation=expectation)

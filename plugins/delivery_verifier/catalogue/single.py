@@ -34,14 +34,14 @@ def scenario(
 ) -> Scenario:
     """The ad hoc scenario: one subject, its controls, and the canary.
 
-    The weak control acks_0 shows what the fault takes from those it can hurt; beside a weak subject the strong
-    control safe must hold.
+    The weak control acks_0 shows how many records the fault takes from an arm that it can hurt. The strong control safe
+    runs beside a weak subject, and must hold.
     """
     control_records = max(1000, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
     if profile.producer["acks"] not in ("0", 0):
-        either = Expectation(verdicts=("HELD", "VIOLATED"))
-        arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=either))
+        any_verdict = Expectation(verdicts=("HELD", "VIOLATED"))
+        arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=any_verdict))
     if profile.producer["acks"] not in ("all", "-1", -1):
         arms.append(arm_of(run_id, 3, "control", PROFILES["safe"], records=control_records))
     arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
@@ -58,8 +58,9 @@ def scenario(
 
 
 def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:
-    """An arm on a topic of its own, called after its profile."""
-    name = CANARY if role == "canary" else profile.name if role == "subject" else f"control-{profile.name}"
+    """An arm on a topic of its own. A subject is named after its profile, a control too, with `control-` before it."""
+    names: dict[Role, str] = {"canary": CANARY, "subject": profile.name, "control": f"control-{profile.name}"}
+    name = names[role]
     return Arm(
         name=name,
         ordinal=ordinal,

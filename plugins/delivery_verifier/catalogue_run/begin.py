@@ -21,7 +21,7 @@ from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.inputs import BadInput, bad_input, whole
 from delivery_verifier.model.scenario import ClusterSpec
-from delivery_verifier.planning.build import commit, versions_of
+from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.store import catalogue_runs
 
 MOST_ROUNDS = 100

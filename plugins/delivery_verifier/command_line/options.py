@@ -14,7 +14,7 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import STEPS, Claim, OwnPacing, Profile
 from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_settings
 from delivery_verifier.planning.own_settings import profiles, properties
-from delivery_verifier.planning.own_settings.translation import Client
+from delivery_verifier.planning.own_settings.clients import Client
 
 
 def _shown(choices: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Where things are: the home of runs and state, the project's folders, and the directory that belongs to a run."""
+"""Folders: the project, the home of runs and state, and the directory that belongs to a run."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def state_dir() -> Path:
 
 
 def require_writable() -> None:
-    """Raises BadInput unless the home and the runs folder are there, or can be made, and can be written."""
+    """Raises BadInput unless the home and the runs folder can be written. A missing folder must be creatable."""
     for name, folder in (("KDV_HOME", home()), ("KDV_RUNS", runs_dir())):
-        there = next(one for one in (folder, *folder.parents) if one.exists())
-        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             raise bad_input(
-                name, str(folder), "a folder that can be written", f"{there} cannot: name another in {name}"
+                name, str(folder), "a folder that can be written", f"{nearest} cannot: name another in {name}"
             )
 
 
 def run_directory_name(run_id: str) -> str:
-    """The name of a run's directory: `run_id` itself where it is safe, else its safe form with a hash of the original.
+    """The name of a run's directory: `run_id` itself if it is safe, else a safe form of it with a hash of the original.
 
     Safe: 1 to 120 of `A-Za-z0-9_.-`, the first a letter or digit, and neither the folder of the Data Docs nor that of
     the catalogue runs. Airflow's `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8
@@ -70,7 +70,7 @@ def run_directory_name(run_id: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """A run id that a user chose, as it is. Raises BadInput unless Airflow and the file system take it too."""
+    """Returns `run_id`, which a user chose, unchanged. Raises BadInput unless Airflow and the file system allow it."""
     if not _RUN_ID.fullmatch(run_id):
         proposal = _UNSAFE.sub("-", run_id).strip("-._")[:_MAX_NAME] or "my-run"
         allowed = f"1 to {_MAX_NAME} of A-Z a-z 0-9 _ . ~ : + -, the first a letter or digit"
@@ -79,5 +79,5 @@ def check_run_id(run_id: str) -> str:
 
 
 def run_directory(run_id: str) -> Path:
-    """The run directory that belongs to a run id, whether it exists or not."""
+    """The path of the run directory that belongs to `run_id`. It need not exist."""
     return runs_dir() / run_directory_name(run_id)

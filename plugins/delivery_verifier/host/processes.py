@@ -15,7 +15,10 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class ProcessId(Struct, frozen=True):
-    """A process: its pid and its start time in clock ticks since boot, so that a reused pid is not mistaken for it."""
+    """The identity of a process: its pid, and its start time in clock ticks since boot.
+
+    The start time tells the process from a later one with the same pid.
+    """
 
     pid: int
     started: int
@@ -25,12 +28,11 @@ class ProcessId(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs (a zombie does not)."""
-        found = identify(self.pid)
-        return found == self and state(self.pid) not in ("Z", "X", "")
+        """Whether this very process still runs. A zombie does not."""
+        return identify(self.pid) == self and state(self.pid) not in ("Z", "X", "")
 
     def send(self, number: int) -> bool:
-        """Signals the process if it is still itself. Returns whether it was there."""
+        """Sends signal `number` to the process if it still runs. Returns whether it did."""
         if not self.alive:
             return False
         try:
@@ -53,10 +55,10 @@ def identify(pid: int) -> ProcessId | None:
 
 
 def myself() -> ProcessId:
-    """This process."""
-    found = identify(os.getpid())
-    assert found is not None, "a running process has a /proc entry"
-    return found
+    """The identity of this process."""
+    identity = identify(os.getpid())
+    assert identity is not None, "a running process has a /proc entry"
+    return identity
 
 
 def state(pid: int) -> str:
@@ -66,7 +68,7 @@ def state(pid: int) -> str:
 
 
 def is_frozen(pid: int) -> bool:
-    """Whether every thread of `pid` stands still: SIGSTOP is asynchronous, and one running thread can still answer."""
+    """Whether every thread of `pid` is stopped. SIGSTOP is asynchronous, and one running thread can still answer."""
     states = set()
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -88,8 +90,8 @@ def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
     """
 
     def set_death_signal() -> None:
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
-            signal.signal(one, signal.SIG_DFL)
+        for default in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+            signal.signal(default, signal.SIG_DFL)
         LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
     return set_death_signal

@@ -1,4 +1,4 @@
-"""Waiting for a predicate with a deadline and a message: the only place where this project sleeps."""
+"""Waiting for a predicate, with a deadline and a message. No other module of this project sleeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class DeadlinePassed(TimeoutError):
-    """What was waited for did not come true in time."""
+    """A predicate did not become true within its deadline."""
 
 
 def wait_until(
@@ -20,7 +20,11 @@ def wait_until(
     every_s: float = 0.05,
     detail: Callable[[], str] = str,
 ) -> T:
-    """Polls until `predicate` returns something true, and returns it. Raises DeadlinePassed naming `what`."""
+    """Polls `predicate` until it returns a true value, and returns that value.
+
+    `what` completes the sentence "waited in vain: ..."; `detail` adds what is known when the deadline passes. Raises
+    DeadlinePassed after `deadline_s` seconds.
+    """
     end = time.monotonic() + deadline_s
     while True:
         if result := predicate():
@@ -31,5 +35,5 @@ def wait_until(
 
 
 def pause(seconds: float) -> None:
-    """Lets `seconds` pass where time itself is what is wanted (pacing, a freeze of a given length)."""
+    """Lets `seconds` pass. For cases where time itself matters: pacing, or a freeze of a given length."""
     time.sleep(seconds)

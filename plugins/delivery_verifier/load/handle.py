@@ -1,4 +1,4 @@
-"""The valve: the load of a run as another process of the same run sees and drives it, through the control blocks."""
+"""The handle of the load: another process of the same run observes and drives the load through the control blocks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ RESTART_DEADLINE_S = 60.0
 
 
 class RunningLoad:
-    """How far the load of `scenario` is, and, where it is scripted, how far it may go."""
+    """The load of `scenario` as the fault plan sees it: how far it is and, where it is scripted, how far it may go."""
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
         self._scenario, self._folder = scenario, workspace / "live"
 
     @property
     def producers(self) -> int:
-        """Producers of all arms."""
+        """The number of producers of all arms."""
         return sum(arm.producers for arm in self._scenario.loaded)
 
     def reported(self) -> int:
-        """Records reported so far, of the subject arm with the fewest."""
+        """Records reported so far by the subject arm with the fewest."""
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self) -> int:
-        """Attempts of subject arms that were announced and of which nothing was heard yet."""
+        """Attempts of the subject arms that were announced and have no outcome yet."""
         return sum(
             control[Word.ANNOUNCED]
             + control[Word.RESENT]
@@ -41,9 +41,12 @@ class RunningLoad:
         )
 
     def send(self, blocks: int) -> None:
-        """Lets every producer send so many blocks more to each partition, and waits until all are handed over."""
+        """Lets every producer send `blocks` more blocks to each partition, and waits until all are handed over.
+
+        Raises DeadlinePassed.
+        """
         load = self._scenario.load
-        controls = self._all()
+        controls = self._all_controls()
         for control in controls:
             control[Word.DUE] += blocks * load.block * load.partitions
         wait_until(
@@ -54,24 +57,32 @@ class RunningLoad:
         )
 
     def kill(self) -> None:
-        """Has the supervisor SIGKILL every producer, all at the same moment; waits until it has."""
-        self._order(dead=True)
+        """Asks the supervisor to SIGKILL all producers at the same moment, and waits until they are dead.
+
+        Asks nothing new where the producers are to be dead already. Raises DeadlinePassed.
+        """
+        _, starts = self._commands()
+        self._command("kill", kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Has the supervisor start again every producer that was killed, and waits until each has sent again what
-        nobody had answered. Harmless where none was killed."""
-        if all(control[Word.COMMAND] % 2 == 0 for control in self._all()):
+        """Asks the supervisor to start every killed producer again, and waits until each has sent again what was not
+        answered. Does nothing where none was to be killed. Raises DeadlinePassed."""
+        if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
-        self._order(dead=False)
+        kills, _ = self._commands()
+        self._command("start", kills=kills, starts=kills)
         wait_until(
-            lambda: all(control[Word.STATE] >= State.LOADING for control in self._all()),
+            lambda: all(control[Word.STATE] >= State.LOADING for control in self._all_controls()),
             "all producers to have sent again what nobody had answered",
             RESTART_DEADLINE_S,
         )
 
     def resend(self) -> None:
-        """Has every living producer send again what it cannot know to be written; waits until it is handed over."""
-        controls = self._all()
+        """Has every living producer send its INDETERMINATE records again, and waits until they are handed over.
+
+        Raises DeadlinePassed.
+        """
+        controls = self._all_controls()
         for control in controls:
             control[Word.ROUNDS] += 1
         wait_until(
@@ -82,12 +93,12 @@ class RunningLoad:
         )
 
     def exits(self) -> dict[str, int]:
-        """What each producer that was killed by order, and does not run again, ended with, by `<arm>/<producer>`."""
+        """Exit codes of the producers that were killed by command and not started again, by `<arm>/<producer>`."""
         return {
             f"{arm.name}/{number}": control[Word.EXIT]
             for arm in self._scenario.loaded
             for number, control in enumerate(self._controls(arm))
-            if control[Word.OBEYED] % 2
+            if control[Word.KILLS_DONE] > control[Word.STARTS_DONE]
         }
 
     def resent(self) -> dict[str, int]:
@@ -96,20 +107,27 @@ class RunningLoad:
             arm.name: sum(control[Word.LAST_ROUND] for control in self._controls(arm)) for arm in self._scenario.loaded
         }
 
-    def _order(self, dead: bool) -> None:
-        controls = self._all()
-        order = max(control[Word.COMMAND] for control in controls)
-        order += (order % 2 == 1) != dead
+    def _commands(self) -> tuple[int, int]:
+        """How often the fault plan asked for kills, and for starts, so far."""
+        controls = self._all_controls()
+        return max(control[Word.KILLS] for control in controls), max(control[Word.STARTS] for control in controls)
+
+    def _command(self, verb: str, kills: int, starts: int) -> None:
+        """Asks for so many kills and starts in all, and waits until the supervisor has carried them out."""
+        controls = self._all_controls()
         for control in controls:
-            control[Word.COMMAND] = order
+            control[Word.KILLS] = kills
+            control[Word.STARTS] = starts
         wait_until(
-            lambda: all(control[Word.OBEYED] >= order for control in controls),
-            f"produce to {'kill' if dead else 'start'} all producers",
+            lambda: all(
+                control[Word.KILLS_DONE] >= kills and control[Word.STARTS_DONE] >= starts for control in controls
+            ),
+            f"produce to {verb} all producers",
             HANDOVER_DEADLINE_S,
             every_s=0.005,
         )
 
-    def _all(self) -> list[Control]:
+    def _all_controls(self) -> list[Control]:
         return [control for arm in self._scenario.loaded for control in self._controls(arm)]
 
     def _controls(self, arm: Arm) -> Iterator[Control]:

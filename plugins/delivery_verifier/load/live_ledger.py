@@ -1,8 +1,9 @@
-"""The live ledger: one producer's attempts in memory-mapped slots, so that an ack the callback saw survives SIGKILL.
+"""The live ledger: one producer's attempts in memory-mapped slots.
 
-A producer's folder holds `control` (int64 words, see `Word`) and segments of `SLOTS` attempts. A segment holds three
-int64 columns: result, sent (ns), settled (ns). Only segments with attempts outstanding stay mapped, so memory does not
-grow with the load.
+Because the slots are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
+producer's folder holds `control` (int64 words, see `Word`) and segments of `SLOTS` attempts. A segment holds three
+int64 columns: result, sent (ns since the epoch), settled (ns since the epoch). Only segments with outstanding attempts
+stay mapped, so memory does not grow with the load.
 """
 
 from __future__ import annotations
@@ -21,55 +22,67 @@ SHIFT = 17
 SLOTS = 1 << SHIFT
 MASK = SLOTS - 1
 
-# `result` of a slot: 0 open, n > 0 acknowledged at offset n - 1, and below zero:
+# `result` of a slot: 0 is open, n > 0 is acknowledged at offset n - 1. The values below zero are:
 ACKED_NOWHERE = -1
 """Acknowledged without an offset (an idempotent retry that the broker recognised as a duplicate)."""
 SENT = -2
+"""Handed to the network with acks=0: no broker acknowledges anything."""
 FAILED = -10_000
-"""FAILED - (code + 1000), with librdkafka's error code."""
+"""Certainly not written. The result is FAILED - code, with librdkafka's error code (-1000 < code < 1000)."""
 FAILED_UP_TO = -5_000
+"""Results above NEVER_KNOWN, up to this one, are FAILED."""
 INDETERMINATE = -20_000
+"""Ended with an error that does not tell whether it was written. The result is INDETERMINATE - code."""
 NEVER_KNOWN = -15_000
-"""Results up to this one are INDETERMINATE, with an error."""
+"""Results up to this one are INDETERMINATE."""
 
 
 class Word(IntEnum):
-    """Words of a producer's control block."""
+    """Words of a producer's control block. The producer writes them, except where a word says who does."""
 
     ANNOUNCED = 0
-    """Attempts that may have been sent: written before they are handed over (the intent)."""
+    """First attempts that may have been sent. Written before they are handed over to the client: the intent."""
     ATTEMPTED = 1
-    """Attempts the producer counted itself at its exit; -1 until then."""
+    """Attempts that the producer counted itself, written at its exit; -1 until then."""
     REPORTED = 2
+    """Attempts that the client reported as acknowledged, or as sent with acks=0."""
     FAILED = 3
     INDETERMINATE = 4
     STATE = 5
     GATE = 6
-    """Written by the supervisor."""
+    """Written by the supervisor: up to which gate the producer may go."""
     DUE = 7
-    """Scripted load: records that may be sent after the warm-up, written by the fault plan."""
+    """Scripted load: records that may be sent after the warm-up. Written by the fault plan."""
     HANDED_OVER = 8
-    """Scripted load: records that were handed to the client after the warm-up."""
+    """Scripted load: records that were handed over to the client after the warm-up."""
     RESENT = 9
-    """Attempts of all rounds of resends; like ANNOUNCED, written before they are handed over."""
-    COMMAND = 10
-    """Written by the fault plan: odd, the producer shall be killed; even, it shall run again; each is the last plus 1.
+    """Attempts of all rounds of resends. Like ANNOUNCED, written before they are handed over."""
+    KILLS = 10
+    """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
+    STARTS = 11
+    """How often the fault plan asked the supervisor to start the killed producer again. Written by the fault plan.
+
+    Equal to KILLS, or one less while the producer shall be dead.
     """
-    OBEYED = 11
-    """The last order that the supervisor has carried out."""
     EXIT = 12
-    """What the supervisor saw the producer's last life end with (a signal is below zero); 0 where none has ended."""
+    """The exit code of the producer's last process that ended (below zero: the signal); 0 while none has ended. Written
+    by the supervisor."""
     ROUNDS = 13
-    """Rounds of resends that the fault plan asked a living producer for."""
+    """Rounds of resends that the fault plan asked a living producer for. Written by the fault plan."""
     ROUNDS_DONE = 14
-    """... and those it has handed over."""
+    """Rounds of resends asked for by the fault plan that the producer has handed over."""
     LAST_ROUND = 15
     """Attempts in the last round of resends."""
     BEGUN = 16
     """Transactions that were begun."""
     COMMITTED = 17
+    """Transactions that the client said are committed."""
     ABORTED = 18
-    """Transactions that the client said are committed, and aborted."""
+    """Transactions that the client said are aborted."""
+    KILLS_DONE = 19
+    """The KILLS that the supervisor has carried out. Written by the supervisor."""
+    STARTS_DONE = 20
+    """The STARTS that the supervisor has carried out. Written by the supervisor."""
 
 
 WORDS = 32
@@ -86,13 +99,13 @@ class State(IntEnum):
 
 
 class Gate(IntEnum):
-    """What a producer may do."""
+    """Up to where a producer may go."""
 
     CLOSED = 0
     WARM_UP = 1
     GO = 2
     RELEASE = 3
-    """Stop once the floor is sent."""
+    """The producer may stop once it has sent its floor of records."""
 
 
 class Segment(NamedTuple):
@@ -105,7 +118,7 @@ class Segment(NamedTuple):
 
 
 def map_words(file: Path, words: int) -> tuple[memoryview, mmap.mmap]:
-    """A shared int64 view of `file`, which is made (zeroed) if it is missing."""
+    """A shared int64 view of `file`, and its map. A missing file is created, filled with zeros."""
     size = words * 8
     with file.open("a+b") as stream:
         if stream.seek(0, 2) < size:
@@ -115,21 +128,24 @@ def map_words(file: Path, words: int) -> tuple[memoryview, mmap.mmap]:
 
 
 class Control:
-    """One producer's control block, shared between it and its supervisor."""
+    """One producer's control block, which the producer, its supervisor and the fault plan share.
+
+    `words` is the mapped block itself, for the delivery callback, which has no time for `__getitem__`.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._words, self._map = map_words(folder / "control", WORDS)
+        self.words, self._map = map_words(folder / "control", WORDS)
 
     def __getitem__(self, word: Word) -> int:
-        return int(self._words[word])
+        return int(self.words[word])
 
     def __setitem__(self, word: Word, value: int) -> None:
-        self._words[word] = value
+        self.words[word] = value
 
 
 class LiveLedger:
-    """The producer's side: opens slots ahead of sending, and unmaps segments that have settled."""
+    """The producer's side of the ledger: it opens slots before sending, and unmaps segments that have settled."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -159,12 +175,12 @@ def map_segment(folder: Path, number: int) -> Segment:
 
 
 def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
-    """What segment `number` holds now: result, sent, settled of each slot. Shape (3, SLOTS)."""
+    """Result, sent and settled of each slot of segment `number`, as they are now. Shape (3, SLOTS)."""
     return np.memmap(folder / f"segment-{number:06d}", np.int64, mode="r", shape=(3, SLOTS))
 
 
 def outcome_of(result: int) -> Outcome:
-    """The outcome a slot's result stands for; an open slot is INDETERMINATE: nobody was told anything."""
+    """The outcome that a slot's result stands for. An open slot is INDETERMINATE: no report ever came."""
     if result > 0 or result == ACKED_NOWHERE:
         return Outcome.ACKED
     if result == SENT:

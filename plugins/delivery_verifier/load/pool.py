@@ -1,4 +1,4 @@
-"""The crew: all producer processes of a run, started behind one barrier and supervised to their end."""
+"""The pool of producers: all producer processes of a run, started behind one barrier and supervised to their end."""
 
 from __future__ import annotations
 
@@ -19,19 +19,24 @@ from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 
+UNLIMITED_RATE = 1e9
+"""Records per second that no producer reaches: the rate for which the blocks of a flat out load are chosen."""
+
 
 class ProducerDied(RuntimeError):
     """A producer process ended before its load did."""
 
 
 class AlreadySent(RuntimeError):
-    """This run's load was begun before; sent again under the same numbers, all of it would count as DUPLICATED."""
+    """This run's load was begun before. Sent again under the same sequences, all of it would count as DUPLICATED."""
 
 
 @dataclass
 class ProducerProcess:
-    """One producer and its control block. `process` is that of its present life: the fault plan may have it killed, and
-    started again."""
+    """One producer and its control block.
+
+    The fault plan may have a producer killed and started again, with the same ledger. `process` is its latest process.
+    """
 
     arm: Arm
     spec: ProducerSpec
@@ -40,39 +45,40 @@ class ProducerProcess:
 
     @property
     def name(self) -> str:
-        """`<arm>/<producer>/<session>`, as in the counts of produce.json. Its ledger goes on from life to life, and so
-        does its session."""
+        """`<arm>/<producer>/<session>`, as in the counts of produce.json. A producer that is started again keeps its
+        session."""
         return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
 
     @property
     def folder(self) -> Path:
-        """Where its live ledger is."""
+        """The folder of the producer's live ledger."""
         return Path(self.spec.folder)
 
     @property
     def layout(self) -> layout.LoadLayout:
-        """Which partition its sequences go to."""
+        """The layout of the producer's load."""
         return layout.LoadLayout(self.spec.block, self.spec.partitions)
 
     @property
     def killed_by_plan(self) -> bool:
-        """Whether the fault plan had it killed, and has not had it started again."""
-        return self.control[Word.OBEYED] % 2 == 1 and self.control[Word.EXIT] == -signal.SIGKILL
+        """Whether the fault plan had the producer killed, and not started again yet."""
+        is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
+        return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
     def may_end(self, code: int) -> bool:
-        """Whether its process may have ended with `code`."""
+        """Whether `code` is an exit code that the producer's process may end with now."""
         if code == 0:
             return self.control[Word.STATE] == State.DONE
         return code == 3 or self.killed_by_plan
 
 
 class ProducerPool:
-    """All producers of a run. Raises AlreadySent where a crew was at work before: a run has one load."""
+    """All producers of a run. Raises AlreadySent where the run had a pool before: a run has one load."""
 
     def __init__(self, scenario: Scenario, bootstrap_servers: str, workspace: Path) -> None:
         if (workspace / "live").exists():
             raise AlreadySent(f"run {scenario.run_id} has sent its load already: start another run")
-        self.members = [
+        self.producers = [
             _process(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
             for arm in scenario.loaded
             for number in range(arm.producers)
@@ -81,74 +87,83 @@ class ProducerPool:
 
     def open(self, gate: Gate) -> None:
         """Lets all producers through `gate` at once."""
-        for member in self.members:
-            member.control[Word.GATE] = gate
+        for producer in self.producers:
+            producer.control[Word.GATE] = gate
 
     def wait_for(self, state: State, deadline_s: float | None = None) -> None:
         """Waits until every producer has come to `state`. Raises ProducerDied, DeadlinePassed."""
         wait_until(
-            lambda: self.check() and all(member.control[Word.STATE] >= state for member in self.members),
+            lambda: self.check() and all(producer.control[Word.STATE] >= state for producer in self.producers),
             f"all producers to be {state.name}",
             deadline_s or self._deadline_s,
-            detail=lambda: str({m.name: State(m.control[Word.STATE]).name for m in self.members}),
+            detail=lambda: str({p.name: State(p.control[Word.STATE]).name for p in self.producers}),
         )
 
     def check(self) -> bool:
         """True; raises ProducerDied if a producer ended without being done."""
-        for member in self.members:
-            code = member.process.poll()
-            if code is not None and not member.may_end(code):
-                error = (member.folder / "stderr").read_text(errors="replace").strip()[-500:]
+        for producer in self.producers:
+            code = producer.process.poll()
+            if code is not None and not producer.may_end(code):
+                error = (producer.folder / "stderr").read_text(errors="replace").strip()[-500:]
                 raise ProducerDied(
-                    f"producer {member.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}"
+                    f"producer {producer.name} ended with {how_it_ended(code)}; it said last: {error or 'nothing'}"
                 )
         return True
 
     def apply_commands(self, adopt: Callable[[int], None]) -> None:
-        """Carries out what the fault plan orders once all have the order: SIGKILL for all, or a new life for the dead,
-        whose pids are given to `adopt`."""
-        orders = {member.control[Word.COMMAND] for member in self.members}
-        due = [member for member in self.members if member.control[Word.OBEYED] not in orders]
-        if not due or len(orders) > 1:
+        """Carries out the latest command of the fault plan, once it is in the control blocks of all producers.
+
+        A kill is a SIGKILL to all producers at once. A start gives every producer that the plan had killed a new
+        process, whose pid is given to `adopt`.
+        """
+        commands = {(producer.control[Word.KILLS], producer.control[Word.STARTS]) for producer in self.producers}
+        if len(commands) != 1:
             return
-        (order,) = orders
-        if order % 2:
+        ((kills, starts),) = commands
+        due = [
+            producer
+            for producer in self.producers
+            if (producer.control[Word.KILLS_DONE], producer.control[Word.STARTS_DONE]) != (kills, starts)
+        ]
+        if not due:
+            return
+        if kills > starts:
             self.kill()
         else:
-            for member in due:
-                if member.killed_by_plan:
-                    _revive(member, order // 2)
-                    adopt(member.process.pid)
-        for member in due:
-            member.control[Word.OBEYED] = order
+            for producer in due:
+                if producer.killed_by_plan:
+                    _start_again(producer, life=starts)
+                    adopt(producer.process.pid)
+        for producer in due:
+            producer.control[Word.STARTS_DONE] = starts
+            producer.control[Word.KILLS_DONE] = kills
 
     def kill(self) -> None:
-        """Ends every producer at once."""
-        for member in self.members:
-            if member.process.poll() is None:
-                member.process.send_signal(signal.SIGKILL)
-        for member in self.members:
-            member.control[Word.EXIT] = member.process.wait()
+        """Ends every producer at once, and notes how each ended."""
+        for producer in self.producers:
+            if producer.process.poll() is None:
+                producer.process.send_signal(signal.SIGKILL)
+        for producer in self.producers:
+            producer.control[Word.EXIT] = producer.process.wait()
 
 
 def _settings(arm: Arm, number: int) -> dict[str, Setting]:
-    """The arm's own; brokers, and a proxy before them, know every producer by a name of its own."""
-    own = {"transactional.id": arm.transactional_ids[number]} if arm.transactional_id else {}
-    return {"client.id": f"{arm.name}-{number}", **arm.profile.producer, **own}
+    """The arm's producer settings with a client.id, and a transactional.id where the arm has one, of the producer's
+    own: brokers, and a proxy before them, tell producers apart by these."""
+    settings: dict[str, Setting] = {"client.id": f"{arm.name}-{number}", **arm.profile.producer}
+    if arm.transactional_id:
+        settings["transactional.id"] = arm.transactional_ids[number]
+    return settings
 
 
 def _process(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> ProducerProcess:
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
-    shape = (
-        layout.LoadLayout(load.block, load.partitions)
-        if load.block
-        else layout.choose(records, rate or 1e9, load.partitions)
-    )
-    together = (
-        transactions.size(load.transaction_records, shape.block, load.partitions, rate) if arm.transactional_id else 0
-    )
+    block = load.block or layout.choose(records, rate or UNLIMITED_RATE, load.partitions).block
+    transaction_records = 0
+    if arm.transactional_id:
+        transaction_records = transactions.size(load.transaction_records, block, load.partitions, rate)
     spec = ProducerSpec(
         folder=str(folder),
         bootstrap_servers=bootstrap_servers,
@@ -160,22 +175,22 @@ def _process(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, 
         session=0,
         records=records,
         rate=rate,
-        block=shape.block,
+        block=block,
         partitions=load.partitions,
         payload_bytes=load.payload_bytes,
         deadline_s=load.deadline_s,
         scripted=load.pacing == "scripted",
         abort_every=load.abort_every,
-        transaction_records=together,
+        transaction_records=transaction_records,
     )
     control = Control(folder)
     return ProducerProcess(arm, spec, _start(spec), control)
 
 
-def _revive(member: ProducerProcess, life: int) -> None:
-    member.spec = msgspec.structs.replace(member.spec, life=life)
-    member.control[Word.STATE] = State.STARTING
-    member.process = _start(member.spec)
+def _start_again(producer: ProducerProcess, life: int) -> None:
+    producer.spec = msgspec.structs.replace(producer.spec, life=life)
+    producer.control[Word.STATE] = State.STARTING
+    producer.process = _start(producer.spec)
 
 
 def _start(spec: ProducerSpec) -> subprocess.Popen[bytes]:
@@ -192,7 +207,7 @@ def _start(spec: ProducerSpec) -> subprocess.Popen[bytes]:
 
 
 def _rate(load: Load, records: int, arm: Arm) -> float | None:
-    """Records per second of one producer; None: flat out. `load.rate` is per arm, whatever its share."""
+    """Records per second of one of the arm's producers; None: flat out. `load.rate` is the rate of a whole arm."""
     if load.rate is not None:
         return load.rate / arm.producers
     return None if load.pacing == "flat_out" else max(records / load.duration_s, 1.0)

@@ -1,6 +1,6 @@
-"""One producer process: sends its share of an arm's load and writes down what it was told about every record.
+"""One producer process: sends its share of an arm's load, and writes the outcome of every record into its live ledger.
 
-Run as `python -m delivery_verifier.load.producer SPEC`, SPEC being the path of a `ProducerSpec` as JSON.
+Run it as `python -m delivery_verifier.load.producer SPEC`. SPEC is the path of a `ProducerSpec` as JSON.
 """
 
 from __future__ import annotations
@@ -12,30 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load.layout import LoadLayout, room
-from delivery_verifier.load.live_ledger import (
-    ACKED_NOWHERE,
-    FAILED,
-    INDETERMINATE,
-    MASK,
-    SENT,
-    SHIFT,
-    Control,
-    Gate,
-    LiveLedger,
-    State,
-    Word,
-    encode_error,
-)
+from delivery_verifier.load.delivery_reports import DeliveryCallback, delivery_callback, record_refusals
+from delivery_verifier.load.layout import LoadLayout, queue_limit
+from delivery_verifier.load.live_ledger import Control, Gate, LiveLedger, State, Word
 from delivery_verifier.load.resends import (
-    census,
-    folder_of,
+    attempt_folder,
+    count_outcomes,
     next_round,
+    partition_shifts,
     read_rounds,
-    shifts,
     unanswered,
     write_round,
 )
@@ -43,12 +31,15 @@ from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.load.transactions import Transactions, Unended
 from delivery_verifier.model import record
 
-QUEUE_RECORDS = 200_000
-QUEUE_BYTES = 400_000_000
-
 
 class SequencedProducer:
-    """Sends blocks in sequence; one delivery callback for all records."""
+    """Sends blocks of records in the order of their sequence numbers.
+
+    `sequence` is the next sequence that was never sent. `resent` counts the attempts of all rounds of resends. `shifts`
+    says per partition by how much those rounds shift the partition sequences of first attempts. `limit` is the length
+    of the client's queue above which no more is handed over. `fatal` is the client's fatal error, None while there is
+    none.
+    """
 
     def __init__(self, spec: ProducerSpec) -> None:
         self.spec = spec
@@ -57,10 +48,8 @@ class SequencedProducer:
         self.ledger = LiveLedger(Path(spec.folder))
         self.encoder = self._encoder(0)
         self.sequence, self.resent = self.control[Word.ANNOUNCED], 0
-        self.put_off = shifts(read_rounds(Path(spec.folder)), self.layout)
-        self.limit = max(4 * spec.block, min(QUEUE_RECORDS, QUEUE_BYTES // spec.payload_bytes))
-        if (own := room(spec.settings, spec.payload_bytes)) is not None:
-            self.limit = max(0, min(self.limit, own - 2 * spec.block))  # below 0 no queue is ever short enough
+        self.shifts = partition_shifts(read_rounds(Path(spec.folder)), self.layout)
+        self.limit = queue_limit(spec.settings, spec.payload_bytes, spec.block)
         self.fatal: str | None = None
         self.client = Producer(
             {
@@ -83,149 +72,118 @@ class SequencedProducer:
         spec = self.spec
         return record.BlockEncoder(spec.run_token, spec.arm, spec.producer, spec.session, attempt, spec.payload_bytes)
 
-    def _callback(self, ledger: LiveLedger) -> Callable[[KafkaError | None, Message], None]:
-        """The delivery callback. It runs once per record, so everything it needs is a local.
-
-        No error proves that a record was not written (docs/adr/0004): an earlier try may have been.
-        """
-        segments, words, clock = ledger.segments, self.control._words, time.time_ns
-        # With acks=0 librdkafka sometimes makes an offset up (seen: 0, 1, 2 ... after a lost connection): never believe
-        # it.
-        unasked = str(self.spec.settings["acks"]) == "0"
-        where, reported, indeterminate = record.SEQUENCE, int(Word.REPORTED), int(Word.INDETERMINATE)
-
-        def on_delivery(error: KafkaError | None, message: Message) -> None:
-            sequence = int(message.value()[where])  # type: ignore[index]
-            result, _, settled, _ = segments[sequence >> SHIFT]
-            slot = sequence & MASK
-            settled[slot] = clock()
-            if error is None:
-                offset = None if unasked else message.offset()
-                if offset is not None and offset >= 0:
-                    result[slot] = offset + 1
-                else:
-                    result[slot] = SENT if unasked else ACKED_NOWHERE
-                words[reported] += 1
-            else:
-                result[slot] = encode_error(INDETERMINATE, error.code())
-                words[indeterminate] += 1
-
-        return on_delivery
+    def _callback(self, ledger: LiveLedger) -> DeliveryCallback:
+        return delivery_callback(ledger, self.control, str(self.spec.settings["acks"]))
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
             self.fatal = str(error)
 
     def send_block(self) -> None:
-        """Announces and hands over the next block; what the client refuses at once is FAILED."""
+        """Announces the next block and hands it over to the client. What the client refuses at once is FAILED."""
         block, first = self.spec.block, self.sequence
         self._make_room()
         if self.transactions:
             self.transactions.before_block()
         self.ledger.open(first, block, time.time_ns())
         self.control[Word.ANNOUNCED] = first + block
-        numbered = self.layout.partition_sequence(first) + self.put_off[self.layout.partition(first)]
+        partition_sequence = self.layout.partition_sequence(first) + self.shifts[self.layout.partition(first)]
         self.sequence = first + block
-        self._hand_over(self.ledger, first, self.encoder.encode(first, numbered, block), self.report)
+        self._hand_over(self.ledger, first, self.encoder.encode(first, partition_sequence, block), self.report)
         if self.transactions:
             self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
+        """Back-pressure: waits until the client's queue is short enough."""
         while len(self.client) > self.limit:
             self.client.poll(0.005)
 
-    def _hand_over(
-        self, ledger: LiveLedger, first: int, values: list[bytes], report: Callable[[KafkaError | None, Message], None]
-    ) -> None:
+    def _hand_over(self, ledger: LiveLedger, first: int, values: list[bytes], report: DeliveryCallback) -> None:
         batch: list[dict[str, Any]] = [{"value": value} for value in values]
         queued = self.client.produce_batch(
             self.spec.topic, batch, partition=self.layout.partition(first), on_delivery=report
         )
         if queued != len(values):
-            self._refused(ledger, first, batch)
+            record_refusals(ledger, self.control, first, batch)
         self.client.poll(0)
 
-    def _refused(self, ledger: LiveLedger, first: int, batch: list[dict[str, Any]]) -> None:
-        """Never queued, so certainly not written. Back-pressure keeps the queue from ever being full."""
-        for place, entry in enumerate(batch):
-            if (error := entry.get("_error")) is not None:
-                result, _, settled, _ = ledger.segments[(first + place) >> SHIFT]
-                result[(first + place) & MASK] = encode_error(FAILED, error.code())
-                settled[(first + place) & MASK] = time.time_ns()
-                self.control[Word.FAILED] += 1
+    def send_again(self, include_open: bool) -> None:
+        """One round of resends: sends every record again, as a new attempt, whose last attempt is INDETERMINATE.
 
-    def send_again(self, open_too: bool) -> None:
-        """Sends again, as a new attempt, every record of which it cannot know whether it is written. `open_too`: also
-        what was not answered, the process that it was sent by being gone."""
+        `include_open`: an attempt without a delivery report counts as INDETERMINATE too, because the process that sent
+        it is gone.
+        """
         folder, control = Path(self.spec.folder), self.control
-        before = read_rounds(folder)
-        made = next_round(unanswered(folder, self.sequence, before, open_too), self.sequence, before, self.layout)
-        ledgers = {run.attempt: LiveLedger(folder_of(folder, run.attempt)) for run in made.runs}
-        tools = {attempt: (self._encoder(attempt), self._callback(ledger)) for attempt, ledger in ledgers.items()}
-        for run in made.runs:
-            ledgers[run.attempt].open(run.first, run.count, time.time_ns())
-        write_round(folder, len(before) + 1, made)
-        control[Word.RESENT] += made.attempts
-        control[Word.LAST_ROUND] = made.attempts
-        self.resent += made.attempts
-        for run in made.runs:
+        earlier = read_rounds(folder)
+        sequences = unanswered(folder, self.sequence, earlier, include_open)
+        resends = next_round(sequences, self.sequence, earlier, self.layout)
+        ledgers = {resend.attempt: LiveLedger(attempt_folder(folder, resend.attempt)) for resend in resends.ranges}
+        encoders = {attempt: self._encoder(attempt) for attempt in ledgers}
+        callbacks = {attempt: self._callback(ledger) for attempt, ledger in ledgers.items()}
+        for resend in resends.ranges:
+            ledgers[resend.attempt].open(resend.first, resend.count, time.time_ns())
+        write_round(folder, len(earlier) + 1, resends)
+        control[Word.RESENT] += resends.attempts
+        control[Word.LAST_ROUND] = resends.attempts
+        self.resent += resends.attempts
+        for resend in resends.ranges:
             self._make_room()
-            encoder, report = tools[run.attempt]
-            ledgers[run.attempt].open(run.first, run.count, time.time_ns())
-            values = encoder.encode(run.first, run.partition_sequence, run.count)
-            self._hand_over(ledgers[run.attempt], run.first, values, report)
-        self.put_off = shifts([*before, made], self.layout)
+            ledgers[resend.attempt].open(resend.first, resend.count, time.time_ns())
+            values = encoders[resend.attempt].encode(resend.first, resend.partition_sequence, resend.count)
+            self._hand_over(ledgers[resend.attempt], resend.first, values, callbacks[resend.attempt])
+        self.shifts = partition_shifts([*earlier, resends], self.layout)
 
-    def _again_if_told(self) -> None:
+    def _send_again_if_asked(self) -> None:
         if self.control[Word.ROUNDS_DONE] < self.control[Word.ROUNDS]:
-            self.send_again(open_too=False)
+            self.send_again(include_open=False)
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """The first thing in a new life: counts what the last one left, and sends again what nobody answered."""
-        found = census(Path(self.spec.folder), self.sequence)
-        for word, count in found.items():
+        """The first thing in a new life: counts what the last life left, and sends again what nobody answered."""
+        counts = count_outcomes(Path(self.spec.folder), self.sequence)
+        for word, count in counts.items():
             self.control[word] = count
-        self.resent = found[Word.RESENT]
-        self.send_again(open_too=True)
+        self.resent = counts[Word.RESENT]
+        self.send_again(include_open=True)
 
     def warm_up(self) -> None:
-        """Sends one block to each partition and waits until all are settled."""
+        """Sends one block to each partition and waits until all are settled. Raises TimeoutError."""
         for _ in range(self.spec.partitions):
             self.send_block()
-        left = self.client.flush(self.spec.deadline_s)
-        if left:
-            raise TimeoutError(f"{left} warm-up records were not settled within {self.spec.deadline_s:g} s")
+        unsettled = self.client.flush(self.spec.deadline_s)
+        if unsettled:
+            raise TimeoutError(f"{unsettled} warm-up records were not settled within {self.spec.deadline_s:g} s")
 
     def load(self) -> None:
         """Sends at the planned rate until the floor is reached and the supervisor has released the load."""
         spec, control = self.spec, self.control
-        start, already = time.monotonic(), self.sequence
+        start, sequence_at_start = time.monotonic(), self.sequence
         while self.fatal is None:
-            self._again_if_told()
+            self._send_again_if_asked()
             if self.sequence >= spec.records and control[Word.GATE] >= Gate.RELEASE:
                 return
             elapsed = time.monotonic() - start
-            due = already + int(elapsed * spec.rate) if spec.rate is not None else self.sequence + spec.block
+            due = sequence_at_start + int(elapsed * spec.rate) if spec.rate is not None else self.sequence + spec.block
             if self.sequence + spec.block <= due:
                 self.send_block()
             else:
                 self.client.poll(min(0.01, (self.sequence + spec.block - due) / spec.rate) if spec.rate else 0)
 
     def play(self) -> None:
-        """A scripted load: sends what it is told to, and after the release one block more to each partition."""
-        control, already = self.control, self.spec.block * self.spec.partitions
+        """A scripted load: sends what the fault plan asks for, and after the release one more block per partition."""
+        control, warm_up_records = self.control, self.spec.block * self.spec.partitions
         while self.fatal is None:
-            self._again_if_told()
-            if self.sequence - already < control[Word.DUE]:
+            self._send_again_if_asked()
+            if self.sequence - warm_up_records < control[Word.DUE]:
                 self.send_block()
-                control[Word.HANDED_OVER] = self.sequence - already
+                control[Word.HANDED_OVER] = self.sequence - warm_up_records
             elif control[Word.GATE] >= Gate.RELEASE:
                 break
             else:
                 self.client.poll(0.002)
-        for _ in range(self.spec.partitions if self.fatal is None else 0):
-            self.send_block()
+        if self.fatal is None:
+            for _ in range(self.spec.partitions):
+                self.send_block()
 
     def run(self) -> None:
         """The whole life of a producer, gate by gate."""
@@ -242,14 +200,15 @@ class SequencedProducer:
         self._unless_fatal(self.play if self.spec.scripted else self.load)
         if self.transactions and self.fatal is None:
             self._unless_fatal(self.transactions.end)
-        self._unless_fatal(lambda: self.client.flush(self.spec.deadline_s))  # what is left open then is INDETERMINATE
+        # An attempt that is still open after the flush is INDETERMINATE.
+        self._unless_fatal(lambda: self.client.flush(self.spec.deadline_s))
         self.control[Word.ATTEMPTED] = self.sequence + self.resent
         self.control[Word.STATE] = State.DONE
 
     def _unless_fatal(self, work: Callable[[], object]) -> None:
-        """Works until it is done, or until the client can do no more.
+        """Does `work`. Where a fatal client error ends it early, notes the error in `fatal`; raises any other error.
 
-        `poll` raises that as a KafkaException, `flush` as the bare error, which is no Exception.
+        `poll` raises a client error as KafkaException. `flush` raises the bare KafkaError, which is no Exception.
         """
         try:
             work()
@@ -262,15 +221,15 @@ class SequencedProducer:
             self.fatal = str(error)
 
     def _wait_for(self, gate: Gate) -> None:
-        def opened() -> bool:
+        def is_open() -> bool:
             self.client.poll(0)
             return self.control[Word.GATE] >= gate
 
-        wait_until(opened, f"gate {gate.name}", self.spec.deadline_s, every_s=0.005)
+        wait_until(is_open, f"gate {gate.name}", self.spec.deadline_s, every_s=0.005)
 
 
 def main() -> int:
-    """Exit codes: 0 done, 3 a fatal client error ended the load early, 1 anything else."""
+    """Runs one producer. Exit codes: 0 done, 3 a fatal client error ended the load early, 1 anything else."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

@@ -1,4 +1,4 @@
-"""Sealing: a producer's live ledger becomes rows of the published ledger, segment by segment in flat memory."""
+"""Publishing: a producer's live ledger becomes rows of the run's ledger, one segment at a time, so in flat memory."""
 
 from __future__ import annotations
 
@@ -20,93 +20,99 @@ from delivery_verifier.load.live_ledger import (
     outcome_of,
     read_segment,
 )
-from delivery_verifier.load.resends import Numbers, Round, SequenceRange, folder_of, read_rounds, read_slots, shifts
-from delivery_verifier.load.transactions import columns as columns_of
+from delivery_verifier.load.resends import (
+    Numbers,
+    Round,
+    SequenceRange,
+    attempt_folder,
+    partition_shifts,
+    read_rounds,
+    read_slots,
+)
+from delivery_verifier.load.transactions import transaction_columns
 from delivery_verifier.store import ledger
 
 
-class Whose(NamedTuple):
-    """Whose attempts they are, and what is needed to tell their transactions."""
+class LedgerOwner(NamedTuple):
+    """The producer whose attempts are published. `folder` and `transaction_records` (0: none are used) give each
+    record's transaction."""
 
     arm: str
     producer: int
     session: int
     folder: Path
+    layout: LoadLayout
     transaction_records: int
 
 
 def publish_ledger(
     folder: Path, target: Path, arm: str, producer: int, session: int, layout: LoadLayout, transaction_records: int = 0
 ) -> int:
-    """Writes all announced attempts of the producer in `folder` to `target` (`ledger.SCHEMA`); returns their number.
+    """Writes all announced attempts of the producer in `folder` to `target` (`ledger.SCHEMA`). Returns their number.
 
-    First attempts come first, then the resends, round by round. Attempts that no delivery report settled are
-    INDETERMINATE and `made_by` recovery.
+    First attempts come first, then the resends, round by round. An attempt that no delivery report settled is
+    INDETERMINATE, with `made_by` recovery.
     """
-    whose, rounds, control = (
-        Whose(arm, producer, session, folder, transaction_records),
-        read_rounds(folder),
-        Control(folder),
-    )
-    with ledger.writer(target) as out:
+    owner = LedgerOwner(arm, producer, session, folder, layout, transaction_records)
+    rounds, control = read_rounds(folder), Control(folder)
+    with ledger.writer(target) as writer:
         for first in range(0, control[Word.ANNOUNCED], SLOTS):
             count = min(SLOTS, control[Word.ANNOUNCED] - first)
-            numbered = _put_off(first, count, rounds, layout)
-            out.write_table(_table(read_segment(folder, first >> SHIFT)[:, :count], whose, first, numbered, layout))
-        for one in rounds:
-            if one.runs:
-                out.write_table(pa.concat_tables([_of_run(folder, run, whose, layout) for run in one.runs]))
+            slots = read_segment(folder, first >> SHIFT)[:, :count]
+            writer.write_table(_table(slots, owner, first, _partition_sequences(first, count, rounds, layout)))
+        for resends in rounds:
+            if resends.ranges:
+                writer.write_table(pa.concat_tables([_resend_table(owner, resend) for resend in resends.ranges]))
     return control[Word.ANNOUNCED] + control[Word.RESENT]
 
 
-def _of_run(folder: Path, run: SequenceRange, whose: Whose, layout: LoadLayout) -> pa.Table:
-    slots = read_slots(folder_of(folder, run.attempt), run.first, run.count)
-    numbered = np.arange(run.partition_sequence, run.partition_sequence + run.count, dtype=np.int64)
-    return _table(slots, whose, run.first, numbered, layout, run.attempt)
+def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
+    slots = read_slots(attempt_folder(owner.folder, resend.attempt), resend.first, resend.count)
+    partition_sequences = np.arange(resend.partition_sequence, resend.partition_sequence + resend.count, dtype=np.int64)
+    return _table(slots, owner, resend.first, partition_sequences, resend.attempt)
 
 
-def _put_off(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
-    """The partition sequences of first attempts [first, first + count): the layout's, put off by earlier rounds."""
-    partition, numbered = layout.columns(first, count)
-    for one in rounds:
-        by_partition = shifts([one], layout)
-        put_off = np.array([by_partition[at] for at in range(layout.partitions)], np.int64)
-        later = max(0, one.frontier - first)
-        numbered[later:] += put_off[partition[later:]]
-    return numbered
+def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
+    """Partition sequences of first attempts [first, first + count): those of the layout, shifted by earlier rounds."""
+    partitions, partition_sequences = layout.columns(first, count)
+    for resends in rounds:
+        by_partition = partition_shifts([resends], layout)
+        shifts = np.array([by_partition[partition] for partition in range(layout.partitions)], np.int64)
+        after_round = max(0, resends.frontier - first)
+        partition_sequences[after_round:] += shifts[partitions[after_round:]]
+    return partition_sequences
 
 
-def _table(
-    columns: Numbers, whose: Whose, first: int, numbered: Numbers, layout: LoadLayout, attempt: int = 0
-) -> pa.Table:
-    result, sent_ns, settled_ns = columns
+def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: Numbers, attempt: int = 0) -> pa.Table:
+    """`ledger.SCHEMA` of the attempts from sequence `first` on. `slots`: result, sent, settled; shape (3, count)."""
+    result, sent_ns, settled_ns = slots
     count = len(result)
-    partition, _ = layout.columns(first, count)
-    kinds, index = np.unique(np.minimum(result, 1), return_inverse=True)
-    outcome = pa.array([str(outcome_of(int(kind))) for kind in kinds])
-    error = pa.array([_error_name(int(kind)) for kind in kinds], pa.string())
-    indices = pa.array(index.reshape(-1).astype(np.int32))
+    partitions, _ = owner.layout.columns(first, count)
+    # All acknowledgements with an offset have the same outcome and no error, so 1 stands for all of them.
+    distinct, inverse = np.unique(np.minimum(result, 1), return_inverse=True)
+    outcomes = pa.array([str(outcome_of(int(value))) for value in distinct])
+    errors = pa.array([_error_name(int(value)) for value in distinct], pa.string())
+    indices = pa.array(inverse.reshape(-1).astype(np.int32))
     sequences = np.arange(first, first + count, dtype=np.int64)
-    transaction, transaction_outcome = columns_of(whose.folder, whose.transaction_records, sequences)
+    transactions, transaction_outcomes = transaction_columns(owner.folder, owner.transaction_records, sequences)
+    arm = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([owner.arm]))
     data = {
-        "arm": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([whose.arm])).cast(
-            pa.string()
-        ),
-        "producer": pa.array(np.full(count, whose.producer, np.int32)),
-        "session": pa.array(np.full(count, whose.session, np.int32)),
+        "arm": arm.cast(pa.string()),
+        "producer": pa.array(np.full(count, owner.producer, np.int32)),
+        "session": pa.array(np.full(count, owner.session, np.int32)),
         "sequence": pa.array(sequences),
         "attempt": pa.array(np.full(count, attempt, np.int32)),
-        "partition": pa.array(partition),
-        "partition_sequence": pa.array(numbered),
-        "outcome": outcome.take(indices),
+        "partition": pa.array(partitions),
+        "partition_sequence": pa.array(partition_sequences),
+        "outcome": outcomes.take(indices),
         "offset": pa.array(result - 1, mask=result <= 0),
-        "transaction": transaction,
-        "transaction_outcome": transaction_outcome,
+        "transaction": transactions,
+        "transaction_outcome": transaction_outcomes,
         "sent_at": pa.array(sent_ns // 1000).cast(pa.timestamp("us", tz="UTC")),
         "settled_at": pa.array(settled_ns // 1000, mask=(settled_ns == 0) | (result == 0)).cast(
             pa.timestamp("us", tz="UTC")
         ),
-        "error": error.take(indices),
+        "error": errors.take(indices),
         "made_by": pa.array(np.where(result == 0, "recovery", "client").astype(object), pa.string()),
     }
     return pa.table(data, schema=ledger.SCHEMA)

@@ -1,9 +1,9 @@
 """Resends: which sequences an application sends again, as which attempt, and under which partition sequences.
 
-A round of resends is written down before any of it is sent. Attempts numbered n have slots of their own, by sequence,
-in the folder `attempt-n` beside those of the first attempts. A resend takes the next partition sequence of its
-partition, so that these go on numbering records in the order in which they are sent; what is first sent after a round
-comes behind it.
+A round of resends is written to a file before any of it is sent. Attempts with number n > 0 have slots of their own, by
+sequence, in the folder `attempt-n` of the producer's folder. A resend takes the next partition sequence of its
+partition. So partition sequences number records in the order in which they are sent: first attempts after a round have
+higher ones than the round.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 class SequenceRange(Struct, frozen=True):
-    """`count` consecutive sequences from `first` on, all of one partition, sent as attempt `attempt`, under partition
-    sequences from `partition_sequence` on."""
+    """`count` consecutive sequences of one partition, from `first` on, that are sent again as attempt `attempt`.
+
+    Their partition sequences are consecutive from `partition_sequence` on.
+    """
 
     attempt: int
     first: int
@@ -34,19 +36,19 @@ class SequenceRange(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True):
-    """One round of resends. Sequences from `frontier` on are first sent after it."""
+    """One round of resends. Sequences below `frontier` were first sent before the round, all others after it."""
 
     frontier: int
-    runs: list[SequenceRange]
+    ranges: list[SequenceRange]
 
     @property
     def attempts(self) -> int:
         """Attempts in the round."""
-        return sum(run.count for run in self.runs)
+        return sum(resend.count for resend in self.ranges)
 
 
-def folder_of(folder: Path, attempt: int) -> Path:
-    """Where a producer's slots of attempts numbered `attempt` are."""
+def attempt_folder(folder: Path, attempt: int) -> Path:
+    """The folder of the slots of attempts with number `attempt`, for the producer in `folder`."""
     return folder / f"attempt-{attempt}" if attempt else folder
 
 
@@ -55,62 +57,77 @@ def read_rounds(folder: Path) -> list[Round]:
     return [msgspec.json.decode(file.read_bytes(), type=Round) for file in sorted(folder.glob("round-*.json"))]
 
 
-def write_round(folder: Path, number: int, made: Round) -> None:
-    """Writes round `number` down: whole, or not at all."""
+def write_round(folder: Path, number: int, resends: Round) -> None:
+    """Writes round `number` to a file of `folder`: whole, or not at all."""
     file = folder / f"round-{number:06d}.json"
-    file.with_suffix(".new").write_bytes(msgspec.json.encode(made))
+    file.with_suffix(".new").write_bytes(msgspec.json.encode(resends))
     file.with_suffix(".new").rename(file)
 
 
-def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], open_too: bool) -> dict[int, int]:
-    """Sequences below `frontier` of which nobody knows whether they are written, with the number of their last attempt:
-    it is INDETERMINATE. `open_too`: whether an attempt that was not answered counts as such, its process being gone."""
-    found: dict[int, int] = {}
+def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
+    """The sequences below `frontier` whose last attempt is INDETERMINATE, with the number of that attempt.
+
+    `include_open`: an attempt without a delivery report counts as INDETERMINATE too. That is right where the process
+    that sent it is gone.
+    """
+    last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
-        for sequence in first + _unknown(folder, first, min(SLOTS, frontier - first), open_too):
-            found[int(sequence)] = 0
-    for run in (run for one in rounds for run in one.runs):
-        left = set((run.first + _unknown(folder_of(folder, run.attempt), run.first, run.count, open_too)).tolist())
-        for sequence in range(run.first, run.first + run.count):
-            if sequence in left:
-                found[sequence] = run.attempt
+        for index in _indeterminate(folder, first, min(SLOTS, frontier - first), include_open):
+            last_attempts[first + int(index)] = 0
+    for resend in _ranges(rounds):
+        slots = attempt_folder(folder, resend.attempt)
+        indeterminate = set(_indeterminate(slots, resend.first, resend.count, include_open).tolist())
+        for index in range(resend.count):
+            if index in indeterminate:
+                last_attempts[resend.first + index] = resend.attempt
             else:
-                found.pop(sequence, None)
-    return found
+                last_attempts.pop(resend.first + index, None)
+    return last_attempts
 
 
-def next_round(sequences: Mapping[int, int], frontier: int, before: Iterable[Round], layout: LoadLayout) -> Round:
-    """The next round: each of `sequences` (ascending, with its last attempt's number) once more. `frontier` is a whole
-    number of blocks."""
-    put_off = shifts(before, layout)
-    following = {at: layout.held(at, frontier) + put_off[at] for at in range(layout.partitions)}
-    runs = []
-    for attempt, first, count in _runs(sequences, layout.block):
+def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Round], layout: LoadLayout) -> Round:
+    """The next round: sends each of `sequences` once more.
+
+    `sequences` is ascending and gives the number of each sequence's last attempt. `frontier` is a whole number of
+    blocks.
+    """
+    shifts = partition_shifts(earlier, layout)
+    next_partition_sequence = {
+        partition: layout.count_in(partition, frontier) + shifts[partition] for partition in range(layout.partitions)
+    }
+    ranges = []
+    for attempt, first, count in _consecutive(sequences, layout.block):
         partition = layout.partition(first)
-        runs.append(SequenceRange(attempt, first, count, following[partition]))
-        following[partition] += count
-    return Round(frontier, runs)
+        ranges.append(SequenceRange(attempt, first, count, next_partition_sequence[partition]))
+        next_partition_sequence[partition] += count
+    return Round(frontier, ranges)
 
 
-def shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """By how much `rounds` put off, per partition, the partition sequences of what is first sent after them."""
-    counted: Counter[int] = Counter()
-    for run in (run for one in rounds for run in one.runs):
-        counted[layout.partition(run.first)] += run.count
-    return counted
+def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
+    """Per partition, by how much `rounds` shift the partition sequences of first attempts after them: the number of
+    resends to the partition."""
+    shifts: Counter[int] = Counter()
+    for resend in _ranges(rounds):
+        shifts[layout.partition(resend.first)] += resend.count
+    return shifts
 
 
-def census(folder: Path, frontier: int) -> dict[Word, int]:
-    """What a producer's words must say of a life that has ended: what it left open, nobody will ever answer."""
-    rounds, found = read_rounds(folder), Counter({Word.REPORTED: 0, Word.FAILED: 0, Word.INDETERMINATE: 0})
-    firsts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
-    for run in (*firsts, *(run for one in rounds for run in one.runs)):
-        results = read_slots(folder_of(folder, run.attempt), run.first, run.count)[0]
+def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
+    """What the control block must say about a producer whose process is gone, counted from the slots.
+
+    An open attempt counts as INDETERMINATE: nobody will ever answer it.
+    """
+    rounds = read_rounds(folder)
+    first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
+    counts = Counter({Word.REPORTED: 0, Word.FAILED: 0, Word.INDETERMINATE: 0})
+    for attempts in (*first_attempts, *_ranges(rounds)):
+        results = read_slots(attempt_folder(folder, attempts.attempt), attempts.first, attempts.count)[0]
         failed = int(np.count_nonzero((results > NEVER_KNOWN) & (results <= FAILED_UP_TO)))
-        unanswered = int(np.count_nonzero((results <= NEVER_KNOWN) | (results == 0)))
-        found.update({Word.FAILED: failed, Word.INDETERMINATE: unanswered})
-        found[Word.REPORTED] += run.count - failed - unanswered
-    return {**found, Word.RESENT: sum(one.attempts for one in rounds)}
+        indeterminate = int(np.count_nonzero((results <= NEVER_KNOWN) | (results == 0)))
+        counts[Word.FAILED] += failed
+        counts[Word.INDETERMINATE] += indeterminate
+        counts[Word.REPORTED] += attempts.count - failed - indeterminate
+    return {**counts, Word.RESENT: sum(resends.attempts for resends in rounds)}
 
 
 def read_slots(folder: Path, first: int, count: int) -> Numbers:
@@ -122,21 +139,27 @@ def read_slots(folder: Path, first: int, count: int) -> Numbers:
     return np.concatenate(parts, axis=1)
 
 
-def _runs(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
-    """(attempt, first, count) of consecutive sequences in one block with the same next attempt."""
+def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
+    """The ranges of all rounds, in order."""
+    return (resend for resends in rounds for resend in resends.ranges)
+
+
+def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
+    """(attempt, first, count) of consecutive sequences in one block that have the same next attempt."""
     attempt, first, count = -1, -1, 0
-    for sequence, last in sequences.items():
-        if sequence == first + count and last + 1 == attempt and sequence // block == first // block:
+    for sequence, last_attempt in sequences.items():
+        is_next = sequence == first + count and sequence // block == first // block
+        if is_next and last_attempt + 1 == attempt:
             count += 1
             continue
         if count:
             yield attempt, first, count
-        attempt, first, count = last + 1, sequence, 1
+        attempt, first, count = last_attempt + 1, sequence, 1
     if count:
         yield attempt, first, count
 
 
-def _unknown(folder: Path, first: int, count: int, open_too: bool) -> Numbers:
-    """Places in [0, count) of slots that say INDETERMINATE."""
+def _indeterminate(folder: Path, first: int, count: int, include_open: bool) -> Numbers:
+    """Indices in [0, count) of the slots from `first` on that are INDETERMINATE or, if asked for, open."""
     results = read_slots(folder, first, count)[0]
-    return np.flatnonzero((results <= NEVER_KNOWN) | ((results == 0) & open_too)).astype(np.int64)
+    return np.flatnonzero((results <= NEVER_KNOWN) | ((results == 0) & include_open)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The spec: all that one producer process is told, as a file in its folder."""
+"""The spec of a producer: everything that one producer process is given, as a JSON file in its folder."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from delivery_verifier.model.data import Setting
 
 
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that one producer process is told. `rate` None: flat out. `records` is its floor, and of no account where the
-    load is scripted. `life`: how often it was killed before; it then goes on where its ledger says it was.
-    `transaction_records`: records of one transaction, whole blocks; 0: none are used. `abort_every`: see Transactions.
+    """Everything that one producer process is given.
+
+    `records` is its floor: it sends at least so many, unless the load is `scripted`. `rate` is in records per second;
+    None: flat out. `life` says how often the producer was killed before. A producer with a life above 0 goes on where
+    its ledger ends. `transaction_records` is the size of a transaction, in whole blocks; 0: it uses no transactions.
+    `abort_every`: see Transactions.
     """
 
     folder: str

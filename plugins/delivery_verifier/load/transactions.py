@@ -1,8 +1,8 @@
-"""Transactions of one producer: which sequences each holds, how it is ended, and how it ended, on file.
+"""Transactions of one producer: which sequences each holds, how it is ended, and a file of how each ended.
 
-A transaction is a fixed number of consecutive sequences, so that which one a record belongs to is computed and never
-stored. How each ended is one letter in the file `transactions` of the producer's folder, in order, written as soon as
-the client says so; what has no letter is INDETERMINATE.
+A transaction is a fixed number of consecutive sequences. So a record's transaction is computed and never stored. The
+file `transactions` of the producer's folder has one letter per transaction, in order: how it ended. A letter is written
+as soon as the client says so. A transaction without a letter is INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -23,28 +23,33 @@ FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
 CALL_S = 5.0
-"""How long one call of the client may block; one that is not done by then is made again."""
+"""How long one call of the client may block. A call that is not done by then is made again."""
+MOST_S = 1.0
+"""How long a transaction may stay open at the load's rate. So a slow load has smaller transactions, and none comes near
+a timeout."""
 
 
 class Unended(RuntimeError):
-    """A transaction could not be ended in time: nobody knows what becomes of it, and no other can begin."""
-
-
-MOST_S = 1.0
-"""How long a transaction may stay open at the load's rate: a slow load has smaller ones, far from any timeout."""
+    """A transaction could not be ended in time. Nobody knows what becomes of it, and no other can begin."""
 
 
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
-    """Records of a transaction of `records`, or as many as `rate` sends in MOST_S: whole blocks, and two of them where
-    there are two partitions, for a transaction within one partition has nothing to keep together."""
+    """The number of records in one transaction: `records`, or as many as `rate` sends in MOST_S if those are fewer.
+
+    `rate` is in records per second. The number is rounded up to whole blocks. With two or more partitions it is at
+    least two blocks: a transaction within one partition has nothing to keep together.
+    """
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
     return max(-(-records // block), min(2, partitions)) * block
 
 
 class Transactions:
-    """Begins and ends the transactions of `client`, of `size` sequences each. The second, and every `abort_every`th
-    from it on, is aborted on purpose, once all of its records are acknowledged; 0: none."""
+    """Begins and ends the transactions of `client`, of `size` sequences each.
+
+    The second transaction, and every `abort_every`th after it, is aborted on purpose, once all of its records are
+    acknowledged. With `abort_every` 0 none is. `deadline_s` bounds how long the client may take for one step.
+    """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
         self._client, self._file, self._control = client, folder / FILE, Control(folder)
@@ -52,7 +57,7 @@ class Transactions:
         self._open = False
 
     def init(self) -> None:
-        """Registers the transactional.id; fences, and aborts what is open of, whoever had it before."""
+        """Registers the transactional.id. This fences any earlier producer with it, and aborts its open transaction."""
         self._insist(self._client.init_transactions, "init_transactions")
 
     def before_block(self) -> None:
@@ -68,18 +73,25 @@ class Transactions:
             self.end()
 
     def end(self) -> None:
-        """Commits, or aborts, what is open. Raises KafkaException where the client can do no more, and Unended: then it
-        is INDETERMINATE."""
+        """Commits, or aborts, the open transaction, if there is one.
+
+        Raises KafkaException where the client can do no more, and Unended. The transaction is INDETERMINATE then.
+        """
         if not self._open:
             return
         outcome = TransactionOutcome.INDETERMINATE
         try:
-            every = self._abort_every
-            on_purpose = every and self._control[Word.BEGUN] % every == 2 % every  # a short load, too, has a second one
-            outcome = self._abort_when_acknowledged() if on_purpose else self._commit()
+            outcome = self._abort_when_acknowledged() if self._is_to_be_aborted() else self._commit()
         finally:
             self._open = False
             self._note(outcome)
+
+    def _is_to_be_aborted(self) -> bool:
+        """Whether the open transaction is the second, or one of every `abort_every` after it. Even a short load has a
+        second transaction."""
+        if not self._abort_every:
+            return False
+        return (self._control[Word.BEGUN] - 2) % self._abort_every == 0
 
     def _commit(self) -> TransactionOutcome:
         try:
@@ -99,7 +111,7 @@ class Transactions:
         return TransactionOutcome.ABORTED
 
     def _insist(self, call: Callable[[float], None], what: str) -> None:
-        """Calls again whatever librdkafka says may be called again: then nothing is decided yet."""
+        """Makes `call` until it succeeds. Makes it again after a retriable error: then nothing is decided yet."""
         end = time.monotonic() + self._deadline_s
         while True:
             try:
@@ -118,21 +130,22 @@ class Transactions:
             self._control[WORDS[outcome]] += 1
 
 
-def columns(folder: Path, size: int, sequences: npt.NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
-    """The ledger's `transaction` and `transaction_outcome` of `sequences`; nulls where `size` is 0: no transactions."""
+def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+    """The ledger's columns `transaction` and `transaction_outcome` for `sequences`, both strings.
+
+    `size` is the number of records in a transaction. Both columns are null where it is 0: no transactions are used.
+    """
     if not size:
-        none = pa.nulls(len(sequences), pa.string())
-        return none, none
+        nulls = pa.nulls(len(sequences), pa.string())
+        return nulls, nulls
     numbers = sequences // size
     letters = (folder / FILE).read_text() if (folder / FILE).exists() else ""
-    known = {letter: place for place, letter in enumerate(LETTERS.values())}
-    unended = known[LETTERS[TransactionOutcome.INDETERMINATE]]
-    places = np.full(int(numbers.max(initial=-1)) + 1, unended, np.int32)
-    ended = [known[letter] for letter in letters[: len(places)]]
-    places[: len(ended)] = ended
-    outcomes = pa.DictionaryArray.from_arrays(
-        pa.array(places[numbers]), pa.array([str(outcome) for outcome in LETTERS])
-    )
+    code_of = {letter: code for code, letter in enumerate(LETTERS.values())}
+    indeterminate = code_of[LETTERS[TransactionOutcome.INDETERMINATE]]
+    codes = np.full(int(numbers.max(initial=-1)) + 1, indeterminate, np.int32)
+    ended = [code_of[letter] for letter in letters[: len(codes)]]
+    codes[: len(ended)] = ended
+    outcomes = pa.DictionaryArray.from_arrays(pa.array(codes[numbers]), pa.array([str(outcome) for outcome in LETTERS]))
     return pa.array(numbers).cast(pa.string()), outcomes.cast(pa.string())
 
 

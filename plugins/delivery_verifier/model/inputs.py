@@ -1,4 +1,4 @@
-"""Fields: one value that a user gave, checked at the door, and refused with its name, what is allowed and a remedy."""
+"""Inputs: checks of single values that a user gave. A refusal names the field, what is allowed, and a remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decimal(field: str, value: object, low: float, high: float, *, above: bool =
     """`value` as a finite number from `low` (or `above` it) to `high`. Raises BadInput."""
     number = _as_decimal(value)
     if number is None or not (low < number if above else low <= number) or number > high:
-        allowed = f"a number {'above' if above else 'from'} {low:g} {'and up ' * above}to {high:g}"
+        allowed = f"a number above {low:g} and up to {high:g}" if above else f"a number from {low:g} to {high:g}"
         raise bad_input(field, value, allowed, f"e.g. {min(max(10.0, low), high):g}")
     return number
 
@@ -47,17 +47,17 @@ def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") 
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `text` was most likely meant to be, if any is near."""
+    """The name in `known` that `text` is most likely a misspelling of; None if no name is near."""
     folded = {name.lower().replace("-", "_"): name for name in known}
-    found = difflib.get_close_matches(text.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    matches = difflib.get_close_matches(text.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None
 
 
 def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
     """Lowest and highest value of an integer field, as the scenario declares them; None: no highest."""
     declared: Any = next(f for f in msgspec.inspect.type_info(owner).fields if f.name == field).type  # type: ignore[attr-defined]
     if isinstance(declared, msgspec.inspect.UnionType):
-        declared = next(one for one in declared.types if isinstance(one, msgspec.inspect.IntType))
+        declared = next(member for member in declared.types if isinstance(member, msgspec.inspect.IntType))
     return declared.ge, declared.lt - 1 if declared.lt is not None else declared.le
 
 
@@ -91,4 +91,6 @@ def _as_decimal(value: object) -> float | None:
 
 
 def _nearest_number(number: int | None, low: int, high: int, example: int | None) -> int:
-    return example if example is not None else low if number is None else min(max(number, low), high)
+    if example is not None:
+        return example
+    return low if number is None else min(max(number, low), high)

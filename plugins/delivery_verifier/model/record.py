@@ -141,7 +141,7 @@ class BlockEncoder:
             rest, digit = np.divmod(rest, np.uint64(10))
             rows[:, position] = digit + 48
         flat, size = rows.tobytes(), rows.shape[1]
-        return [flat[at : at + size] for at in range(0, count * size, size)]
+        return [flat[start : start + size] for start in range(0, count * size, size)]
 
     def _write_digits(self, rows: npt.NDArray[np.uint8], crc: npt.NDArray[np.uint32], name: str, first: int) -> None:
         numbers = np.arange(first, first + len(rows), dtype=np.int64)

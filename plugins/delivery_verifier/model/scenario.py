@@ -173,8 +173,8 @@ class Scenario(Data, frozen=True):
     @property
     def transactional(self) -> tuple[str, ...]:
         """Arms of which two views are read: those that write transactions, and then the canary, which has some too."""
-        found = tuple(arm.name for arm in self.loaded if arm.transactional_id)
-        return (*found, self.canary.name) if found else ()
+        names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
+        return (*names, self.canary.name) if names else ()
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:

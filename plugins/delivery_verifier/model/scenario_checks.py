@@ -1,4 +1,4 @@
-"""Checks of a scenario: what is well by itself and does not fit together is refused, before anything starts."""
+"""Checks of a scenario: fields that are valid one by one but do not fit together are refused before anything starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def loads(text: bytes) -> Scenario:
 
 
 def check(scenario: Scenario) -> None:
-    """Raises BadInput where single fields are well but do not fit together."""
+    """Raises BadInput where fields that are valid one by one do not fit together."""
     names = scenario.arm_names
     if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
         raise BadInput(f"arms: names and ordinals must be unique, got {names}")
@@ -53,8 +53,8 @@ def _check_plan(scenario: Scenario) -> None:
             raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
         if step.target not in ("same", *TARGETS):
             raise BadInput(f"{where}.target is {step.target!r}; allowed: same, {', '.join(TARGETS)}")
-        for wrong in step_options.errors_in_options(step.action, step.options):
-            raise BadInput(f"{where}.options.{wrong}")
+        for error in step_options.errors_in_options(step.action, step.options):
+            raise BadInput(f"{where}.options.{error}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
         raise BadInput(
             f"cluster.equipment lacks {sorted(missing)}, which the fault plan needs: take it from `equipment_of`"

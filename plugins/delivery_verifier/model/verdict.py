@@ -54,10 +54,10 @@ COUNTED: tuple[Counted, ...] = get_args(Counted)
 
 
 def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
-    """Exposed records of all cycles: of the injections of one cycle, that which exposed most."""
+    """Exposed records of all cycles. Of each cycle only the injection that exposed most counts."""
     most: dict[int, int] = {}
-    for one in exposure:
-        most[one.cycle] = max(most.get(one.cycle, 0), getattr(one, name))
+    for injection in exposure:
+        most[injection.cycle] = max(most.get(injection.cycle, 0), getattr(injection, name))
     return sum(most.values())
 
 

@@ -1,10 +1,8 @@
-"""From the fields of a run to a scenario: profile, fault, load and claim, checked and put together."""
+"""Building a scenario from the fields of a run: profile, fault, load and claim are checked and put together."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import shlex
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
@@ -13,39 +11,33 @@ import msgspec
 
 from delivery_verifier import catalogue
 from delivery_verifier.contract.settings import ContradictorySettings, Settings
-from delivery_verifier.host import folders
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.inputs import bad_input as refused
+from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
-from delivery_verifier.planning.own_settings import librdkafka, profiles, translation
+from delivery_verifier.planning.own_settings import librdkafka, producer, profiles, topic
 from delivery_verifier.planning.params import LONGEST_S, checked
-
-PACKAGES = (
-    "apache-airflow",
-    "apache-airflow-providers-apache-spark",
-    "confluent-kafka",
-    "great-expectations",
-    "pyspark",
-)
+from delivery_verifier.planning.provenance import commit, versions_of
 
 QUIET_S = 4.0
 """Seconds of load before and after the fault's own duration."""
 
 
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
-    """The scenario for form or command line fields; missing ones take the form's defaults. Raises BadInput."""
+    """The scenario for `params`, the fields of the form or the command line. Missing fields take the form's defaults.
+
+    `name` is the run id. Raises BadInput.
+    """
     params = checked(params)
     if params.get("scenario"):
-        return _of_the_catalogue(params, name)
-    chosen = _profile(params)
-    profile = _with_min_isr(chosen, params)
+        return _catalogue_scenario(params, name)
+    chosen_profile = _profile(params)
+    profile = _with_min_isr(chosen_profile, params)
     fault = _with_cycles(_pick("fault", params.get("fault") or "kill_leader", catalogue.FAULTS), params)
     records = int(params["records"]) if params.get("records") is not None else 20_000
-    load = _load(params, fault, records)
+    load = _load(params, fault)
     version = str(params.get("kafka_version") or ClusterSpec().kafka_version)
     if version not in kafka_versions():
         raise BadInput(f"kafka_version is {version!r}; allowed: {', '.join(kafka_versions())}")
@@ -64,7 +56,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             versions=versions_of(version),
             commit=commit(),
-            command=_command(params, chosen),
+            command=_command(params, chosen_profile),
             fail_step=params.get("fail_step") or None,
         )
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
@@ -77,38 +69,41 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput where transactions are shaped that nobody writes."""
+    """Raises BadInput where fields describe transactions, and no arm writes any."""
     for name in ("transaction_records", "abort_every"):
         value = getattr(scenario.load, name)
         if value != getattr(Load(), name) and not scenario.transactional:
             remedy = "leave it out, or choose --profile transactional"
-            raise refused(name, value, "nothing, for no arm has a transactional.id", remedy)
+            raise bad_input(name, value, "nothing, for no arm has a transactional.id", remedy)
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
-"""Fields that may be given beside a scenario of the catalogue, which says everything else itself."""
+"""Fields that count beside a scenario of the catalogue, which settles everything else itself."""
 
 
-def _of_the_catalogue(params: Mapping[str, Any], name: str) -> Scenario:
-    """A catalogue's scenario. Fields that it settles itself are the form's defaults, and of no account; settings of the
-    user's own are nobody's default, and refused."""
+def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
+    """The scenario of the catalogue that the field `scenario` names.
+
+    The form always sends all of its fields, so a field that the scenario settles itself is ignored: it only holds the
+    form's default. Settings of the user's own have no default. They were given on purpose, and are refused (BadInput).
+    """
     if own := [field for field in ("own_profile", "producer_overrides", "topic_overrides") if params.get(field)]:
         raise BadInput(
             f"{own[0]} is given, but scenario is {params['scenario']!r}, which has settings of its own; allowed: one "
             "of the two"
         )
     entry = catalogue.SCENARIOS[params["scenario"]]
-    given = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}
-    version = str(given.get("kafka_version") or ClusterSpec().kafka_version)
+    fields = {key: params[key] for key in BESIDE_A_SCENARIO if params.get(key) is not None}
+    version = str(fields.get("kafka_version") or ClusterSpec().kafka_version)
     scenario = catalogue.build(
         entry,
         name,
-        seed=int(given.get("seed") or 0),
+        seed=int(fields.get("seed") or 0),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions_of(version),
         commit=commit(),
-        command=_command(given, catalogue.PROFILES["safe"]),
-        fail_step=given.get("fail_step"),
+        command=_command(fields, catalogue.PROFILES["safe"]),
+        fail_step=fields.get("fail_step"),
         kafka_version=version,
     )
     check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
@@ -118,16 +113,21 @@ def _of_the_catalogue(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _min_exposed(records: int) -> int:
+    """The default of min_exposed: one record of a hundred, 1 to 100 in all."""
     return min(100, max(1, records // 100))
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
-    """Refuses settings that contradict each other before anything starts, with librdkafka's own reason (BadInput)."""
+    """Raises BadInput for settings that no producer or topic can have, with librdkafka's own reason where it has one.
+
+    `kafka_version` and `payload_bytes` are the scenario's defaults if they are None.
+    """
     load, cluster = Load(), ClusterSpec()
     try:
         Settings.of(profile)
-        translation.check_known(profile.producer, profile.topic)
-        translation.check_version(profile.topic, kafka_version or cluster.kafka_version)
+        producer.check_names(profile.producer)
+        topic.check_names(profile.topic)
+        topic.check_version(profile.topic, kafka_version or cluster.kafka_version)
         librdkafka.check_producer(profile.producer)
         require_room(profile.producer, payload_bytes or load.payload_bytes)
     except ValueError as error:
@@ -135,25 +135,29 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
 
 
 def _profile(params: Mapping[str, Any]) -> Profile:
+    """The subject's profile: the user's own or one that is known by name, with the overrides."""
     profile = _own_profile(params.get("own_profile")) or _pick(
         "profile", params.get("profile") or "safe", profiles.known()
     )
-    texts = (str(params.get(name) or "") for name in ("producer_overrides", "topic_overrides"))
-    return profiles.overridden(profile, *texts)
+    producer_text = str(params.get("producer_overrides") or "")
+    topic_text = str(params.get("topic_overrides") or "")
+    return profiles.overridden(profile, producer_text, topic_text)
 
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
-    if (least := params.get("min_insync_replicas")) is not None:
-        profile = msgspec.structs.replace(profile, topic={**profile.topic, "min.insync.replicas": int(least)})
-    return profile
+    min_isr = params.get("min_insync_replicas")
+    if min_isr is None:
+        return profile
+    return msgspec.structs.replace(profile, topic={**profile.topic, "min.insync.replicas": int(min_isr)})
 
 
-def _own_profile(given: object) -> Profile | None:
-    """The settings that kdv read from files or from a saved profile, and sends whole. Raises BadInput."""
+def _own_profile(value: object) -> Profile | None:
+    """The profile that kdv read from files or from a saved profile and sent whole; None if none. Raises BadInput."""
+    if not value:
+        return None
     try:
-        profile = msgspec.convert(given, Profile) if given else None
-        if profile is not None:
-            Settings.of(profile)
+        profile = msgspec.convert(value, Profile)
+        Settings.of(profile)
         return profile
     except (msgspec.ValidationError, ContradictorySettings) as error:
         raise BadInput(f"own_profile: {error}") from None
@@ -170,66 +174,48 @@ def _claim(params: Mapping[str, Any]) -> Claim:
     return cast(Claim, claim)
 
 
-def _load(params: Mapping[str, Any], fault: FaultPlan, records: int) -> Load:
-    given = {
-        key: params[key]
-        for key in (
-            "partitions",
-            "replication_factor",
-            "payload_bytes",
-            "pacing",
-            "rate",
-            "recovery_s",
-            "transaction_records",
-            "abort_every",
-        )
-        if params.get(key) is not None
-    }
+_LOAD_FIELDS = (
+    "partitions",
+    "replication_factor",
+    "payload_bytes",
+    "pacing",
+    "rate",
+    "recovery_s",
+    "transaction_records",
+    "abort_every",
+)
+"""Fields of a run that are fields of the load, under the same name."""
+
+
+def _load(params: Mapping[str, Any], fault: FaultPlan) -> Load:
+    fields = {key: params[key] for key in _LOAD_FIELDS if params.get(key) is not None}
     duration = float(params.get("duration_s") or fault.duration_s * fault.cycles + QUIET_S)
     deadline = float(params.get("deadline_s") or min(LONGEST_S, 180 + 5 * duration))
     try:
-        return msgspec.convert({**given, "duration_s": duration, "deadline_s": deadline}, Load)
+        return msgspec.convert({**fields, "duration_s": duration, "deadline_s": deadline}, Load)
     except msgspec.ValidationError as error:
         raise BadInput(f"load: {error}") from None
 
 
 def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
+    """The item of `known` that `field` names by `value`. Raises BadInput."""
     if value not in known:
         raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
     return known[value]
 
 
-def versions_of(kafka: str) -> dict[str, str]:
-    """Versions of everything a result depends on."""
-    return {"kafka": kafka, **{name: importlib.metadata.version(name) for name in PACKAGES}}
-
-
-def commit() -> str:
-    """The commit of this checkout, `unknown` where there is none."""
-    try:
-        out = subprocess.run(
-            ["git", "-C", str(folders.project_root()), "describe", "--always", "--dirty"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return out.stdout.strip()
-
-
-_OF_THE_PROFILE = ("profile", "own_profile", "producer_overrides", "topic_overrides")
+_PROFILE_FIELDS = ("profile", "own_profile", "producer_overrides", "topic_overrides")
+"""Fields of a run that make up the subject's profile."""
 
 
 def _command(params: Mapping[str, Any], profile: Profile) -> str:
-    """The command that repeats this run: every field that was given, and settings of the user's own one by one."""
-    given = {
+    """The command that repeats this run: every field of `params`, and settings of the user's own one by one."""
+    options = {
         f"--{key.replace('_', '-')}": [value]
         for key, value in params.items()
-        if value is not None and key != "owner" and key not in _OF_THE_PROFILE
+        if value is not None and key != "owner" and key not in _PROFILE_FIELDS
     }
-    if any(params.get(key) for key in _OF_THE_PROFILE):
-        given = {**profiles.options(profile), **given}
-    options = (f"{option} {shlex.quote(str(value))}" for option, values in given.items() for value in values)
-    return " ".join(["kdv run", *options])
+    if any(params.get(key) for key in _PROFILE_FIELDS):
+        options = {**profiles.options(profile), **options}
+    words = (f"{option} {shlex.quote(str(value))}" for option, values in options.items() for value in values)
+    return " ".join(["kdv run", *words])

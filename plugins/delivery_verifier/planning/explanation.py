@@ -1,5 +1,5 @@
-"""The explanation: what settings promise under a fault and under every class of faults, by which rule, with no run at
-all."""
+"""The explanation: what settings promise under a fault and under every class of faults, and by which rule. It needs no
+run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
-    """Whether settings give a guarantee under the fault, and under every kind of disturbance that there are rules
-    for."""
+    """Whether settings give a guarantee under the fault of the scenario, and under every class of faults (`always`)."""
 
     guarantee: Claim
     meaning: str
@@ -62,11 +61,12 @@ class OfScenario(Struct, frozen=True, kw_only=True):
 
 
 def explain(scenario: Scenario, arm: Arm) -> Explanation:
-    """Raises ContradictorySettings where the settings promise nothing, because no producer can have them."""
+    """The explanation of one arm. Raises ContradictorySettings for settings that no producer can have."""
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
     expected = _possible(settings, forecast.expected(scenario.fault, arm))
-    worst = [found for one in FAULT_CLASSES for found in one.disturbances]
-    given, always = guarantees(contract(settings, expected)), guarantees(contract(settings, worst))
+    all_disturbances = [disturbance for faults in FAULT_CLASSES for disturbance in faults.disturbances]
+    under_fault = guarantees(contract(settings, expected))
+    always = guarantees(contract(settings, all_disturbances))
     return Explanation(
         arm=arm.name,
         role=arm.role,
@@ -78,10 +78,10 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
         fault=scenario.fault.name,
         claim=arm.claim,
         expects=expected_text(arm.expectation),
-        expected=list(dict.fromkeys(one.kind for one in expected)),
+        expected=list(dict.fromkeys(disturbance.kind for disturbance in expected)),
         guarantees=[
             Guarantee(guarantee=name, meaning=GUARANTEES[name], under_fault=holds, always=always[name])
-            for name, holds in given.items()
+            for name, holds in under_fault.items()
         ],
         rulings=list(effective(settings, arm.claim, expected).values()),
         matrix=matrix(settings),
@@ -90,13 +90,15 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
 
 
 def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturbance]:
-    """Without unclean elections where the topic forbids them and nobody asks: there, nothing is elected."""
-    allowed = settings.unclean_leader_election or any(one.kind == "unclean_request" for one in expected)
-    return [one for one in expected if allowed or one.kind != "unclean_election"]
+    """The expected disturbances, without unclean elections unless the topic allows them or an operator asks for one."""
+    asked_for = any(disturbance.kind == "unclean_request" for disturbance in expected)
+    if settings.unclean_leader_election or asked_for:
+        return expected
+    return [disturbance for disturbance in expected if disturbance.kind != "unclean_election"]
 
 
 def explain_scenario(entry: Entry, scenario: Scenario) -> OfScenario:
-    """Every arm of a scenario of the catalogue."""
+    """The explanation of every arm of a scenario of the catalogue."""
     return OfScenario(
         scenario=entry.name,
         title=entry.title,
@@ -108,25 +110,38 @@ def explain_scenario(entry: Entry, scenario: Scenario) -> OfScenario:
     )
 
 
-def told(it: Explanation) -> str:
+def told(explanation: Explanation) -> str:
     """The explanation of one arm as several lines for a person."""
-    text = [f"settings   {it.profile}: {it.summary}", *(f"           {note}" for note in it.notes)]
-    text += [f"           {name}={str(value).lower()}" for name, value in {**it.producer, **it.topic}.items()]
-    text.append(f"fault      {it.fault}, expected to cause: {', '.join(it.expected) or 'nothing'}")
+    text = [
+        f"settings   {explanation.profile}: {explanation.summary}",
+        *(f"           {note}" for note in explanation.notes),
+    ]
+    text += [
+        f"           {name}={str(value).lower()}"
+        for name, value in {**explanation.producer, **explanation.topic}.items()
+    ]
+    text.append(f"fault      {explanation.fault}, expected to cause: {', '.join(explanation.expected) or 'nothing'}")
     text.append("guarantees of these settings: under this fault, and always, that is under every class of faults below")
-    text += [f"  {one.guarantee:<14} {_word(one)} {one.meaning}" for one in it.guarantees]
-    text += ["under each class of faults (docs/promises.md says what each is)", *lines(it.matrix)]
-    text += ["why these settings: what another value of a single one changes", *alternatives.lines(it.alternatives)]
-    text.append(f"per anomaly, under this fault and the claim {it.claim}")
-    return "\n".join([*text, *_rulings(it)]) + "\n"
+    text += [f"  {row.guarantee:<14} {_yes_or_no(row)} {row.meaning}" for row in explanation.guarantees]
+    text += ["under each class of faults (docs/promises.md says what each is)", *lines(explanation.matrix)]
+    text += [
+        "why these settings: what another value of a single one changes",
+        *alternatives.lines(explanation.alternatives),
+    ]
+    text.append(f"per anomaly, under this fault and the claim {explanation.claim}")
+    return "\n".join([*text, *_rulings(explanation)]) + "\n"
 
 
-def told_scenario(it: OfScenario) -> str:
+def told_scenario(scenario: OfScenario) -> str:
     """A scenario as several lines for a person: what is promised, and what every arm claims, may do, and is to end
     with."""
-    text = [f"scenario   {it.scenario}: {it.title}", f"promise    {it.promise}", f"source     {it.source}"]
-    text += [f"fault      {it.fault}", f"rules      {', '.join(it.rules)}"]
-    for arm in it.arms:
+    text = [
+        f"scenario   {scenario.scenario}: {scenario.title}",
+        f"promise    {scenario.promise}",
+        f"source     {scenario.source}",
+    ]
+    text += [f"fault      {scenario.fault}", f"rules      {', '.join(scenario.rules)}"]
+    for arm in scenario.arms:
         text += ["", f"{arm.role} {arm.arm}: {arm.summary}"]
         text.append(
             f"  claim {arm.claim}, expected: {arm.expects}; the fault is expected to cause: "
@@ -136,23 +151,27 @@ def told_scenario(it: OfScenario) -> str:
     return "\n".join(text) + "\n"
 
 
-def _rulings(it: Explanation) -> list[str]:
-    found = []
-    for ruling in it.rulings:
-        found += [
+def _rulings(explanation: Explanation) -> list[str]:
+    rows = []
+    for ruling in explanation.rulings:
+        rows += [
             f"  {ruling.anomaly:<12} {ruling.ruling:<10} {ruling.sentence}",
             f"{'':26}{ruling.rule}; {ruling.source}",
         ]
-    return found
+    return rows
 
 
-def _word(one: Guarantee) -> str:
-    always = "always" if one.always else "not always" if one.under_fault else ""
-    return f"{'yes' if one.under_fault else 'no':<3} {always:<11}"
+def _yes_or_no(guarantee: Guarantee) -> str:
+    always = ""
+    if guarantee.always:
+        always = "always"
+    elif guarantee.under_fault:
+        always = "not always"
+    return f"{'yes' if guarantee.under_fault else 'no':<3} {always:<11}"
 
 
 def describe(scenario: Scenario) -> str:
-    """Several lines for a person."""
+    """The plan of a run as several lines for a person: cluster, topics, load, fault and arms."""
     load, cluster, fault = scenario.load, scenario.cluster, scenario.fault
     lines = [
         f"cluster  a fresh embedded Apache Kafka {cluster.kafka_version} on this host: 1 controller, "
@@ -171,8 +190,8 @@ def describe(scenario: Scenario) -> str:
 
 
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
-    """One line per anomaly that the arm can have: what its settings and claim say of it under the scenario's fault."""
-    seen = forecast.expected(scenario.fault, arm)
-    rulings = effective(Settings.of_arm(scenario, arm), arm.claim, seen).values()
-    told = [one for one in rulings if arm.transactional_id or one.anomaly not in TRANSACTIONAL]
-    return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in told]
+    """One line per anomaly that the arm can have: how its settings and claim rule on it under the scenario's fault."""
+    expected = forecast.expected(scenario.fault, arm)
+    rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()
+    possible = [ruling for ruling in rulings if arm.transactional_id or ruling.anomaly not in TRANSACTIONAL]
+    return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in possible]

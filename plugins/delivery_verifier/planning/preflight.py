@@ -1,4 +1,4 @@
-"""Preflight: what a host must have for a run, judged from plain facts, so that it can be judged of any host."""
+"""Preflight: what a host must have for a run. The checks look at plain facts, so that they can be made for any host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
-"""What is comfortable, and below what no run is begun."""
+"""Available memory that is comfortable, and the least with which a run begins."""
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
 """What a run writes whatever its load: formatted storage, internal topics, logs; books and report."""
@@ -39,7 +39,7 @@ class Unavailable(Unfit):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One thing looked at: what was found and, if it will not do, what to do."""
+    """One check of the host: whether it is passed, what was found and, if it is not passed, the remedy."""
 
     name: str
     ok: bool
@@ -56,7 +56,12 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """The facts. `missing_bytes` are jars yet to be fetched; `mirror` says why they cannot be, empty if they can."""
+    """The facts about a host.
+
+    `memory`: available bytes. `open_files`: the limit of the operating system. `unwritable`: folders that should be
+    writable and are not. `missing_bytes`: size of the jars yet to be fetched. `mirror`: why they cannot be fetched;
+    empty if they can.
+    """
 
     runs: Place
     workspace: Place
@@ -86,7 +91,7 @@ def look() -> Host:
 
 
 def general(host: Host) -> list[Check]:
-    """What any run needs."""
+    """Checks of what any run needs."""
     free = min(place.free for place in (host.runs, host.workspace, host.cache)) / GB
     folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
     remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
@@ -100,15 +105,16 @@ def general(host: Host) -> list[Check]:
 
 
 def equipment() -> list[Check]:
-    """What some faults need beyond that. Nothing is amiss where a host has none: it has fewer scenarios."""
-    told = {name: availability(name) for name in CAPABILITIES}
+    """The capabilities that some faults need. They are never a failure: a host without them can run fewer scenarios."""
+    reasons = {name: availability(name) for name in CAPABILITIES}
     return [
-        Check(name=name, ok=True, found=f"not available: {why}" if why else "available") for name, why in told.items()
+        Check(name=name, ok=True, found=f"not available: {reason}" if reason else "available")
+        for name, reason in reasons.items()
     ]
 
 
 def of_run(host: Host, scenario: Scenario) -> list[Check]:
-    """What this scenario needs: space for its load, and so on."""
+    """Checks of what a run of `scenario` needs: disk space for its load, memory, open files and jars."""
     replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
     return [
         *_disks(host, needed_bytes(scenario)),
@@ -120,7 +126,7 @@ def of_run(host: Host, scenario: Scenario) -> list[Check]:
 
 
 def require(scenario: Scenario, host: Host | None = None) -> None:
-    """Raises Unfit unless this host can do the run; Unavailable if it could not, however idle it were."""
+    """Raises Unfit if this host cannot do the run now, and Unavailable if it never can, for lack of a capability."""
     for needed in scenario.cluster.equipment:
         if reason := availability(needed):
             raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {reason}")
@@ -130,8 +136,7 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
 
 
 def needed_bytes(scenario: Scenario) -> dict[str, float]:
-    """Bytes that the run will write per place: records x payload x replicas in the workspace, their rows in the
-    runs."""
+    """Bytes that the run will write: to `workspace` records x payload x replicas, to `runs` the records' rows."""
     load = scenario.load
     records = sum(max(arm.records, (load.rate or 0) * load.duration_s) for arm in scenario.loaded)
     return {
@@ -148,52 +153,55 @@ def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
         (host.runs, needed["runs"], "KDV_RUNS"),
         (host.cache, host.missing_bytes, "KDV_CACHE"),
     ]
-    found = []
+    checks = []
     for device in dict.fromkeys(place.device for place, _, _ in wants):
-        here = [(place, size, name) for place, size, name in wants if place.device == device and size]
-        total, free = sum(size for _, size, _ in here), min((place.free for place, _, _ in here), default=0.0)
-        names = " and ".join(name for _, _, name in here)
+        folders = [(place, size, name) for place, size, name in wants if place.device == device and size]
+        if not folders:
+            continue
+        total, free = sum(size for _, size, _ in folders), min(place.free for place, _, _ in folders)
+        names = " and ".join(name for _, _, name in folders)
+        paths = ", ".join(place.path for place, _, _ in folders)
         remedy = f"lower --records or --payload-bytes, free some space, or name a folder with space in {names}"
-        told = f"{free / GB:.1f} GB free in {', '.join(place.path for place, _, _ in here)}, {total / GB:.1f} GB needed"
-        found += [Check(name="disk", ok=free >= total, found=told, remedy=remedy)] if here else []
-    return found
+        found = f"{free / GB:.1f} GB free in {paths}, {total / GB:.1f} GB needed"
+        checks.append(Check(name="disk", ok=free >= total, found=found, remedy=remedy))
+    return checks
 
 
 def _memory(host: Host, least_gb: float) -> Check:
-    told = f"{host.memory / GB:.1f} GB available"
+    found = f"{host.memory / GB:.1f} GB available"
     remedy = f"stop something: brokers, Spark and Airflow together want {MEMORY_GB:g} GB, and need {RUN_MEMORY_GB:g}"
-    return Check(name="memory", ok=host.memory >= least_gb * GB, found=told, remedy=remedy)
+    return Check(name="memory", ok=host.memory >= least_gb * GB, found=found, remedy=remedy)
 
 
 def _files(host: Host, least: int) -> Check:
     unlimited = host.open_files == resource.RLIM_INFINITY
-    told = f"{'any number' if unlimited else host.open_files} of open files allowed, {least} needed"
+    found = f"{'any number' if unlimited else host.open_files} of open files allowed, {least} needed"
     remedy = f"raise the limit (ulimit -Hn {least}, or LimitNOFILE of the service), or lower --partitions"
-    return Check(name="files", ok=unlimited or host.open_files >= least, found=told, remedy=remedy)
+    return Check(name="files", ok=unlimited or host.open_files >= least, found=found, remedy=remedy)
 
 
 def _temporary(host: Host) -> Check:
-    told = (
+    found = (
         f"cannot be written: {', '.join(host.unwritable)}"
         if host.unwritable
         else "/dev/shm and the like can be written"
     )
     remedy = "mount them writable (mode 1777): semaphores and sockets live there"
-    return Check(name="temporary", ok=not host.unwritable, found=told, remedy=remedy)
+    return Check(name="temporary", ok=not host.unwritable, found=found, remedy=remedy)
 
 
 def _jars(host: Host) -> Check:
-    told = f"{host.missing_bytes / 1e6:.0f} MB to be fetched once" if host.missing_bytes else "complete"
-    told += f", and {host.mirror}" if host.mirror else ""
+    found = f"{host.missing_bytes / 1e6:.0f} MB to be fetched once" if host.missing_bytes else "complete"
+    found += f", and {host.mirror}" if host.mirror else ""
     return Check(
-        name="jars", ok=not host.mirror, found=told, remedy="check the network, or name a mirror in KDV_MAVEN_MIRROR"
+        name="jars", ok=not host.mirror, found=found, remedy="check the network, or name a mirror in KDV_MAVEN_MIRROR"
     )
 
 
 def _place(folder: Path) -> Place:
-    """The folder, or the nearest above it that is there."""
-    there = next(one for one in (folder, *folder.parents) if one.exists())
-    return Place(path=str(folder), device=there.stat().st_dev, free=float(shutil.disk_usage(there).free))
+    """The place of `folder`. Where the folder is missing, its nearest existing parent gives the file system."""
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return Place(path=str(folder), device=nearest.stat().st_dev, free=float(shutil.disk_usage(nearest).free))
 
 
 def _why_unreachable(mirror: str) -> str:

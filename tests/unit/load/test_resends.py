@@ -27,11 +27,11 @@ from delivery_verifier.load.publish_ledger import publish_ledger
 from delivery_verifier.load.resends import (
     Round,
     SequenceRange,
-    census,
-    folder_of,
+    attempt_folder,
+    count_outcomes,
     next_round,
+    partition_shifts,
     read_rounds,
-    shifts,
     unanswered,
     write_round,
 )
@@ -42,37 +42,37 @@ LAYOUT = LoadLayout(block=3, partitions=2)
 
 def write(folder: Path, results: dict[int, int], attempt: int = 0) -> None:
     """Puts results into slots, as a producer's callback does."""
-    live = LiveLedger(folder_of(folder, attempt))
+    live = LiveLedger(attempt_folder(folder, attempt))
     for sequence, result in results.items():
         live.open(sequence, 1, 1_000_000 * (attempt + 1))
         live.segments[sequence >> SHIFT].result[sequence & MASK] = result
 
 
-def again(folder: Path, frontier: int, open_too: bool) -> Round:
+def again(folder: Path, frontier: int, include_open: bool) -> Round:
     """Plans the next round and writes it down."""
     before = read_rounds(folder)
-    made = next_round(unanswered(folder, frontier, before, open_too), frontier, before, LAYOUT)
+    made = next_round(unanswered(folder, frontier, before, include_open), frontier, before, LAYOUT)
     write_round(folder, len(before) + 1, made)
     return made
 
 
 def test_only_what_nobody_can_know_is_sent_again(tmp_path: Path) -> None:
     write(tmp_path, {0: 5, 1: ACKED_NOWHERE, 2: SENT, 3: REFUSED, 4: TIMED_OUT, 5: OPEN})
-    assert unanswered(tmp_path, 6, [], open_too=False) == {4: 0}, "an attempt under way may still be answered"
-    assert unanswered(tmp_path, 6, [], open_too=True) == {4: 0, 5: 0}, "but not to a process that is gone"
-    assert unanswered(tmp_path, 4, [], open_too=True) == {}, "what was never announced was never sent"
+    assert unanswered(tmp_path, 6, [], include_open=False) == {4: 0}, "an attempt under way may still be answered"
+    assert unanswered(tmp_path, 6, [], include_open=True) == {4: 0, 5: 0}, "but not to a process that is gone"
+    assert unanswered(tmp_path, 4, [], include_open=True) == {}, "what was never announced was never sent"
 
 
 def test_a_resend_that_is_answered_is_over_and_one_that_is_not_becomes_a_third_attempt(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys(range(6), OPEN))
-    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 6, open_too=True).runs] == [
+    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 6, include_open=True).ranges] == [
         (1, 0, 3),
         (1, 3, 3),
     ]
     write(tmp_path, {0: 9, 1: OPEN, 2: TIMED_OUT, 3: 10, 4: 11, 5: REFUSED}, attempt=1)
     write(tmp_path, {6: TIMED_OUT, 7: 12, 8: 13})
-    assert unanswered(tmp_path, 9, read_rounds(tmp_path), open_too=False) == {2: 1, 6: 0}
-    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 9, open_too=True).runs] == [
+    assert unanswered(tmp_path, 9, read_rounds(tmp_path), include_open=False) == {2: 1, 6: 0}
+    assert [(run.attempt, run.first, run.count) for run in again(tmp_path, 9, include_open=True).ranges] == [
         (2, 1, 2),
         (1, 6, 1),
     ]
@@ -82,7 +82,7 @@ def test_partition_sequences_number_what_is_sent_in_the_order_of_sending(tmp_pat
     """Two rounds of resends, and first attempts before, between and after them."""
     for frontier, results in ((12, {4: OPEN, 5: OPEN, 7: OPEN}), (18, {2: OPEN, 13: OPEN, 16: TIMED_OUT})):
         write(tmp_path, dict.fromkeys(range(frontier), 1) | results)
-        for one in again(tmp_path, frontier, open_too=True).runs:
+        for one in again(tmp_path, frontier, include_open=True).ranges:
             write(tmp_path, dict.fromkeys(range(one.first, one.first + one.count), 1), one.attempt)
     write(tmp_path, dict.fromkeys(range(18, 30), 1))
     control = Control(tmp_path)
@@ -116,7 +116,7 @@ def test_partition_sequences_number_what_is_sent_in_the_order_of_sending(tmp_pat
 def test_the_layout_counts_what_a_partition_holds() -> None:
     for end in range(0, 60, LAYOUT.block):
         held = Counter(LAYOUT.partition(sequence) for sequence in range(end))
-        assert [LAYOUT.held(at, end) for at in (0, 1)] == [held[0], held[1]]
+        assert [LAYOUT.count_in(at, end) for at in (0, 1)] == [held[0], held[1]]
 
 
 def test_a_run_of_resends_may_lie_in_two_segments(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_a_run_of_resends_may_lie_in_two_segments(tmp_path: Path) -> None:
     live.open(0, SLOTS, 7)
     for sequence in range(begin):
         live.segments[0].result[sequence] = 1
-    found = unanswered(tmp_path, begin + 1000, [], open_too=True)
-    (run,) = next_round(found, begin + 1000, [], wide).runs
+    found = unanswered(tmp_path, begin + 1000, [], include_open=True)
+    (run,) = next_round(found, begin + 1000, [], wide).ranges
     assert (
         run == SequenceRange(attempt=1, first=begin, count=1000, partition_sequence=begin + 1000)
         and begin < SLOTS < begin + 1000
@@ -138,9 +138,9 @@ def test_after_a_kill_the_words_say_what_the_slots_say(tmp_path: Path) -> None:
     """The killed process may have written an answer down and not have counted it."""
     results = {0: 5, 1: ACKED_NOWHERE, 2: SENT, 3: REFUSED, 4: TIMED_OUT, 5: OPEN}
     write(tmp_path, results)
-    again(tmp_path, 6, open_too=True)
+    again(tmp_path, 6, include_open=True)
     write(tmp_path, {4: 6, 5: OPEN}, attempt=1)
-    assert census(tmp_path, 6) == {Word.REPORTED: 4, Word.FAILED: 1, Word.INDETERMINATE: 3, Word.RESENT: 2}
+    assert count_outcomes(tmp_path, 6) == {Word.REPORTED: 4, Word.FAILED: 1, Word.INDETERMINATE: 3, Word.RESENT: 2}
     told = Counter(outcome_of(result) for result in [*results.values(), 6, OPEN])
     assert sorted(told.values()) == [1, 1, 3, 3]
 
@@ -150,7 +150,7 @@ def test_a_round_that_was_not_written_to_its_end_was_never_begun(tmp_path: Path)
     assert read_rounds(tmp_path) == []
     write_round(tmp_path, 1, Round(6, [SequenceRange(1, 0, 3, 3)]))
     (read,) = read_rounds(tmp_path)
-    assert read.attempts == 3 and shifts([read], LAYOUT) == {0: 3}
+    assert read.attempts == 3 and partition_shifts([read], LAYOUT) == {0: 3}
 
 
 @pytest.mark.parametrize("result", [OPEN, TIMED_OUT])

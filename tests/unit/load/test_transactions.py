@@ -58,7 +58,7 @@ def made(folder: Path, client: Client, abort_every: int = 0, deadline_s: float =
 
 
 def outcomes(folder: Path, count: int) -> list[tuple[str, str]]:
-    numbered, ended = transactions.columns(folder, 4, np.arange(4 * count))
+    numbered, ended = transactions.transaction_columns(folder, 4, np.arange(4 * count))
     return list(zip(numbered.to_pylist(), ended.to_pylist(), strict=True))[::4]
 
 
@@ -135,7 +135,7 @@ def test_a_transaction_is_whole_blocks_and_spans_two_partitions_where_there_are_
 
 
 def test_without_transactions_the_columns_are_empty(tmp_path: Path) -> None:
-    numbered, ended = transactions.columns(tmp_path, 0, np.arange(5))
+    numbered, ended = transactions.transaction_columns(tmp_path, 0, np.arange(5))
     assert numbered.null_count == ended.null_count == 5
 
 

@@ -12,13 +12,13 @@ from confluent_kafka import KafkaException, Producer
 from delivery_verifier import catalogue
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.load.layout import room
+from delivery_verifier.load.layout import queue_room
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
 from delivery_verifier.planning.build import check_settings, scenario_from_params
-from delivery_verifier.planning.own_settings import names, profiles, properties, translation
-from delivery_verifier.planning.own_settings.translation import Client
+from delivery_verifier.planning.own_settings import clients, producer_names, profiles, properties, topic
+from delivery_verifier.planning.own_settings.clients import Client
 
 SECRETS = ("hunter2", "swordfish", "prod-1")
 ORDERS = """\
@@ -68,7 +68,7 @@ def of_files(
 def test_a_java_file_gives_its_settings_under_the_names_that_the_producer_takes(tmp_path: Path) -> None:
     profile = of_files(tmp_path, ORDERS)
     assert profile.producer == {
-        **names.JAVA,
+        **clients.JAVA_DEFAULTS,
         "acks": "all",
         "enable.idempotence": True,
         "max.in.flight.requests.per.connection": 5,
@@ -218,15 +218,21 @@ def test_the_defaults_of_a_client_are_accepted_by_the_contract_and_by_librdkafka
 
 
 def test_what_is_exercised_is_known_to_librdkafka_and_stands_in_one_table_only() -> None:
-    for name in names.EXERCISED:
+    for name in producer_names.EXERCISED:
         try:
             Producer({name: "?", "log_level": 0})
         except KafkaException as error:
             assert "No such configuration property" not in error.args[0].str(), name
-    tables = (names.EXERCISED, set(names.SAME) - {"message.max.bytes"}, set(names.LEFT_OUT), set(names.REFUSED))
+    tables = (
+        producer_names.EXERCISED,
+        set(producer_names.SAME) - {"message.max.bytes"},
+        set(producer_names.LEFT_OUT),
+        set(producer_names.REFUSED),
+    )
     assert sum(len(table) for table in tables) == len(set().union(*tables))
-    assert set(names.SAME.values()) <= names.EXERCISED
-    assert {*names.JAVA, *names.LIBRDKAFKA} <= names.EXERCISED and set(names.TOPIC_DEFAULTS) <= set(names.TOPIC)
+    assert set(producer_names.SAME.values()) <= producer_names.EXERCISED
+    assert {*clients.JAVA_DEFAULTS, *clients.LIBRDKAFKA_DEFAULTS} <= producer_names.EXERCISED
+    assert set(topic.DEFAULTS) <= set(topic.EXERCISED)
 
 
 @pytest.mark.parametrize(
@@ -359,20 +365,20 @@ def test_a_profile_that_is_not_there_is_bad_input(line: list[str]) -> None:
     ],
 )
 def test_the_load_never_asks_for_more_room_than_the_settings_give(settings: dict[str, int], found: int | None) -> None:
-    assert room(settings, 100) == found
+    assert queue_room(settings, 100) == found
 
 
 @pytest.mark.parametrize("names", [[], ["acks"], ["acks", "bootstrap.servers", "linger.ms"]])
 def test_a_file_that_could_be_either_clients_is_not_judged_under_a_guess(names: list[str]) -> None:
     with pytest.raises(BadInput, match="say --client java or --client librdkafka"):
-        translation.client_of(names)
-    assert translation.client_of([*names, "enable.idempotence"]) == "java"  # nothing that depends on it is left open
-    assert translation.client_of([*names, "ssl.ca.pem"]) == "librdkafka"
+        clients.client_of(names)
+    assert clients.client_of([*names, "enable.idempotence"]) == "java"  # nothing that depends on it is left open
+    assert clients.client_of([*names, "ssl.ca.pem"]) == "librdkafka"
 
 
 def test_translation_tells_whose_names_they_are() -> None:
-    assert translation.client_of(["acks", "max.block.ms"]) == "java"
-    assert translation.client_of(["acks", "message.timeout.ms"]) == "librdkafka"
+    assert clients.client_of(["acks", "max.block.ms"]) == "java"
+    assert clients.client_of(["acks", "message.timeout.ms"]) == "librdkafka"
 
 
 @pytest.mark.parametrize("client", ["java", "librdkafka"])

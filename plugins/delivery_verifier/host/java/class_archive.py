@@ -10,7 +10,7 @@ from typing import NamedTuple
 from delivery_verifier.host.java.runtime import java_home, version
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""An archive that does not fit is left aside by the JVM; that it says so on stdout helps nobody."""
+"""Silences the JVM's message on stdout that an archive does not fit. The JVM then simply runs without the archive."""
 
 
 class ClassArchive(NamedTuple):
@@ -28,12 +28,14 @@ class ClassArchive(NamedTuple):
 
     @property
     def written(self) -> Path:
-        """Where a JVM started by this process writes."""
+        """The file into which a JVM that this process started writes its archive."""
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:
-        """What lets a JVM use the archive, or write it at its exit. Nothing where it can be neither read nor
-        written."""
+        """The JVM options that use the archive or, if there is none, write it at the JVM's exit.
+
+        The list is empty if the archive can be neither read nor written.
+        """
         if self.file.exists():
             return [f"-XX:SharedArchiveFile={self.file}", "-Xshare:auto", *QUIET.split()]
         try:
@@ -45,8 +47,11 @@ class ClassArchive(NamedTuple):
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:
-        """Takes over what a JVM of this process has written, now that it has ended. Others' leftovers go."""
+        """Gives the archive that a JVM of this process wrote its final name. Removes unfinished archives of others.
+
+        Call it once that JVM has ended.
+        """
         if self.written.exists():
             os.replace(self.written, self.file)
-            for left in self.file.parent.glob(f"{self.file.stem}.*.part"):
-                left.unlink(missing_ok=True)
+            for leftover in self.file.parent.glob(f"{self.file.stem}.*.part"):
+                leftover.unlink(missing_ok=True)

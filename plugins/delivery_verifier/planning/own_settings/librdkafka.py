@@ -1,5 +1,4 @@
-"""The refusal: what librdkafka itself says to settings, asked by making a client of them, for which no broker is
-needed."""
+"""librdkafka's own check of settings: a client is created with them, which needs no broker."""
 
 from __future__ import annotations
 
@@ -12,24 +11,24 @@ QUIET: dict[str, Setting] = {"log_level": 0}
 
 
 def check_producer(settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput with librdkafka's reason where it makes no producer of these settings."""
+    """Raises BadInput with librdkafka's reason if it refuses to create a producer with these settings."""
     from confluent_kafka import Producer
 
     _check(lambda: Producer({**QUIET, **settings}))
 
 
 def check_consumer(settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput with librdkafka's reason where it makes no consumer of these settings."""
+    """Raises BadInput with librdkafka's reason if it refuses to create a consumer with these settings."""
     from confluent_kafka import Consumer
 
     _check(lambda: Consumer({**QUIET, "group.id": "unnamed", **settings}).close())
 
 
-def _check(make: Callable[[], object]) -> None:
+def _check(create: Callable[[], object]) -> None:
     from confluent_kafka import KafkaException
 
     try:
-        make()
+        create()
     except KafkaException as error:
         raise BadInput(f"librdkafka refuses: {error.args[0].str().strip()}") from None
     except (TypeError, ValueError) as error:

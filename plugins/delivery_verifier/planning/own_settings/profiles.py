@@ -1,4 +1,4 @@
-"""Profiles of the user's own: made from files, changed by overrides, saved under a name, and read back strictly."""
+"""Profiles of the user's own: built from files, changed by overrides, saved under a name, and read back strictly."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from msgspec.structs import replace
 
 from delivery_verifier import catalogue
 from delivery_verifier.host import folders
-from delivery_verifier.model.data import dumps
+from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Profile
-from delivery_verifier.planning.own_settings import librdkafka, properties, translation
-from delivery_verifier.planning.own_settings.translation import Client
+from delivery_verifier.planning.own_settings import clients, consumer, librdkafka, producer, properties, topic
+from delivery_verifier.planning.own_settings.clients import Client
 
 OWN = "own"
-"""The name of a profile that nobody saved under another."""
+"""The name of a profile of the user's own that was not saved under a name."""
 RESERVED = frozenset({*catalogue.PROFILES, catalogue.CANARY, OWN})
 
 
 def folder() -> Path:
-    """Where saved profiles are."""
+    """The folder of the saved profiles."""
     return folders.home() / "profiles"
 
 
 def known() -> dict[str, Profile]:
-    """The catalogue's profiles, then the saved ones. A file that cannot be read is not among them (see `read`)."""
+    """The catalogue's profiles, then the saved ones, by name. Files that cannot be read are left out (see `read`)."""
     return {**catalogue.PROFILES, **saved()}
 
 
 def saved() -> dict[str, Profile]:
     """The saved profiles that can be read, by name."""
-    found = (read(file) for file in sorted(folder().glob("*.json")))
-    return {profile.name: profile for profile in found if isinstance(profile, Profile)}
+    results = (read(file) for file in sorted(folder().glob("*.json")))
+    return {result.name: result for result in results if isinstance(result, Profile)}
 
 
 def unreadable() -> dict[str, str]:
-    """Files that should hold a profile, with what is wrong with each."""
-    found = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
-    return {name: why for name, why in found.items() if isinstance(why, str)}
+    """By file name: what is wrong with each file that should hold a saved profile and does not."""
+    results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
+    return {name: result for name, result in results.items() if isinstance(result, str)}
 
 
 def read(file: Path) -> Profile | str:
-    """The profile of a file, read strictly; or what is wrong with it."""
+    """The profile in `file`, read strictly; or, as text, what is wrong with the file."""
     try:
         profile = msgspec.json.decode(file.read_bytes(), type=Profile)
     except (OSError, msgspec.MsgspecError) as error:
@@ -55,7 +55,7 @@ def read(file: Path) -> Profile | str:
 
 
 def save(profile: Profile, name: str) -> Profile:
-    """Writes the profile under `name`, over an older one of that name, and returns it so named. Raises BadInput."""
+    """Saves the profile under `name`, in place of an older one, and returns it with that name. Raises BadInput."""
     if name in RESERVED or name.startswith("control-"):
         raise BadInput(f"save_profile is {name!r}, which is taken; choose another name")
     try:
@@ -74,60 +74,80 @@ def from_files(
     consumer_file: str | None,
     client: Client | None,
 ) -> Profile:
-    """The profile that the files describe; what no file describes is `base`'s, or the defaults of client and broker.
+    """The profile that the files describe. `client` None: the names in the producer file tell the client.
 
-    Raises BadInput naming file or property, and librdkafka's own reason where it refuses a value.
+    A producer file without a topic file stands for a topic with Kafka's own defaults. What no file describes is taken
+    from `base`, or from the profile safe where there is no base. The consumer file is only checked.
+
+    Raises BadInput that names the file or the property, with librdkafka's own reason where librdkafka refuses a value.
     """
-    profile = base or catalogue.PROFILES["safe"]
-    notes, files = list(profile.notes) if base else [], [name for name in (producer_file, topic_file) if name]
+    profile = base or replace(catalogue.PROFILES["safe"], notes=())
     if producer_file:
-        given = properties.read_file(producer_file, "producer_config")
-        client = client or translation.client_of(given)
-        found = translation.filled(translation.producer(given, client), client)
-        profile, notes = replace(profile, producer=found.settings), [*notes, *found.told()]
-    if topic_file or producer_file:
-        given = properties.read_file(topic_file, "topic_config") if topic_file else {}
-        found = translation.filled_topic(translation.topic(given))
-        profile, notes = replace(profile, topic=found.settings), [*notes, *found.told()]
+        profile = _with_producer_file(profile, producer_file, client)
+    if producer_file or topic_file:
+        profile = _with_topic_file(profile, topic_file)
     if consumer_file:
-        found = translation.consumer(properties.read_file(consumer_file, "consumer_config"))
-        librdkafka.check_consumer(found.settings)
-        notes += found.told()
-    summary = f"Settings from {' and '.join(Path(name).name for name in files)}." if files else profile.summary
-    return replace(profile, name=OWN if files else profile.name, summary=summary, notes=tuple(notes))
+        profile = _with_consumer_file(profile, consumer_file)
+    files = [Path(name).name for name in (producer_file, topic_file) if name]
+    if not files:
+        return profile
+    return replace(profile, name=OWN, summary=f"Settings from {' and '.join(files)}.")
+
+
+def _with_producer_file(profile: Profile, file: str, client: Client | None) -> Profile:
+    """`profile` with the producer settings of `file`, completed by the client's own defaults."""
+    given = properties.read_file(file, "producer_config")
+    client = client or clients.client_of(given)
+    translation = producer.with_defaults(producer.translate(given, client), client)
+    return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()))
+
+
+def _with_topic_file(profile: Profile, file: str | None) -> Profile:
+    """`profile` with the topic settings of `file`, completed by Kafka's own defaults. Without a file, only those."""
+    given = properties.read_file(file, "topic_config") if file else {}
+    translation = topic.with_defaults(topic.translate(given))
+    return replace(profile, topic=translation.settings, notes=(*profile.notes, *translation.lines()))
+
+
+def _with_consumer_file(profile: Profile, file: str) -> Profile:
+    """`profile` with notes about the consumer settings of `file`, which are checked and not used."""
+    translation = consumer.translate(properties.read_file(file, "consumer_config"))
+    librdkafka.check_consumer(translation.settings)
+    return replace(profile, notes=(*profile.notes, *translation.lines()))
 
 
 def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile:
-    """`profile` with the properties of these texts in place of its own, under librdkafka's names. Raises BadInput."""
+    """`profile` with the properties of these texts, under librdkafka's names, in place of its own. Raises BadInput."""
     if not producer_text.strip() and not topic_text.strip():
         return profile
     given = properties.parse(producer_text, "producer_overrides")
-    producer = translation.producer(given, "librdkafka", transactional="transactional.id" in profile.producer)
-    producer.settings = {**profile.producer, **producer.settings}
+    producer_changes = producer.translate(given, "librdkafka", transactional="transactional.id" in profile.producer)
+    producer_changes.settings = {**profile.producer, **producer_changes.settings}
     if "transactional.id" in given:
-        producer = translation.in_transactions(producer)
-    topic = translation.topic(properties.parse(topic_text, "topic_overrides"))
+        producer_changes = producer.with_transactions(producer_changes)
+    topic_changes = topic.translate(properties.parse(topic_text, "topic_overrides"))
     return replace(
         profile,
         name=OWN,
         summary=f"The profile {profile.name} with overrides.",
-        producer=producer.settings,
-        topic=profile.topic | topic.settings,
-        notes=(*profile.notes, *producer.told(), *topic.told()),
+        producer=producer_changes.settings,
+        topic=profile.topic | topic_changes.settings,
+        notes=(*profile.notes, *producer_changes.lines(), *topic_changes.lines()),
     )
 
 
 def options(profile: Profile) -> dict[str, list[str]]:
-    """The options of kdv that make this profile again: its name where it has one, else what sets it apart from safe."""
+    """The options of kdv that make this profile again: its name if it has one, else its differences from safe."""
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}
     safe = catalogue.PROFILES["safe"]
     return {
         "--profile": [safe.name],
-        "--producer-override": list(properties.lines(_differing(profile.producer, safe.producer))),
-        "--topic-override": list(properties.lines(_differing(profile.topic, safe.topic))),
+        "--producer-override": list(properties.lines(_differences(profile.producer, safe.producer))),
+        "--topic-override": list(properties.lines(_differences(profile.topic, safe.topic))),
     }
 
 
-def _differing(mine: Mapping[str, object], base: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in sorted(mine.items()) if name not in base or base[name] != value}
+def _differences(settings: Mapping[str, Setting], base: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The settings that `base` lacks, or has with another value."""
+    return {name: value for name, value in sorted(settings.items()) if name not in base or base[name] != value}

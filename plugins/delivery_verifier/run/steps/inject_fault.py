@@ -24,9 +24,9 @@ def inject_fault(run_dir: Path) -> None:
         signals.set("fault")
         wait_until(lambda: signals.is_set("load"), "produce to start the load", scenario.load.deadline_s)
 
-        valve = RunningLoad(scenario, cluster.workspace)
+        running_load = RunningLoad(scenario, cluster.workspace)
         # Looking at the other side raises if the load failed meanwhile.
-        injections = FaultRunner(cluster, scenario, valve, lambda: signals.is_done("load")).run()
+        injections = FaultRunner(cluster, scenario, running_load, lambda: signals.is_done("load")).run()
         output.write_json("injections.json", list(injections))
         output.counts["injections"] = len(injections)
         output.counts["bit"] = sum(injection.bit for injection in injections)

@@ -31,56 +31,56 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
-        crew = ProducerPool(scenario, cluster.load_bootstrap_servers, cluster.workspace)
+        pool = ProducerPool(scenario, cluster.load_bootstrap_servers, cluster.workspace)
         try:
-            for member in crew.members:
-                cluster.adopt(member.process.pid)
-            output.counts[LOAD_BEGAN] = _drive(scenario, cluster, crew, signals, gone)
-            _seal(scenario, crew, output)
+            for producer in pool.producers:
+                cluster.adopt(producer.process.pid)
+            output.counts[LOAD_BEGAN] = _drive(scenario, cluster, pool, signals, gone)
+            _seal(scenario, pool, output)
         finally:
-            crew.kill()
+            pool.kill()
 
 
-def _drive(scenario: Scenario, cluster: Cluster, crew: ProducerPool, signals: Signals, gone: threading.Event) -> int:
+def _drive(scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event) -> int:
     """From the warm-up until all producers are done. Returns when the load proper began (wall time, µs)."""
 
     def alive() -> bool:
         if gone.is_set():
             raise lease.ClusterGone("the cluster ended while the load was flowing")
-        crew.apply_commands(cluster.adopt)
-        return crew.check()
+        pool.apply_commands(cluster.adopt)
+        return pool.check()
 
-    crew.wait_for(State.READY)
-    crew.open(Gate.WARM_UP)
-    crew.wait_for(State.WARM)
-    _await_replicated(scenario, cluster, crew)
+    pool.wait_for(State.READY)
+    pool.open(Gate.WARM_UP)
+    pool.wait_for(State.WARM)
+    _await_replicated(scenario, cluster, pool)
     wait_until(
         lambda: alive() and signals.is_set("fault"),
         "inject_fault to be ready: it runs beside produce and needs a task slot of its own (core.parallelism)",
         INJECTOR_DEADLINE_S,
     )
     began_us = now_us()
-    crew.open(Gate.GO)
+    pool.open(Gate.GO)
     signals.set("load")
     wait_until(lambda: alive() and signals.is_done("fault"), "the fault plan to end", scenario.load.deadline_s)
     pause(scenario.load.recovery_s)
-    crew.open(Gate.RELEASE)
+    pool.open(Gate.RELEASE)
     wait_until(
-        lambda: alive() and all(member.control[Word.STATE] == State.DONE for member in crew.members),
+        lambda: alive() and all(producer.control[Word.STATE] == State.DONE for producer in pool.producers),
         "all producers to finish",
         scenario.load.deadline_s,
     )
     return began_us
 
 
-def _await_replicated(scenario: Scenario, cluster: Cluster, crew: ProducerPool) -> None:
+def _await_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerPool) -> None:
     """Warm-up is over when its records are in the logs of all replicas, whatever the client was told."""
     client = topics.admin(cluster.bootstrap_servers)
     names = [arm.topic_name for arm in scenario.loaded]
     partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
     sent: Counter[str] = Counter()
-    for member in crew.members:
-        sent[member.arm.topic_name] += member.control[Word.REPORTED]
+    for producer in pool.producers:
+        sent[producer.arm.topic_name] += producer.control[Word.REPORTED]
     marks: dict[tuple[str, int], int] = {}
 
     def replicated() -> bool:
@@ -106,27 +106,27 @@ def missing(sent: Mapping[str, int], marks: Mapping[tuple[str, int], int]) -> di
     return {topic: count for topic, count in found.items() if count}
 
 
-def _seal(scenario: Scenario, crew: ProducerPool, output: StepOutput) -> None:
+def _seal(scenario: Scenario, pool: ProducerPool, output: StepOutput) -> None:
     (output.staging / "ledger").mkdir()
-    for member in crew.members:
-        member.process.wait(timeout=30)
-        file = output.staging / "ledger" / f"{member.name.replace('/', '-')}.parquet"
+    for producer in pool.producers:
+        producer.process.wait(timeout=30)
+        file = output.staging / "ledger" / f"{producer.name.replace('/', '-')}.parquet"
         announced = publish_ledger(
-            member.folder,
+            producer.folder,
             file,
-            member.arm.name,
-            member.spec.producer,
-            member.spec.session,
-            member.layout,
-            member.spec.transaction_records,
+            producer.arm.name,
+            producer.spec.producer,
+            producer.spec.session,
+            producer.layout,
+            producer.spec.transaction_records,
         )
-        output.counts[f"announced/{member.name}"] = announced
-        output.counts[f"attempted/{member.name}"] = member.control[Word.ATTEMPTED]
-        if member.arm.transactional_id:
+        output.counts[f"announced/{producer.name}"] = announced
+        output.counts[f"attempted/{producer.name}"] = producer.control[Word.ATTEMPTED]
+        if producer.arm.transactional_id:
             for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED):
-                output.counts[f"transactions_{word.name.lower()}/{member.name}"] = member.control[word]
-        output.counts[f"restarts/{member.name}"] = member.spec.life
-        stderr = (member.folder / "stderr").read_text(errors="replace").strip()
-        if member.process.returncode == 3:
-            output.notes[f"ended_early/{member.name}"] = stderr[-500:]
-    output.counts["attempted"] = sum(member.control[Word.ATTEMPTED] for member in crew.members)
+                output.counts[f"transactions_{word.name.lower()}/{producer.name}"] = producer.control[word]
+        output.counts[f"restarts/{producer.name}"] = producer.spec.life
+        stderr = (producer.folder / "stderr").read_text(errors="replace").strip()
+        if producer.process.returncode == 3:
+            output.notes[f"ended_early/{producer.name}"] = stderr[-500:]
+    output.counts["attempted"] = sum(producer.control[Word.ATTEMPTED] for producer in pool.producers)

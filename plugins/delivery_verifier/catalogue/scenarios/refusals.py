@@ -1,0 +1,115 @@
+"""Refused writes: what an error from a broker says about a record, and what it does not say.
+
+The entries are part of the kind `replication`, which is published in catalogue.json.
+"""
+
+from __future__ import annotations
+
+from delivery_verifier.catalogue.entry import ArmPlan, Entry
+from delivery_verifier.catalogue.parts import (
+    AT_ONCE,
+    RETRIES_OFF_IMPATIENT,
+    SETTLED,
+    SHRUNK,
+    after,
+    scripted,
+    step,
+)
+from delivery_verifier.catalogue.profiles import PROFILES
+from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.scenario import Bound, Expectation
+
+_LOAD = scripted(50)
+_TOPICS = "Apache Kafka documentation, topic configurations"
+
+_REFUSED = Entry(
+    name="retries_off.refused",
+    title="NotEnoughReplicas: refused means not written, and the client cannot prove it",
+    promise="Below min.insync.replicas a leader refuses acks=all before it writes anything: without retries the "
+    "application gets NOT_ENOUGH_REPLICAS, and none of those records turns up. With retries the producer "
+    "waits until enough replicas are back, and all of them do.",
+    source=f"{_TOPICS}: min.insync.replicas",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="retries_off",
+            role="subject",
+            profile=PROFILES["retries_off"],
+            claim="exactly_once",
+            expectation=Expectation(
+                bounds=(
+                    Bound(count="indeterminate", op="=", value=50),
+                    Bound(count="resolved_absent", op="=", value=50),
+                )
+            ),
+        ),
+        ArmPlan(
+            name="safe",
+            role="control",
+            profile=PROFILES["safe"],
+            claim="exactly_once",
+            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
+        ),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="below_min_isr",
+        summary="Send 50 records, kill both followers, send the leader 50 that it must refuse, start the followers.",
+        steps=(
+            step(AT_ONCE, "send"),
+            step(SETTLED, "kill", "followers", ("isr_shrunk",)),
+            step(SHRUNK, "send"),
+            step(SETTLED, "start", "followers"),
+        ),
+    ),
+    rules=("lost.never", "duplicated.never"),
+    why_held="A refusal breaks no promise: what the client was not told to be written need not be there.",
+)
+
+_TIMED_OUT = Entry(
+    name="retries_off.timed_out",
+    title="REQUEST_TIMED_OUT, and written all the same",
+    promise="A leader whose followers do not fetch in time answers with an error, after it has written: an "
+    "application that takes REQUEST_TIMED_OUT for a failure, and sends again, writes twice. The outcome of "
+    "such a record is unknown, never failed.",
+    source="Apache Kafka documentation, producer configurations: request.timeout.ms",
+    tags=("smoke", "promises"),
+    arms=(
+        ArmPlan(
+            name="retries_off",
+            role="subject",
+            claim="exactly_once",
+            profile=RETRIES_OFF_IMPATIENT,
+            expectation=Expectation(
+                bounds=(
+                    Bound(count="indeterminate", op="=", value=50),
+                    Bound(count="resolved_present", op="=", value=50),
+                )
+            ),
+        ),
+        ArmPlan(
+            name="safe",
+            role="control",
+            profile=PROFILES["safe"],
+            claim="exactly_once",
+            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
+        ),
+    ),
+    load=_LOAD,
+    fault=FaultPlan(
+        name="followers_do_not_fetch",
+        summary="Send 50 records, freeze both followers, send the leader 50 more, thaw them when the client has given "
+        "up.",
+        steps=(
+            step(AT_ONCE, "send"),
+            step(SETTLED, "pause", "followers", ("brief",)),
+            step(after(0.5), "send"),
+            step(SETTLED, "resume", "followers"),
+        ),
+    ),
+    session_timeout_ms=15_000,
+    rules=("lost.never", "duplicated.requeued", "duplicated.never"),
+    why_held="An error convicts nobody: the records are there, and nobody was told so.",
+)
+
+ENTRIES: tuple[Entry, ...] = (_REFUSED, _TIMED_OUT)

@@ -1,0 +1,70 @@
+"""Delivery reports: what the client says about each record, written into the record's slot of the live ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, Message
+
+from delivery_verifier.load.live_ledger import (
+    ACKED_NOWHERE,
+    FAILED,
+    INDETERMINATE,
+    MASK,
+    SENT,
+    SHIFT,
+    Control,
+    LiveLedger,
+    Word,
+    encode_error,
+)
+from delivery_verifier.model import record
+
+DeliveryCallback = Callable[[KafkaError | None, Message], None]
+
+
+def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> DeliveryCallback:
+    """The delivery callback for records whose slots are in `ledger`. `acks` is the producer's setting.
+
+    The client calls it once per record, so everything that it needs is a local variable. No error proves that a record
+    was not written (docs/adr/0004): an earlier try may have been. An error therefore makes the attempt INDETERMINATE.
+    """
+    segments, words, clock = ledger.segments, control.words, time.time_ns
+    # With acks=0 no broker sends an offset. librdkafka sometimes invents one (seen: 0, 1, 2 ... after a lost
+    # connection), so it is never used.
+    acks_0 = acks == "0"
+    sequence_slice, reported, indeterminate = record.SEQUENCE, int(Word.REPORTED), int(Word.INDETERMINATE)
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        sequence = int(message.value()[sequence_slice])  # type: ignore[index]
+        result, _, settled, _ = segments[sequence >> SHIFT]
+        slot = sequence & MASK
+        settled[slot] = clock()
+        if error is None:
+            offset = None if acks_0 else message.offset()
+            if offset is not None and offset >= 0:
+                result[slot] = offset + 1
+            else:
+                result[slot] = SENT if acks_0 else ACKED_NOWHERE
+            words[reported] += 1
+        else:
+            result[slot] = encode_error(INDETERMINATE, error.code())
+            words[indeterminate] += 1
+
+    return on_delivery
+
+
+def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Sequence[Mapping[str, Any]]) -> None:
+    """Marks as FAILED every record of `batch` that the client refused to queue: such a record was certainly not sent.
+
+    `batch` holds the records from sequence `first` on, as `produce_batch` left them: a refused one has an `_error`.
+    Back-pressure keeps the queue from being full, so this is rare.
+    """
+    for sequence, entry in enumerate(batch, first):
+        if (error := entry.get("_error")) is not None:
+            result, _, settled, _ = ledger.segments[sequence >> SHIFT]
+            result[sequence & MASK] = encode_error(FAILED, error.code())
+            settled[sequence & MASK] = time.time_ns()
+            control[Word.FAILED] += 1

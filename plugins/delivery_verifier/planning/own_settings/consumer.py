@@ -1,0 +1,89 @@
+"""Consumer properties of the user's own: every name that is known, and the translation. Nothing exercises them yet.
+
+Sources: `ConsumerConfig` of Apache Kafka 4.0.2 to 4.4.0, and what librdkafka 2.16 says of itself
+(`rd_kafka_conf_properties_show`). A name that is in none of these tables is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import producer_names, values
+from delivery_verifier.planning.own_settings.producer_names import NOT_DELIVERY
+from delivery_verifier.planning.own_settings.properties import is_withheld
+from delivery_verifier.planning.own_settings.translation import WITHHELD, Translation, hint, printable_name
+
+SAME = {"fetch.max.wait.ms": "fetch.wait.max.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
+"""Second names of the same property: Java's name with librdkafka's, and librdkafka's alias with its own."""
+
+OWN = frozenset(
+    """
+    group.id group.instance.id group.protocol group.remote.assignor partition.assignment.strategy session.timeout.ms
+    heartbeat.interval.ms max.poll.interval.ms enable.auto.commit auto.commit.interval.ms enable.auto.offset.store
+    auto.offset.reset isolation.level fetch.min.bytes fetch.max.bytes fetch.wait.max.ms fetch.max.wait.ms
+    fetch.error.backoff.ms fetch.queue.backoff.ms max.partition.fetch.bytes fetch.message.max.bytes check.crcs
+    queued.min.messages queued.max.messages.kbytes enable.partition.eof allow.auto.create.topics
+    coordinator.query.interval.ms group.protocol.type max.poll.records default.api.timeout.ms request.timeout.ms
+    exclude.internal.topics key.deserializer value.deserializer share.acknowledgement.mode share.acquire.mode
+    """.split()
+)
+"""Consumer properties of either client that its producer does not have."""
+
+JAVA_ONLY: dict[str, str] = {
+    "max.poll.records": "librdkafka hands over records one by one",
+    "default.api.timeout.ms": "librdkafka takes a timeout per call",
+    "request.timeout.ms": "librdkafka's consumer has socket.timeout.ms",
+    "exclude.internal.topics": "librdkafka has no such filter",
+    "key.deserializer": NOT_DELIVERY,
+    "value.deserializer": NOT_DELIVERY,
+    "share.acquire.mode": "librdkafka's consumer has no such choice",
+    "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
+    "max.block.ms": "a producer's property",
+}
+"""Consumer properties that librdkafka lacks, with the nearest that it has."""
+
+SHARED = {
+    name
+    for name in producer_names.EXERCISED
+    if name.startswith(("socket.", "reconnect.", "metadata.", "topic.", "connections.", "receive.", "retry."))
+}
+"""Properties that a consumer shares with a producer."""
+
+_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "cooperative-sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+"""Java's classes for partition.assignment.strategy, with librdkafka's names."""
+
+
+def translate(properties: Mapping[str, str]) -> Translation:
+    """The given consumer properties under librdkafka's names. Raises BadInput that names the property."""
+    translation = Translation(
+        notes=[
+            "consumer settings are checked by name and value, not exercised: this version has no consumer under test"
+        ]
+    )
+    for name, text in properties.items():
+        if is_withheld(name):
+            translation.leave_out(name, WITHHELD)
+        elif name in JAVA_ONLY or name in producer_names.LEFT_OUT:
+            translation.leave_out(name, JAVA_ONLY.get(name) or producer_names.LEFT_OUT[name])
+        elif name in OWN or producer_names.SAME.get(name, name) in SHARED:
+            librdkafka_name = SAME.get(name, producer_names.SAME.get(name, name))
+            translation.put(librdkafka_name, _value(librdkafka_name, text), name)
+        else:
+            raise BadInput(f"{printable_name(name)} is no consumer property of Kafka{hint(name, OWN)}")
+    return translation
+
+
+def _value(name: str, text: str) -> Setting:
+    if name == "partition.assignment.strategy":
+        classes = [path.strip().rsplit(".", 1)[-1] for path in text.split(",")]
+        return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))
+    if name == "auto.offset.reset" and text == "none":
+        return "error"
+    return values.typed(name, text)

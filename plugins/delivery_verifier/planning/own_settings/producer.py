@@ -1,0 +1,146 @@
+"""Producer properties of the user's own, translated: from the Java client's or librdkafka's names and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import clients, values
+from delivery_verifier.planning.own_settings.clients import Client
+from delivery_verifier.planning.own_settings.producer_names import EXERCISED, INERT, LEFT_OUT, REFUSED, SAME
+from delivery_verifier.planning.own_settings.properties import is_withheld
+from delivery_verifier.planning.own_settings.translation import (
+    WITHHELD,
+    Translation,
+    defaults_in_words,
+    hint,
+    printable_name,
+)
+
+_SOCKET_TIMEOUT_MAX_MS = 300_000
+_LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
+_ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory", "bootstrap.servers")
+
+
+def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
+    """The given producer properties, translated. Raises BadInput that names the property.
+
+    `transactional`: the properties change settings that have a transactional.id already.
+    """
+    translation = Translation()
+    for name, text in properties.items():
+        if is_withheld(name):
+            translation.leave_out(name, WITHHELD)
+        elif name in LEFT_OUT:
+            translation.leave_out(name, LEFT_OUT[name])
+        elif name == "transaction.timeout.ms" and not (transactional or "transactional.id" in properties):
+            translation.leave_out(name, INERT)
+        elif name in REFUSED or name.startswith("test."):
+            raise BadInput(f"{name} cannot be verified: {REFUSED.get(name, 'it replaces the cluster under test')}")
+        elif not _take_over(translation, name, text, properties, client):
+            raise BadInput(f"{printable_name(name)} is no producer property of Kafka{hint(name, _ALL_NAMES)}")
+    return translation
+
+
+def _take_over(translation: Translation, name: str, text: str, properties: Mapping[str, str], client: Client) -> bool:
+    """Puts the property into `translation` under librdkafka's name and in its unit. Returns whether it is known."""
+    librdkafka_name = SAME.get(name, name)
+    if name == "buffer.memory":
+        translation.put("queue.buffering.max.kbytes", max(1, values.whole_number(name, text) // 1024), name)
+    elif name in _LEVELS:
+        if properties.get("compression.type") == _LEVELS[name]:
+            translation.put("compression.level", values.whole_number(name, text), name)
+        else:
+            translation.leave_out(name, "compression.type is another")
+    elif name == "metadata.max.age.ms" and client == "java":
+        translation.put("topic.metadata.refresh.interval.ms", values.whole_number(name, text), name)
+    elif name == "batch.size":
+        # Java's 0 means batches of one record. In librdkafka 1 means that.
+        translation.put(name, max(1, values.whole_number(name, text)), name)
+    elif librdkafka_name in EXERCISED:
+        translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
+    else:
+        return False
+    return True
+
+
+def with_defaults(translation: Translation, client: Client) -> Translation:
+    """The translation with the client's own defaults for what it does not set, and a note that lists them.
+
+    Raises BadInput with the Java client's reason where that client would refuse the settings.
+    """
+    given = translation.settings
+    if client == "java":
+        all_defaults = clients.JAVA_DEFAULTS | _implied_by_java(given)
+    else:
+        all_defaults = clients.LIBRDKAFKA_DEFAULTS | _implied_by_librdkafka(given)
+    defaults = {name: value for name, value in all_defaults.items() if name not in given}
+    names = clients.CLIENT_NAMES[client]
+    notes = [*translation.notes, f"the defaults of {names} fill the gaps: {defaults_in_words(defaults)}"]
+    if client == "java":
+        notes.append("the producer under test is librdkafka with these settings, not the Java client itself")
+    return with_transactions(Translation({**defaults, **given}, translation.left_out, notes))
+
+
+def with_transactions(translation: Translation) -> Translation:
+    """The translation with the other settings that a transactional.id requires, and notes about it.
+
+    Without a transactional.id the translation is returned as it is.
+    """
+    settings, notes = dict(translation.settings), list(translation.notes)
+    if "transactional.id" not in settings:
+        return translation
+    base = settings["transactional.id"]
+    notes.append(
+        f"transactional.id: every producer has one of its own, {base}-<arm>-<number>, for two with the same would "
+        "fence each other"
+    )
+    if "transaction.timeout.ms" not in settings:
+        settings["transaction.timeout.ms"] = clients.TRANSACTION_TIMEOUT_MS
+        notes.append(f"the default fills the gap: transaction.timeout.ms={clients.TRANSACTION_TIMEOUT_MS}")
+    longest_ms = values.whole_number("transaction.timeout.ms", str(settings["transaction.timeout.ms"]))
+    for name in ("delivery.timeout.ms", "socket.timeout.ms"):
+        if name in settings and values.whole_number(name, str(settings[name])) > longest_ms:
+            settings[name] = longest_ms
+            notes.append(f"{name}={longest_ms}: librdkafka allows no more than transaction.timeout.ms")
+    return Translation(settings, translation.left_out, notes)
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises BadInput for a producer property that no translation would have let through."""
+    for name in names:
+        if name not in EXERCISED:
+            raise BadInput(
+                f"{printable_name(name)} is no producer property that can be verified{hint(name, EXERCISED)}"
+            )
+
+
+def _implied_by_java(given: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Defaults that the Java client derives from the given settings.
+
+    They were measured with the client's ProducerConfig 4.0.2 and 4.4.0. Raises BadInput with the client's reason.
+    """
+    effective = {**clients.JAVA_DEFAULTS, **given}
+    idempotent = effective["acks"] == "all" and effective["retries"] != 0
+    request_ms, linger_ms, delivery_ms = (
+        values.whole_number(name, str(effective[name]))
+        for name in ("request.timeout.ms", "linger.ms", "delivery.timeout.ms")
+    )
+    if delivery_ms < request_ms + linger_ms and "delivery.timeout.ms" in given:
+        raise BadInput(
+            f"delivery.timeout.ms is {effective['delivery.timeout.ms']}: the Java client asks for at least linger.ms + "
+            f"request.timeout.ms, which is {request_ms + linger_ms}"
+        )
+    return {
+        "enable.idempotence": idempotent,
+        "delivery.timeout.ms": max(delivery_ms, request_ms + linger_ms),
+        # Java's request timeout is the client's own; librdkafka calls that socket.timeout.ms.
+        "socket.timeout.ms": min(request_ms, _SOCKET_TIMEOUT_MAX_MS),
+    }
+
+
+def _implied_by_librdkafka(given: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Defaults that librdkafka derives from the given settings: a transactional.id implies idempotence."""
+    idempotent = given.get("enable.idempotence", "transactional.id" in given) is True
+    return {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5} if idempotent else {}

@@ -1,0 +1,110 @@
+"""Names of producer properties: every one that is known, and what happens to it.
+
+Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and what librdkafka 2.16 says of itself
+(`rd_kafka_conf_properties_show`). A name that is in none of these tables is refused.
+"""
+
+from __future__ import annotations
+
+EXERCISED = frozenset(
+    """
+    acks enable.idempotence enable.gapless.guarantee retries max.in.flight.requests.per.connection retry.backoff.ms
+    retry.backoff.max.ms delivery.timeout.ms request.timeout.ms linger.ms batch.size batch.num.messages compression.type
+    compression.level message.max.bytes message.copy.max.bytes receive.message.max.bytes queue.buffering.max.kbytes
+    queue.buffering.max.messages queue.buffering.backpressure.threshold socket.timeout.ms socket.max.fails
+    socket.keepalive.enable socket.nagle.disable socket.send.buffer.bytes socket.receive.buffer.bytes
+    socket.connection.setup.timeout.ms connections.max.idle.ms reconnect.backoff.ms reconnect.backoff.max.ms
+    metadata.max.age.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms
+    topic.metadata.refresh.interval.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
+    topic.metadata.propagation.max.ms transactional.id transaction.timeout.ms
+    """.split()
+)
+"""Producer properties, under librdkafka's names, that the verifier's producers run with."""
+
+SAME = {
+    "request.required.acks": "acks",
+    "message.send.max.retries": "retries",
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "queue.buffering.max.ms": "linger.ms",
+    "compression.codec": "compression.type",
+    "max.request.size": "message.max.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+}
+"""Second names of a property, librdkafka's own and Java's, with its first name in librdkafka. The unit is the same."""
+
+NOT_DELIVERY = "no part in delivery"
+_OWN_PARTITIONS = "the verifier chooses every record's partition itself"
+INERT = "without transactional.id it does nothing"
+_OWN_CALLBACKS = "the verifier's own instruments; they do not change what happens to a record"
+
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "key.serializer",
+            "value.serializer",
+            "client.id",
+            "client.rack",
+            "metric.reporters",
+            "metrics.num.samples",
+            "metrics.recording.level",
+            "metrics.sample.window.ms",
+            "enable.metrics.push",
+            "metadata.max.idle.ms",
+            "metadata.cluster.check.enable",
+            "allow.auto.create.topics",
+            "auto.include.jmx.reporter",
+            "auto.register.schemas",
+            "use.latest.version",
+        ),
+        NOT_DELIVERY,
+    ),
+    "interceptor.classes": "it runs inside a Java application, before the client sees the record",
+    **dict.fromkeys(
+        (
+            "partitioner",
+            "partitioner.class",
+            "partitioner.ignore.keys",
+            "partitioner.adaptive.partitioning.enable",
+            "partitioner.availability.timeout.ms",
+            "partitioner.rack.aware",
+            "sticky.partitioning.linger.ms",
+        ),
+        _OWN_PARTITIONS,
+    ),
+    "max.block.ms": "librdkafka never blocks: the verifier waits for room in the queue, however long, so that no "
+    "record is refused for want of it",
+    "buffer.memory.allocation.strategy": NOT_DELIVERY,
+    "transaction.two.phase.commit.enable": "the producer under test ends its transactions itself; librdkafka knows no "
+    "other way",
+    **dict.fromkeys(
+        (
+            "statistics.interval.ms",
+            "log_level",
+            "log.queue",
+            "log.thread.name",
+            "log.connection.close",
+            "debug",
+            "enabled_events",
+        ),
+        _OWN_CALLBACKS,
+    ),
+}
+"""Producer properties that the verifier leaves out, with the reason: they cannot change what happens to a record."""
+
+REFUSED: dict[str, str] = {
+    "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "
+    "leaving it out",
+    "delivery.report.only.error": "a success that is not reported cannot be held against the log; leave it out",
+    "produce.offset.report": "deprecated, and the offsets are always reported; leave it out",
+    "plugin.library.paths": "no foreign code is loaded into the verifier's producers; leave it out",
+    "topic.blacklist": "it would hide the topics under test; leave it out",
+    "api.version.request": "deprecated, and the brokers under test speak for themselves; leave it out",
+    "api.version.fallback.ms": "deprecated; leave it out",
+    "broker.version.fallback": "deprecated; leave it out",
+    "block.on.buffer.full": "gone since Kafka 0.10; nearest: max.block.ms",
+    "metadata.fetch.timeout.ms": "gone since Kafka 0.10; nearest: max.block.ms",
+    "timeout.ms": "gone since Kafka 2.0; nearest: request.timeout.ms",
+}
+"""Producer properties that the verifier cannot run with, with the reason and the nearest equivalent."""

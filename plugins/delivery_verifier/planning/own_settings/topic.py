@@ -1,0 +1,125 @@
+"""Topic properties of the user's own: every name that is known, what happens to it, and the translation.
+
+Source: `LogConfig` of Apache Kafka 4.0.2 to 4.4.0. A name that is in none of these tables is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.planning.own_settings import values
+from delivery_verifier.planning.own_settings.properties import is_withheld
+from delivery_verifier.planning.own_settings.translation import (
+    WITHHELD,
+    Translation,
+    defaults_in_words,
+    hint,
+    printable_name,
+)
+
+_INTS = """
+    compression.gzip.level compression.lz4.level compression.zstd.level delete.retention.ms file.delete.delay.ms
+    flush.messages flush.ms index.interval.bytes max.compaction.lag.ms max.decompressed.message.bytes max.message.bytes
+    message.timestamp.after.max.ms message.timestamp.before.max.ms min.compaction.lag.ms min.insync.replicas
+    segment.bytes segment.index.bytes segment.jitter.ms segment.ms
+    """
+_BOOLEANS = "preallocate unclean.leader.election.enable errors.deadletterqueue.group.enable"
+
+EXERCISED: dict[str, values.Kind] = {
+    **dict.fromkeys(_INTS.split(), "int"),
+    **dict.fromkeys(_BOOLEANS.split(), "bool"),
+    **dict.fromkeys(("compression.type", "message.timestamp.type"), "text"),
+    "min.cleanable.dirty.ratio": "float",
+}
+"""Topic properties that the topics under test are created with, and the kind of their values."""
+
+SINCE = {"errors.deadletterqueue.group.enable": (4, 4), "max.decompressed.message.bytes": (4, 4)}
+"""The first Kafka version (major, minor) that knows a topic property, if it is later than 4.0."""
+
+_EXPIRY = "the topics of a run keep everything: what expired could not be told from what was lost"
+_TIERED = "the cluster under test has no tiered storage"
+
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(("retention.ms", "retention.bytes"), _EXPIRY),
+    **dict.fromkeys(
+        (
+            "local.retention.ms",
+            "local.retention.bytes",
+            "remote.copy.lag.bytes",
+            "remote.copy.lag.ms",
+            "remote.log.copy.disable",
+            "remote.log.delete.on.disable",
+        ),
+        _TIERED,
+    ),
+    **dict.fromkeys(
+        ("follower.replication.throttled.replicas", "leader.replication.throttled.replicas"),
+        "it names brokers of another cluster",
+    ),
+}
+"""Topic properties that the verifier leaves out, with the reason."""
+
+ONLY_VALUE = {"cleanup.policy": "delete", "remote.storage.enable": "false"}
+"""Topic properties that may be given with the one value that the topics under test have anyway."""
+
+DEFAULTS: dict[str, Setting] = {
+    "min.insync.replicas": 1,
+    "unclean.leader.election.enable": False,
+    "flush.messages": 9223372036854775807,
+}
+"""Defaults of a broker for these topic properties."""
+
+
+def translate(properties: Mapping[str, str]) -> Translation:
+    """The given topic properties, translated. Raises BadInput that names the property."""
+    translation = Translation()
+    for name, text in properties.items():
+        if name in LEFT_OUT:
+            translation.leave_out(name, LEFT_OUT[name])
+        elif name in ONLY_VALUE:
+            _require_only_value(name, text)
+            translation.leave_out(name, "the topics under test have it already")
+        elif name in EXERCISED:
+            translation.put(name, values.of_kind(name, text, EXERCISED[name]), name)
+        elif is_withheld(name):
+            translation.leave_out(name, WITHHELD)
+        else:
+            known = (*EXERCISED, *LEFT_OUT, *ONLY_VALUE)
+            raise BadInput(f"{printable_name(name)} is no topic property of Kafka{hint(name, known)}")
+    return translation
+
+
+def with_defaults(translation: Translation) -> Translation:
+    """The translation with Kafka's own defaults for what it does not set, and a note that lists them."""
+    defaults = {name: value for name, value in DEFAULTS.items() if name not in translation.settings}
+    note = f"Kafka's own defaults fill the gaps of the topic: {defaults_in_words(defaults)}"
+    return Translation({**defaults, **translation.settings}, translation.left_out, [*translation.notes, note])
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises BadInput for a topic property that no translation would have let through."""
+    for name in names:
+        if name not in EXERCISED:
+            raise BadInput(f"{printable_name(name)} is no topic property that can be verified{hint(name, EXERCISED)}")
+
+
+def check_version(names: Iterable[str], kafka_version: str) -> None:
+    """Raises BadInput for a topic property that brokers of `kafka_version` do not know yet."""
+    version = tuple(int(part) for part in kafka_version.split(".")[:2])
+    for name in names:
+        since = SINCE.get(name, version)
+        if since > version:
+            raise BadInput(
+                f"{name} is unknown to Kafka {kafka_version}: it exists since {since[0]}.{since[1]}; leave it out"
+            )
+
+
+def _require_only_value(name: str, text: str) -> None:
+    allowed = ONLY_VALUE[name]
+    if text != allowed:
+        raise BadInput(
+            f"{name} is {text!r}; allowed: {allowed}. What a topic removes on purpose cannot be told from what "
+            "was lost; leave it out to verify the rest"
+        )
