@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link
 
 DEADLINE_S = 10.0
 
@@ -91,7 +88,7 @@ class Sync:
         return {}
 
 
-def _links(context: ActionContext) -> list[Link]:
+def _links(context: ActionContext) -> list[str]:
     """The links in the step's option `links`; without the option all but the clients'."""
     names = str(context.options.get("links", "controller,replication")).split(",")
-    return cast("list[Link]", [name.strip() for name in names])
+    return [name.strip() for name in names]

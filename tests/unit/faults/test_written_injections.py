@@ -251,12 +251,18 @@ def test_an_injection_that_failed_is_written_with_the_reason_and_has_no_proof_be
     assert not injection["bit"] and injection["healed_at_us"] <= injection["recovered_at_us"]
 
 
-def test_an_injection_is_healed_once_each_of_its_brokers_is(
+def test_an_injection_is_proven_before_its_first_broker_is_healed_and_healed_with_its_last(
     cluster: TwoLeaders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("kill", "start"):
         monkeypatch.setitem(ACTIONS, name, Elects(cluster))
-    steps = [FaultStep(trigger=AT_ONCE, action="kill", target="all")]
+    steps = [FaultStep(trigger=AT_ONCE, action="kill", target="all", proofs=("re_elected",))]
     steps += [FaultStep(trigger=AT_ONCE, action="start", target=target) for target in ("leader", "followers")]
+    elections: list[int] = []
+    monkeypatch.setattr(
+        cluster, "elect", lambda leader: (elections.append(now_us()), TwoLeaders.elect(cluster, leader))
+    )
     injection = inject(cluster, *steps)
-    assert sorted(injection["proof"]) == ["before", "leader_moved", "process", "process_before_heal", "wanted"]
+    assert sorted(injection["proof"]) == ["before", "process", "process_before_heal", "re_elected", "wanted"]
+    assert injection["proof"]["re_elected"] == moved(TOPICS), "the brokers that started elected twice more"
+    assert len(elections) == 3 and elections[1] <= injection["healed_at_us"] <= elections[2]
