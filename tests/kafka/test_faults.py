@@ -178,7 +178,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
     after = stage.cluster.partitions(names)
     assert made.bit and sorted(made.hit) == sorted(names) and all(made.hit[name] == [0, 1, 2] for name in names)
     for key, was in before.items():
-        assert after[key].leader == after[key].replicas[0] == administration.rotated(was)[0] != was.leader
+        assert after[key].leader == after[key].replicas[0] == administration.rotated_replicas(was)[0] != was.leader
         assert after[key].leader_epoch > was.leader_epoch and sorted(after[key].replicas) == sorted(was.replicas)
     assert {item.kind for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us} == {
         "leader_change"
@@ -187,7 +187,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
 
 
 def test_an_election_that_moves_no_leader_has_not_bitten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(administration, "rotated", lambda state: list(state.replicas))
+    monkeypatch.setattr(administration, "rotated_replicas", lambda state: list(state.replicas))
     (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
     assert not made.proof["re_elected"] and not made.bit and made.recovered_at_us is not None
 

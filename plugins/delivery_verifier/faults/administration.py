@@ -36,12 +36,12 @@ class ElectPreferred:
         """
         arms = _scenario(context).arms
         led = {key: state for key, state in _partitions(context, arms).items() if state.leader in context.brokers}
-        context.cluster.assign_replicas({key: rotated(state) for key, state in led.items()})
+        context.cluster.assign_replicas({key: rotated_replicas(state) for key, state in led.items()})
         at_us = now_us()
         if _elect(context, ElectionType.PREFERRED, led):
             wait_until(
                 lambda: all(
-                    _led_by_next(_partitions(context, arms, broker), led) for broker in context.cluster.running()
+                    _next_replicas_lead(_partitions(context, arms, broker), led) for broker in context.cluster.running()
                 ),
                 "every broker to know the leaders that were elected",
                 DEADLINE_S,
@@ -110,15 +110,15 @@ class AlterTopic:
         return dict(values) if set(values.values()) == {value} and not unchanged else {}
 
 
-def rotated(state: PartitionState) -> list[int]:
+def rotated_replicas(state: PartitionState) -> list[int]:
     """The replicas of a partition in such an order that the one behind its leader is preferred."""
     index = state.replicas.index(state.leader) + 1
     return [*state.replicas[index:], *state.replicas[:index]]
 
 
-def _led_by_next(states: PartitionStates, before: PartitionStates) -> bool:
+def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> bool:
     """Whether every partition of `before` is led by the replica that was next to lead it."""
-    return all(key in states and states[key].leader == rotated(state)[0] for key, state in before.items())
+    return all(key in states and states[key].leader == rotated_replicas(state)[0] for key, state in before.items())
 
 
 def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[tuple[str, int]]) -> bool:

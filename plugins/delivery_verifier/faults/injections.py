@@ -9,8 +9,8 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.open_injection import LeaderBefore, OpenInjection, Proofs, partition_name
-from delivery_verifier.faults.proofs import coordinated, prove
-from delivery_verifier.faults.targets import touched
+from delivery_verifier.faults.proofs import coordinated_partitions, prove
+from delivery_verifier.faults.targets import touched_partitions
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.data import Setting
@@ -40,7 +40,7 @@ class Injections:
 
         The injection is on record before its action is performed: an action that misses its deadline may have bitten.
         """
-        injection = self._opened(step, brokers, cycle)
+        injection = self._new_injection(step, brokers, cycle)
         self.all.append(injection)
         self.open.append(injection)
         action, context = ACTIONS[step.action], self.context(brokers, step.options)
@@ -51,10 +51,10 @@ class Injections:
             self.close(injection, injection.brokers, now_us())
         return bite_at_us
 
-    def _opened(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
+    def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
         """An injection that is requested now, with what must be known of the time before its bite."""
         requested_at_us = now_us()
-        hit = touched(step.act, self._cluster, self._scenario, brokers)
+        hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
         before = {
             partition_name(topic, partition): LeaderBefore(state.leader, state.leader_epoch)
             for (topic, partition), state in self._cluster.partitions(self._topics).items()
@@ -64,7 +64,7 @@ class Injections:
             process={}, before=before, required=list(step.act.proofs if step.proofs is None else step.proofs)
         )
         if "coordinator_moved" in proofs.required:
-            proofs.coordinated = coordinated(self._cluster, self._scenario, brokers)
+            proofs.coordinated = coordinated_partitions(self._cluster, self._scenario, brokers)
         return OpenInjection(
             id=len(self.all),
             cycle=cycle,

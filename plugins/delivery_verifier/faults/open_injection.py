@@ -54,7 +54,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     effects: dict[Proof, Effect] = {}
     failed: str | None = None
 
-    def published(self) -> dict[str, object]:
+    def to_builtins(self) -> dict[str, object]:
         """The proof as injections.json has it: one object, with the effects beside the other keys."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         effects: dict[str, Any] = fields.pop("effects", {})
@@ -95,7 +95,7 @@ class OpenInjection:
         """Puts on record that the plan could not go on: the injection counts as one that did not bite."""
         self.proofs.failed, self.bit = reason, False
 
-    def published(self) -> Injection:
+    def to_injection(self) -> Injection:
         """The injection as injections.json has it."""
         return Injection(
             id=self.id,
@@ -110,7 +110,7 @@ class OpenInjection:
             bit=self.bit,
             led=self.led,
             options=self.options,
-            proof=self.proofs.published(),
+            proof=self.proofs.to_builtins(),
         )
 
 

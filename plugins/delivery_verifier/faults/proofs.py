@@ -78,7 +78,7 @@ def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjecti
     return _leaders(offline) if all(state.leader >= 0 for state in offline.values()) else {}
 
 
-def coordinated(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
+def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
     """The partitions of `__transaction_state` that keep transactions of the load and that one of `brokers` leads."""
     states = coordinators.states(cluster, scenario.transactional_ids)
     return sorted(partition for partition, state in states.items() if state.leader in brokers)

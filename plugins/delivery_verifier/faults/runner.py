@@ -43,7 +43,7 @@ class FaultRunner:
                 self._run_cycle(cycle)
         finally:
             heal(self._cluster)
-        return [injection.published() for injection in self.injections.all]
+        return [injection.to_injection() for injection in self.injections.all]
 
     def _run_cycle(self, cycle: int) -> None:
         targets, brokers = Targets(self._cluster, self._scenario, cycle), list[int]()

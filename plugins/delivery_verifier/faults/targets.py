@@ -80,7 +80,7 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
 """Every target by its name; a test holds them equal to `model.fault_actions.TARGETS`."""
 
 
-def touched(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
+def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
     """The partitions per topic that `act`, done to `brokers`, touches.
 
     Those that the brokers lead now; if they lead none, those of which they hold a replica. An act on clients or topics

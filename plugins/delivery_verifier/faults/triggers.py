@@ -34,11 +34,11 @@ class Triggers:
     ) -> None:
         self._cluster, self._scenario, self._load = cluster, scenario, load
         self._injections, self._check_load = injections, check_load
-        self._step_ended_s, self._reported_then = time.monotonic(), 0
+        self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
         """Makes this the moment from which the triggers `elapsed` and `reported` of the next step count."""
-        self._step_ended_s, self._reported_then = time.monotonic(), self._reported()
+        self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
         """Waits until the trigger of `step` fires. Raises DeadlinePassed."""
@@ -53,13 +53,15 @@ class Triggers:
                 if self._injections.all:  # without an injection there is no effect to wait for
                     self._await_effect(step.trigger.kind)
             case "led":
-                wait_until(self._led, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S)
+                wait_until(
+                    self._leaders_run, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S
+                )
             case "bitten":
                 self._await_bite()
             case "isr_full":
                 self._injections.await_recovery()
             case "isr_shrunk":
-                wait_until(self._isr_shrunk, "the ISR to shrink to the brokers that run", LEADER_DEADLINE_S)
+                wait_until(self._isr_runs, "the ISR to shrink to the brokers that run", LEADER_DEADLINE_S)
                 pause(APPLIED_S)
                 self._injections.note("isr_shrunk")
 
@@ -67,11 +69,11 @@ class Triggers:
         deadline_s = self._scenario.load.deadline_s
         if step.trigger.kind == "settled":
             message = f"all that was sent to be settled before {step.action}"
-            wait_until(self._settled, message, deadline_s, every_s=0.005)
+            wait_until(self._is_settled, message, deadline_s, every_s=0.005)
         else:
-            records = self._reported_then + self._records(step.trigger.value)
+            records = self._count_before + self._records(step.trigger.value)
             message = f"{records} records to be reported before {step.action}"
-            wait_until(lambda: self._reported() >= records, message, deadline_s)
+            wait_until(lambda: self._count_reported() >= records, message, deadline_s)
 
     def _await_effect(self, proof: Proof) -> None:
         """Waits until the last injection shows `proof`."""
@@ -82,39 +84,39 @@ class Triggers:
             "deposed": "the brokers that were hit to lead no more",
         }
 
-        def seen() -> bool:
+        def is_seen() -> bool:
             self._check_load()
             return self._injections.last_shows(proof)
 
-        wait_until(seen, messages[proof], LEADER_DEADLINE_S)
+        wait_until(is_seen, messages[proof], LEADER_DEADLINE_S)
 
     def _await_bite(self) -> None:
         """Waits until the last injection's action has its own proof."""
         injection = self._injections.all[-1]
         deadline_s = min(self._scenario.load.deadline_s, BITE_DEADLINE_S)
 
-        def bitten() -> bool:
+        def has_bitten() -> bool:
             self._check_load()
             return bool(self._injections.action_proof(injection))
 
-        wait_until(bitten, f"{injection.action} to have taken effect", deadline_s, every_s=0.02)
+        wait_until(has_bitten, f"{injection.action} to have taken effect", deadline_s, every_s=0.02)
 
-    def _reported(self) -> int:
+    def _count_reported(self) -> int:
         self._check_load()
         return self._load.reported()
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         self._check_load()
         return self._load.outstanding() == 0
 
-    def _led(self) -> bool:
+    def _leaders_run(self) -> bool:
         """Whether every partition of the subject arms has a leader that runs."""
         self._check_load()
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.subjects])
         running = self._cluster.running()
         return bool(states) and all(state.leader in running for state in states.values())
 
-    def _isr_shrunk(self) -> bool:
+    def _isr_runs(self) -> bool:
         """Whether no partition that has a running leader has a broker in its ISR that does not run."""
         running = set(self._cluster.running())
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.arms])

@@ -13,7 +13,7 @@ from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.cluster.coordinators import partition_of
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.open_injection import OpenInjection, Proofs
-from delivery_verifier.faults.proofs import coordinated, prove
+from delivery_verifier.faults.proofs import coordinated_partitions, prove
 from delivery_verifier.model.fault_plan import Trigger
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
@@ -84,7 +84,7 @@ class Kept:
 def moved(from_leader: int, to_leader: int, hit: int = 1) -> bool:
     before: Any = Kept(from_leader)
     after: Any = Kept(to_leader)
-    kept = coordinated(before, MADE, [hit])
+    kept = coordinated_partitions(before, MADE, [hit])
     return bool(prove(after, MADE, injection(hit, kept), ["coordinator_moved"])["coordinator_moved"])
 
 

@@ -259,9 +259,12 @@ def test_an_injection_is_proven_before_its_first_broker_is_healed_and_healed_wit
     steps = [FaultStep(trigger=AT_ONCE, action="kill", target="all", proofs=("re_elected",))]
     steps += [FaultStep(trigger=AT_ONCE, action="start", target=target) for target in ("leader", "followers")]
     elections: list[int] = []
-    monkeypatch.setattr(
-        cluster, "elect", lambda leader: (elections.append(now_us()), TwoLeaders.elect(cluster, leader))
-    )
+
+    def elect(leader: int) -> None:
+        elections.append(now_us())
+        TwoLeaders.elect(cluster, leader)
+
+    monkeypatch.setattr(cluster, "elect", elect)
     injection = inject(cluster, *steps)
     assert sorted(injection["proof"]) == ["before", "process", "process_before_heal", "re_elected", "wanted"]
     assert injection["proof"]["re_elected"] == moved(TOPICS), "the brokers that started elected twice more"
