@@ -269,3 +269,31 @@ def test_an_injection_is_proven_before_its_first_broker_is_healed_and_healed_wit
     assert sorted(injection["proof"]) == ["before", "process", "process_before_heal", "re_elected", "wanted"]
     assert injection["proof"]["re_elected"] == moved(TOPICS), "the brokers that started elected twice more"
     assert len(elections) == 3 and elections[1] <= injection["healed_at_us"] <= elections[2]
+
+
+def test_a_momentary_injection_is_healed_before_the_next_step(
+    cluster: TwoLeaders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("elect_preferred", "wait"):
+        monkeypatch.setitem(ACTIONS, name, Elects(cluster))
+    injection = inject(
+        cluster,
+        FaultStep(trigger=AT_ONCE, action="elect_preferred", target="leader"),
+        FaultStep(trigger=AT_ONCE, action="wait"),
+    )
+    assert injection["proof"]["re_elected"] == moved(TOPICS), "the wait elected once more"
+
+
+def test_an_effect_is_not_seen_while_a_partition_that_was_hit_is_unknown(
+    cluster: TwoLeaders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ACTIONS, "kill", Elects(cluster))
+    whole = cluster.partitions
+
+    def partitions(topics: Iterable[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
+        """The last topic is unknown once the action is done."""
+        return {key: state for key, state in whole(topics, via).items() if cluster.epoch == 0 or key[0] != TOPICS[-1]}
+
+    monkeypatch.setattr(cluster, "partitions", partitions)
+    injection = inject(cluster, FaultStep(trigger=AT_ONCE, action="kill", target="leader"))
+    assert injection["proof"]["leader_moved"] == {} and not injection["bit"]
