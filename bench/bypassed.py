@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import saved
 
 from delivery_verifier import catalogue
-from delivery_verifier.faults import runner
-from delivery_verifier.faults.action import Action, ActionContext
+from delivery_verifier.faults import triggers
+from delivery_verifier.faults.action import Action, ActionContext, ActionProof
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import now_us
@@ -41,13 +41,13 @@ class Bypassed:
 
     action: Action
 
-    def do(self, now: ActionContext) -> int:
+    def do(self, context: ActionContext) -> int:
         """Nothing."""
         return now_us()
 
-    def proof(self, now: ActionContext) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> ActionProof:
         """What the real one would say now."""
-        return self.action.proof(now)
+        return self.action.proof(context)
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def main() -> int:
     for name, act in ACTS.items():
         if act.bites:
             ACTIONS[name] = Bypassed(ACTIONS[name])
-    runner.LEADER_DEADLINE_S = runner.BITE_DEADLINE_S = DEADLINE_S
+    triggers.LEADER_DEADLINE_S = triggers.BITE_DEADLINE_S = DEADLINE_S
     return _run(arguments.entries.split(","))
 
 

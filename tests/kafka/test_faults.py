@@ -16,7 +16,8 @@ from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.faults import administration
-from delivery_verifier.faults.actions import ACTIONS, Moment, heal
+from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.actions import ACTIONS, heal
 from delivery_verifier.faults.processes import Signal
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.processes import is_frozen
@@ -106,14 +107,14 @@ def test_a_killed_leader_bites_others_lead_its_partitions_and_it_comes_back(stag
 def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed(stage: Stage) -> None:
     victim = stage.leader()
     pid = stage.pid(victim)
-    ACTIONS["pause"].do(Moment(stage.cluster, [victim]))
+    ACTIONS["pause"].do(ActionContext(stage.cluster, [victim]))
     assert threads(pid) == {"T"} and is_frozen(pid)
-    assert ACTIONS["pause"].proof(Moment(stage.cluster, [victim])) == {f"broker {victim}": "frozen"}
+    assert ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim])) == {f"broker {victim}": "frozen"}
     spent = cpu_ticks(pid)
     wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
     assert cpu_ticks(pid) == spent
-    ACTIONS["resume"].do(Moment(stage.cluster, [victim]))
-    assert threads(pid) != {"T"} and ACTIONS["pause"].proof(Moment(stage.cluster, [victim])) == {}
+    ACTIONS["resume"].do(ActionContext(stage.cluster, [victim]))
+    assert threads(pid) != {"T"} and ACTIONS["pause"].proof(ActionContext(stage.cluster, [victim])) == {}
     wait_until(lambda: cpu_ticks(pid) > spent, "the broker to work again", 30)
     assert stage.pid(victim) == pid
 
@@ -158,14 +159,14 @@ def test_a_signal_that_does_not_arrive_has_not_bitten(
 def test_a_broker_that_leads_nothing_has_ended_without_a_bite(stage: Stage, action: str) -> None:
     """Whoever leads nothing can take nothing from anyone: it is on record, without a bite."""
     victim = stage.leader()
-    ACTIONS["kill"].do(Moment(stage.cluster, [victim]))
+    ACTIONS["kill"].do(ActionContext(stage.cluster, [victim]))
     wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)
-    ACTIONS["start"].do(Moment(stage.cluster, [victim]))
+    ACTIONS["start"].do(ActionContext(stage.cluster, [victim]))
     runner = FaultRunner(stage.cluster, stage.scenario, QuietLoad())
     runner._perform(FaultStep(trigger=AT_ONCE, action=action), [victim], 0)
     runner._perform(FaultStep(trigger=AT_ONCE, action="start"), [victim], 0)
-    (made,) = runner.injections
-    assert made["proof"]["process"] and not made["proof"]["leader_moved"] and not made["bit"]
+    (made,) = runner.injections.all
+    assert made.proofs.process and not made.proofs.effects["leader_moved"] and not made.bit
 
 
 def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_and_harms_no_broker(
@@ -177,7 +178,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
     after = stage.cluster.partitions(names)
     assert made.bit and sorted(made.hit) == sorted(names) and all(made.hit[name] == [0, 1, 2] for name in names)
     for key, was in before.items():
-        assert after[key].leader == after[key].replicas[0] == administration.rotated(was)[0] != was.leader
+        assert after[key].leader == after[key].replicas[0] == administration.rotated_replicas(was)[0] != was.leader
         assert after[key].leader_epoch > was.leader_epoch and sorted(after[key].replicas) == sorted(was.replicas)
     assert {item.kind for item in disturbances(stage.observed(), [made]) if item.at_us > made.requested_at_us} == {
         "leader_change"
@@ -186,7 +187,7 @@ def test_a_preferred_election_gives_every_partition_its_next_replica_as_leader_a
 
 
 def test_an_election_that_moves_no_leader_has_not_bitten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(administration, "rotated", lambda state: list(state.replicas))
+    monkeypatch.setattr(administration, "rotated_replicas", lambda state: list(state.replicas))
     (made,) = stage.inject(*FAULTS["elect_preferred"].steps[:1])
     assert not made.proof["re_elected"] and not made.bit and made.recovered_at_us is not None
 
@@ -200,8 +201,8 @@ def test_a_rolling_restart_bites_on_each_broker_and_lets_it_recover_before_the_n
 
 
 def test_heal_makes_killed_and_frozen_brokers_run_again(stage: Stage) -> None:
-    ACTIONS["kill"].do(Moment(stage.cluster, [1]))
-    ACTIONS["pause"].do(Moment(stage.cluster, [2]))
+    ACTIONS["kill"].do(ActionContext(stage.cluster, [1]))
+    ACTIONS["pause"].do(ActionContext(stage.cluster, [2]))
     assert stage.cluster.states() == {1: "exited", 2: "frozen", 3: "running"}
     heal(stage.cluster)
     assert stage.cluster.states() == dict.fromkeys((1, 2, 3), "running")

@@ -6,6 +6,7 @@ import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -17,7 +18,9 @@ from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.embedded.equipment import availability
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.faults.actions import ACTIONS, Moment, heal
+from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.actions import ACTIONS, heal
+from delivery_verifier.faults.open_injection import OpenInjection
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
@@ -84,6 +87,11 @@ def runner(cluster: Cluster, made: Scenario) -> FaultRunner:
     return FaultRunner(cluster, made, Quiet())
 
 
+def before_heal(injection: OpenInjection) -> dict[str, Any]:
+    """What the action showed of itself just before it was healed."""
+    return dict(injection.proofs.process_before_heal or {})
+
+
 def write(cluster: Cluster, made: Scenario, count: int, acks: str, **more: str | int) -> int:
     """Sends `count` records and returns how many were acknowledged."""
     acked: list[int | None] = []
@@ -121,9 +129,9 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
     stale = cluster.partitions([topic(made)], via=victim)[topic(made), 0]
     assert stale.leader == victim and len(stale.isr) == 3
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
-    (injection,) = run.injections
-    assert injection["bit"] and injection["proof"]["leader_moved"]
-    assert set(injection["proof"]["process_before_heal"][f"broker {victim}"]) == {"controller", "replication"}
+    (injection,) = run.injections.all
+    assert injection.bit and injection.proofs.effects["leader_moved"]
+    assert set(before_heal(injection)[f"broker {victim}"]) == {"controller", "replication"}
     assert cluster.cut_off() == {}
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
     assert end(cluster, made) == before
@@ -136,9 +144,9 @@ def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(clus
     chain = packet_filter.Chain(chains()[0])
     chain.remove([packet_filter.FilterRule(f"{victim}.controller", controller_rule(cluster, victim))])
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
-    (injection,) = run.injections
-    assert injection["proof"]["process"] and injection["proof"]["leader_moved"]
-    assert injection["proof"]["process_before_heal"] == {} and not injection["bit"]
+    (injection,) = run.injections.all
+    assert injection.proofs.process and injection.proofs.effects["leader_moved"]
+    assert before_heal(injection) == {} and not injection.bit
 
 
 def controller_rule(cluster: Cluster, broker: int) -> str:
@@ -161,12 +169,12 @@ def test_a_broker_that_is_cut_off_from_its_clients_only_leads_on_and_has_not_bit
     assert leader(cluster, made) == victim
     assert cluster.partitions([topic(made)], via=victim) == {}
     run._perform(FaultStep(trigger=AT_ONCE, action="rejoin"), [victim], 0)
-    assert cluster.partitions([topic(made)], via=victim) and not run.injections[0]["bit"]
+    assert cluster.partitions([topic(made)], via=victim) and not run.injections.all[0].bit
 
 
 def test_heal_lets_isolated_brokers_join_again(cluster: Cluster) -> None:
-    ACTIONS["isolate"].do(Moment(cluster, [1]))
-    ACTIONS["isolate"].do(Moment(cluster, [2], {"links": "replication"}))
+    ACTIONS["isolate"].do(ActionContext(cluster, [1]))
+    ACTIONS["isolate"].do(ActionContext(cluster, [2], {"links": "replication"}))
     assert set(cluster.cut_off()) == {1, 2}
     heal(cluster)
     assert cluster.cut_off() == {}
@@ -183,8 +191,8 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
     assert write(cluster, made, 20, "all") == 20
     run._perform(FaultStep(trigger=AT_ONCE, action="power_off", proofs=()), brokers, 0)
     run._perform(FaultStep(trigger=AT_ONCE, action="start"), brokers, 0)
-    (injection,) = run.injections
-    assert injection["bit"] and injection["proof"]["process_before_heal"]["broker 1"] == "exited, its disk is off"
+    (injection,) = run.injections.all
+    assert injection.bit and before_heal(injection)["broker 1"] == "exited, its disk is off"
     assert not any(Disk.of(cluster.workspace, broker).is_off() for broker in brokers)
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
     assert end(cluster, made) == before
@@ -193,7 +201,7 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
 def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Cluster) -> None:
     cluster.send(1, "SIGKILL")
     wait_until(lambda: cluster.states()[1] == "exited", "broker 1 to end", 10)
-    assert ACTIONS["power_off"].proof(Moment(cluster, [1])) == {}
+    assert ACTIONS["power_off"].proof(ActionContext(cluster, [1])) == {}
 
 
 @pytest.fixture
@@ -209,7 +217,7 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         kept.answers()
         cluster = Cluster(kept.workspace)
         cluster.wait_up()
-        ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "controller"}))
+        ACTIONS["isolate"].do(ActionContext(cluster, [1], {"links": "controller"}))
         cluster.power_off([1])
         assert disks.mounts(kept.workspace) and of(kept)
         return kept
@@ -241,7 +249,7 @@ def test_a_keeper_leaves_no_rule_no_mount_and_no_loop_device_behind(alone: Calla
 def test_what_a_killed_keeper_left_on_the_host_goes_with_the_next_sweep(
     alone: Callable[[], Kept], cluster: Cluster
 ) -> None:
-    ACTIONS["isolate"].do(Moment(cluster, [1], {"links": "replication"}))
+    ACTIONS["isolate"].do(ActionContext(cluster, [1], {"links": "replication"}))
     kept = alone()
     kept.process.kill()
     kept.process.wait()

@@ -1,4 +1,4 @@
-"""An action: what every one of them must be able to do, and the context in which it does it."""
+"""An action: what every action of a fault plan must be able to do, and the context in which it does it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Scenario
 
+ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
+"""What an action shows as its own proof, per broker, producer, topic or partition; empty if the action has no proof."""
+
 
 @dataclass(frozen=True)
 class ActionContext:
-    """The cluster, whom to do it to, the options of the plan's step, and the load."""
+    """The cluster, the target brokers, the options of the plan's step, and the scenario and its load.
+
+    Whoever only heals the cluster has neither a scenario nor a load. Actions that need one raise ValueError then.
+    """
 
     cluster: Cluster
     brokers: list[int]
     options: Mapping[str, Setting] = field(default_factory=dict)
     scenario: Scenario | None = None
-    valve: RunningLoad | None = None
-
-
-DEADLINE_S = 10.0
+    load: RunningLoad | None = None
 
 
 class Action(Protocol):
-    """What can be done to a cluster."""
+    """What can be done to a cluster, its topics or its clients."""
 
     def do(self, context: ActionContext) -> int:
-        """Does it, and waits until it is done. Returns the wall time (µs) just before it took effect."""
+        """Performs the action and waits until it is done. Returns the wall time (µs) just before it took effect."""
         ...
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """What shows that it is done and still holds; empty if it does not."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """What shows now that the action is done and still holds; empty if it does not, or if it breaks nothing."""
         ...

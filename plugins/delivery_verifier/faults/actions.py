@@ -1,4 +1,4 @@
-"""The actions of a fault plan, done. What each is, in words and data, stands in `vocabulary.ACTS`."""
+"""The registry of actions: what performs each of them. `model.fault_actions.ACTS` describes them in words and data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ ACTIONS: dict[str, Action] = {
 
 
 def heal(cluster: Cluster) -> None:
-    """Makes the cluster whole again, whatever was done to it; harmless if nothing was. Any process may call it."""
+    """Makes the cluster whole again, whatever was done to it. Harmless if nothing was; any process may call it.
+
+    Lets the proxy forward everything, brokers rejoin, frozen brokers go on, and those that have exited start.
+    """
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))
     cluster.rejoin(list(cluster.cut_off()))

@@ -1,91 +1,102 @@
-"""Faults of clients: producers that are killed and live again, and applications that send again."""
+"""Faults of clients: producers that are killed and start again, and applications that send again."""
 
 from __future__ import annotations
 
 import signal
 
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.processes import how_it_ended
 from delivery_verifier.load.handle import RunningLoad
 from delivery_verifier.model.history import now_us
 
 
 class KillProducer:
-    """Kills the producers of all arms at the same moment."""
+    """Kills the producers of all arms at the same moment.
+
+    Proof: every producer was ended by SIGKILL, and none runs again. `restart_producer` heals it.
+    """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until none of them runs."""
+        """Kills, and waits until no producer runs. Raises DeadlinePassed."""
         at_us = now_us()
-        load(context).kill()
+        _load(context).kill()
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> ActionProof:
         """What ended each producer, if it was SIGKILL for all, and none runs again."""
-        ended = load(context).exits()
-        killed = len(ended) == load(context).producers and set(ended.values()) == {-signal.SIGKILL}
-        return {f"producer {name}": how_it_ended(code) for name, code in ended.items()} if killed else {}
+        load = _load(context)
+        exits = load.exits()
+        killed = len(exits) == load.producers and set(exits.values()) == {-signal.SIGKILL}
+        return {f"producer {name}": how_it_ended(code) for name, code in exits.items()} if killed else {}
 
 
 class RestartProducer:
-    """Starts the producers again."""
+    """Starts the producers again: heals `kill_producer`. It breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """Waits until each has handed over what it sends again."""
+        """Starts the producers, and waits until each has sent again what nobody had answered. Raises DeadlinePassed."""
         at_us = now_us()
-        load(context).restart()
+        _load(context).restart()
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """Nothing was broken."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """None: nothing was broken."""
         return {}
 
 
 class Resend:
-    """Makes the applications send again what they know nothing certain about."""
+    """Makes the applications send again every record of which they do not know whether it was written.
+
+    Proof: every subject arm sent something again. It is momentary, nothing needs healing.
+    """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until it is handed over; whether it arrives is another matter."""
+        """Waits until the records are handed over; whether they arrive is another matter. Raises DeadlinePassed."""
         at_us = now_us()
-        load(context).resend()
+        _load(context).resend()
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """How much every arm sent again, if every subject did."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """How many records every arm sent again, if every subject arm sent any."""
         if context.scenario is None:
             return {}
-        sent = load(context).resent()
-        told: dict[str, object] = {f"resent by {arm}": count for arm, count in sent.items()}
-        return told if all(sent[arm.name] for arm in context.scenario.subjects) else {}
-
-
-def load(context: ActionContext) -> RunningLoad:
-    """The load of the moment. Raises ValueError if there is none."""
-    if context.valve is None:
-        raise ValueError("there is no load to do this to")
-    return context.valve
+        counts = _load(context).resent()
+        if not all(counts[arm.name] for arm in context.scenario.subjects):
+            return {}
+        return {f"resent by {arm}": count for arm, count in counts.items()}
 
 
 class Send:
-    """Lets the producers of a scripted load go on."""
+    """Lets the producers of a scripted load send more. It breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """Waits until every arm has handed its records over; whether they arrive is another matter."""
+        """Waits until every arm has handed its records over; whether they arrive is another matter.
+
+        Raises DeadlinePassed.
+        """
         at_us = now_us()
-        load(context).send(int(context.options.get("blocks", 1)))
+        _load(context).send(int(context.options.get("blocks", 1)))
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """Nothing was broken."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """None: nothing was broken."""
         return {}
 
 
 class Wait:
-    """Does nothing: the step's trigger was what was wanted."""
+    """Does nothing: the plan needs only the trigger of the step. It breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """The time."""
+        """Returns the time at once."""
         return now_us()
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """Nothing was broken."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """None: nothing was broken."""
         return {}
+
+
+def _load(context: ActionContext) -> RunningLoad:
+    """The load of the run. Raises ValueError if there is none."""
+    if context.load is None:
+        raise ValueError("an action on clients needs a load")
+    return context.load

@@ -1,62 +1,59 @@
-"""Outages: actions that need the host, to cut a broker off its network or its power."""
+"""Outages: actions that cut a broker off its network or its power, for which the host must have the means."""
 
 from __future__ import annotations
 
-from typing import cast
-
 from delivery_verifier.cluster.embedded.disks import Disk
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.step_options import Link
 
 DEADLINE_S = 10.0
 
 
-def links_of(context: ActionContext) -> list[Link]:
-    """The links named in the step's option `links`; all but the clients' where it says nothing."""
-    return cast(
-        "list[Link]", [link.strip() for link in str(context.options.get("links", "controller,replication")).split(",")]
-    )
-
-
 class Isolate:
-    """Drops the packets of brokers on some of their links. Nobody is told: connections hang."""
+    """Drops the packets of brokers on some of their links. No peer is told: connections hang.
+
+    Proof: the kernel has every rule, and every link of every target has dropped packets. `rejoin` heals it.
+    """
 
     def do(self, context: ActionContext) -> int:
-        """Sets the rules, and waits until each link has dropped a packet."""
-        at_us = context.cluster.isolate(context.brokers, links_of(context))
+        """Sets the rules, and waits until each link has dropped a packet. Raises DeadlinePassed."""
+        at_us = context.cluster.isolate(context.brokers, _links(context))
         wait_until(lambda: bool(self.proof(context)), f"packets of brokers {context.brokers} to be dropped", DEADLINE_S)
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """Packets dropped so far, if the kernel has every rule and every link dropped some."""
-        dropped, links = context.cluster.cut_off(), links_of(context)
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Packets dropped so far, per broker and link, if the kernel has every rule and every link dropped some."""
+        dropped, links = context.cluster.cut_off(), _links(context)
         counts = {broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers}
-        whole = counts and all(all(count.values()) for count in counts.values())
-        return {f"broker {broker}": count for broker, count in counts.items()} if whole else {}
+        if not all(all(packets.values()) for packets in counts.values()):
+            return {}
+        return {f"broker {broker}": packets for broker, packets in counts.items()}
 
 
 class Rejoin:
-    """Lets the packets of brokers through again."""
+    """Lets the packets of brokers through again: heals `isolate`."""
 
     def do(self, context: ActionContext) -> int:
-        """Removes the rules. TCP takes seconds until it tries again what was dropped."""
+        """Removes the rules. TCP takes seconds until it sends again what was dropped."""
         at_us = now_us()
         context.cluster.rejoin(context.brokers)
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """Which of them are cut off no more."""
-        cut = context.cluster.cut_off()
-        return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut}
+    def proof(self, context: ActionContext) -> ActionProof:
+        """Which of the brokers are not cut off any more."""
+        cut_off = context.cluster.cut_off()
+        return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut_off}
 
 
 class PowerOff:
-    """Ends brokers together with the power of their disks: what was not flushed is gone."""
+    """Ends brokers together with the power of their disks: what was not flushed is gone.
+
+    Proof: every target's process has exited, and its disk answers with an I/O error. `start` heals it.
+    """
 
     def do(self, context: ActionContext) -> int:
-        """Does it to all of them at once, and waits until it is done."""
+        """Cuts the power of all targets at once, and waits until it is off. Raises DeadlinePassed."""
         at_us = context.cluster.power_off(context.brokers)
         wait_until(
             lambda: bool(self.proof(context)),
@@ -66,26 +63,32 @@ class PowerOff:
         )
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> ActionProof:
         """That the processes have exited and their disks answer with an I/O error."""
         states = context.cluster.states()
-        off = [
+        off = all(
             states[broker] == "exited" and Disk.of(context.cluster.workspace, broker).is_off()
             for broker in context.brokers
-        ]
-        return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off and all(off) else {}
+        )
+        return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off else {}
 
 
 class Sync:
-    """Flushes disks, so that what a loss of power spares is known."""
+    """Flushes the disks of brokers, so that it is known what a loss of power spares. It breaks nothing."""
 
     def do(self, context: ActionContext) -> int:
-        """All that was written to the disks before is on them afterwards. Raises OSError."""
+        """Waits until everything that was written to the disks before is on them. Raises OSError."""
         at_us = now_us()
         for broker in context.brokers:
             Disk.of(context.cluster.workspace, broker).sync()
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """Nothing was broken."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """None: nothing was broken."""
         return {}
+
+
+def _links(context: ActionContext) -> list[str]:
+    """The links in the step's option `links`; without the option all but the clients'."""
+    names = str(context.options.get("links", "controller,replication")).split(",")
+    return [name.strip() for name in names]

@@ -1,105 +1,111 @@
-"""Proofs: what must be seen of the cluster, just before an injection is healed, for it to have bitten."""
+"""Proofs: the effects on the cluster that must be seen, just before an injection is healed, for it to have bitten."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.faults.open_injection import Effect, LeaderAfter, LeaderBefore, OpenInjection, partition_name
 from delivery_verifier.model.fault_actions import Proof
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 
-States = dict[tuple[str, int], PartitionState]
+PartitionStates = Mapping[tuple[str, int], PartitionState]
+"""The state of partitions by (topic, partition)."""
 BRIEF = 0.8
-"""Share of the session within which an injection goes unnoticed."""
+"""An injection that lasts less than this share of the broker session goes unnoticed by the controller."""
 
-
-def prove(
-    cluster: Cluster, scenario: Scenario, injection: Mapping[str, Any], wanted: Sequence[Proof] | None = None
-) -> dict[str, dict[str, object]]:
-    """What was seen of each proof that the injection asks for, by name; empty where it was not seen."""
-    names: Sequence[Proof] = injection["proof"]["wanted"] if wanted is None else wanted
-    seen = cluster.partitions([arm.topic_name for arm in scenario.arms]) if names else {}
-    hit = [(topic, partition) for topic, partitions in injection["hit"].items() for partition in partitions]
-    known = {key: seen[key] for key in hit if key in seen}
-    complete = bool(hit) and len(known) == len(hit)
-    found: dict[str, dict[str, object]] = {}
-    for name in names:
-        if name == "brief":
-            found[name] = _brief(scenario, injection)
-        elif name == "coordinator_moved":
-            found[name] = _coordinator_moved(cluster, scenario, injection)
-        elif name == "elected":
-            found[name] = _elected(known, scenario, injection)
-        else:
-            shown = _re_elected(known, injection) if name == "re_elected" else _shown(name, known, injection)
-            found[name] = _told(known) if complete and shown else {}
-    return found
-
-
-def _shown(name: Proof, known: States, injection: Mapping[str, Any]) -> bool:
-    shown = all(_SHOWN[name](state, injection["brokers"]) for state in known.values())
-    if name in ("leader_moved", "deposed"):  # who led nothing can have lost no lead
-        led = {state["leader"] for state in injection["proof"]["before"].values()}
-        shown = shown and led <= set(injection["brokers"])
-    return shown
-
-
-def _re_elected(known: States, injection: Mapping[str, Any]) -> bool:
-    """Whether each partition is led by another broker than just before the bite, in a later epoch."""
-    before = injection["proof"]["before"]
-    return all(
-        state.leader not in (-1, was["leader"]) and state.leader_epoch > was["leader_epoch"]
-        for (topic, partition), state in known.items()
-        for was in [before[f"{topic}-{partition}"]]
-    )
-
-
-_SHOWN: dict[str, Callable[[PartitionState, list[int]], bool]] = {
+_HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] = {
     "leader_moved": lambda state, brokers: state.leader not in (-1, *brokers),
     "deposed": lambda state, brokers: state.leader not in brokers,
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
+"""Effects that one look at a partition shows, given the target brokers."""
 
 
-def _elected(known: States, scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
+def prove(
+    cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
+) -> dict[Proof, Effect]:
+    """What is seen now of each of `proofs`, by name; empty where an effect is not seen.
+
+    An effect on partitions is seen only if the state of every partition that was hit is known, and any was hit.
+    """
+    partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
+    hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]
+    states = {key: partitions[key] for key in hit if key in partitions}
+    complete = bool(hit) and len(states) == len(hit)
+    effects: dict[Proof, Effect] = {}
+    for proof in proofs:
+        if proof == "brief":
+            effects[proof] = _brief(scenario, injection)
+        elif proof == "coordinator_moved":
+            effects[proof] = _coordinator_moved(cluster, scenario, injection)
+        elif proof == "elected":
+            effects[proof] = _elected(states, scenario, injection)
+        else:
+            effects[proof] = _leaders(states) if complete and _holds(proof, states, injection) else {}
+    return effects
+
+
+def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> bool:
+    """Whether an effect on partitions holds for every one of `states`."""
+    before = injection.proofs.before
+    if proof == "re_elected":
+        return all(_has_new_leader(state, before[partition_name(*key)]) for key, state in states.items())
+    if not all(_HOLDS_FOR_PARTITION[proof](state, injection.brokers) for state in states.values()):
+        return False
+    if proof in ("leader_moved", "deposed"):  # a target that led nothing can have lost no leadership
+        return {state.leader for state in before.values()} <= set(injection.brokers)
+    return True
+
+
+def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
+    """Whether a partition is led by another broker than just before the bite, in a later epoch."""
+    return state.leader not in (-1, before.leader) and state.leader_epoch > before.leader_epoch
+
+
+def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
     """The partitions of subject arms that had no leader just before the bite, if there are any and all have one now."""
-    topics, before = {arm.topic_name for arm in scenario.subjects}, injection["proof"]["before"]
+    topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
-        for (topic, partition), state in known.items()
-        if topic in topics and before[f"{topic}-{partition}"]["leader"] < 0
+        for (topic, partition), state in states.items()
+        if topic in topics and before[partition_name(topic, partition)].leader < 0
     }
-    return _told(offline) if all(state.leader >= 0 for state in offline.values()) else {}
+    return _leaders(offline) if all(state.leader >= 0 for state in offline.values()) else {}
 
 
-def coordinated(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
-    """The partitions of `__transaction_state` that keep transactions of the load, and that one of `brokers` leads
-    now."""
-    return sorted(
-        at for at, state in coordinators.states(cluster, scenario.transactional_ids).items() if state.leader in brokers
-    )
+def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
+    """The partitions of `__transaction_state` that keep transactions of the load and that one of `brokers` leads."""
+    states = coordinators.states(cluster, scenario.transactional_ids)
+    return sorted(partition for partition, state in states.items() if state.leader in brokers)
 
 
-def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
-    """Who coordinates now what the targets coordinated just before the bite, if there was such and it is none of
-    them."""
-    kept, seen = injection["proof"].get("coordinated", []), coordinators.states(cluster, scenario.transactional_ids)
-    moved = all(at in seen and seen[at].leader not in (-1, *injection["brokers"]) for at in kept)
-    return _told({(coordinators.TOPIC, at): seen[at] for at in kept}) if moved else {}
+def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
+    """The leaders of the partitions that the targets coordinated just before the bite, if none is a target any more.
+
+    Empty if the targets coordinated nothing.
+    """
+    partitions = injection.proofs.coordinated or []
+    states = coordinators.states(cluster, scenario.transactional_ids)
+    if any(partition not in states for partition in partitions):
+        return {}
+    led = {(coordinators.TOPIC, partition): states[partition] for partition in partitions}
+    moved = all(state.leader not in (-1, *injection.brokers) for state in led.values())
+    return _leaders(led) if moved else {}
 
 
-def _brief(scenario: Scenario, injection: Mapping[str, Any]) -> dict[str, object]:
-    passed_ms, session_ms = (now_us() - injection["bite_at_us"]) // 1000, scenario.cluster.session_timeout_ms
+def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:
+    """The time since the bite and the broker session, both in ms, if the time is a small share of the session."""
+    passed_ms, session_ms = (now_us() - injection.bite_at_us) // 1000, scenario.cluster.session_timeout_ms
     return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}
 
 
-def _told(states: States) -> dict[str, object]:
+def _leaders(states: PartitionStates) -> dict[str, LeaderAfter]:
     return {
-        f"{topic}-{partition}": {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": list(state.isr)}
-        for (topic, partition), state in states.items()
+        partition_name(*key): LeaderAfter(state.leader, state.leader_epoch, list(state.isr))
+        for key, state in states.items()
     }

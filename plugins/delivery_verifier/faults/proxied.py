@@ -1,4 +1,4 @@
-"""The actions of the proxy: what it does to requests and responses on their way, and that it really did it."""
+"""The actions of the proxy: what it does to requests and responses on their way, and the proof that it did it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from dataclasses import dataclass
 import msgspec
 
 from delivery_verifier.cluster.proxy.rules import ProxyRule, rule_of
-from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.model.history import now_us
 
 
 @dataclass(frozen=True)
 class Frames:
-    """Puts a rule in force at the proxy. It has bitten once enough clients were hit: a proxy that is bypassed hits
-    none."""
+    """Puts a rule in force at the proxy, whose action is `name`: drop, hold, delay or close.
+
+    Proof: the rule was applied to as many clients as the step's option `clients` says; a proxy that is bypassed applies
+    it to none. `release` heals it.
+    """
 
     name: str
 
     def do(self, context: ActionContext) -> int:
-        """Puts the rule in force. Raises RuntimeError if it is already, ValueError for an option of no meaning."""
+        """Puts the rule in force. Raises RuntimeError if it is in force already, ValueError for a wrong option."""
         at_us = now_us()
         context.cluster.proxy("put", rule=msgspec.to_builtins(self._rule(context)))
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """How often it acted, by broker and client.id; empty while fewer clients than wanted were hit."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """How often the rule was applied, by broker and client.id; empty while too few clients were hit."""
         hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))["hits"]
-        clients = {client for found in hits.values() for client in found}
+        clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))
-        return {f"broker {broker}": found for broker, found in hits.items()} if enough else {}
+        return {f"broker {broker}": counts for broker, counts in hits.items()} if enough else {}
 
     def _rule(self, context: ActionContext) -> ProxyRule:
         options = {name: value for name, value in context.options.items() if name != "clients"}
@@ -37,14 +40,14 @@ class Frames:
 
 
 class Release:
-    """Lets the proxy forward everything again."""
+    """Lets the proxy forward everything again: heals `drop`, `hold`, `delay` and `close`."""
 
     def do(self, context: ActionContext) -> int:
-        """Ends every rule at the brokers; what was held back goes out."""
+        """Ends every rule at the brokers; the proxy sends out what it held back."""
         at_us = now_us()
         context.cluster.proxy("release", brokers=context.brokers)
         return at_us
 
-    def proof(self, context: ActionContext) -> dict[str, object]:
-        """Nothing was broken."""
+    def proof(self, context: ActionContext) -> ActionProof:
+        """None: nothing was broken."""
         return {}

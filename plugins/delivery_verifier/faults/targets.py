@@ -1,4 +1,4 @@
-"""Targets: names in a fault plan, resolved once per cycle to broker ids."""
+"""Targets: the names that fault plans give to brokers, resolved once per cycle to broker ids."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Targets:
 
     def __init__(self, cluster: Cluster, scenario: Scenario, cycle: int) -> None:
         self._cluster, self._scenario, self._cycle = cluster, scenario, cycle
-        self._known: dict[str, list[int]] = {}
+        self._resolved: dict[str, list[int]] = {}
 
     def resolve(self, name: str) -> list[int]:
         """The brokers that `name` stands for. Raises Unresolved; KeyError for an unknown name."""
-        if name not in self._known:
-            self._known[name] = _KINDS[name](self)
-        return self._known[name]
+        if name not in self._resolved:
+            self._resolved[name] = _KINDS[name](self)
+        return self._resolved[name]
 
     def leader(self) -> list[int]:
-        """The leader of partition 0 of the first subject; the arms share one assignment, so it leads the same of
-        all."""
+        """The leader of partition 0 of the first subject arm. The arms share one assignment, so that in every topic it
+        leads the same partitions."""
         topic = self._scenario.subjects[0].topic_name
         state = self._cluster.partitions([topic]).get((topic, 0))
         if state is None or state.leader < 0:
@@ -37,7 +37,7 @@ class Targets:
         return [state.leader]
 
     def followers(self) -> list[int]:
-        """All but the cycle's leader, in the order of the assignment."""
+        """All brokers but the cycle's leader, in the order of the assignment."""
         (leader,) = self.resolve("leader")
         return [(leader - 1 + step) % len(self.all()) + 1 for step in range(1, len(self.all()))]
 
@@ -46,48 +46,52 @@ class Targets:
         return list(self._cluster.brokers)
 
     def transaction_coordinator(self) -> list[int]:
-        """Who keeps the transactions of the producer that has any."""
+        """The broker that coordinates the transactions of the first producer with a transactional.id."""
         ids = self._scenario.transactional_ids[:1]
-        found = [state.leader for state in coordinators.states(self._cluster, ids).values() if state.leader >= 0]
-        if not found:
+        states = coordinators.states(self._cluster, ids)
+        leaders = [state.leader for state in states.values() if state.leader >= 0]
+        if not leaders:
             raise Unresolved(f"the transactional.id {', '.join(ids) or '(there is none)'} has no coordinator")
-        return found
+        return leaders
 
     def next(self) -> list[int]:
         """Another broker in every cycle, round and round."""
         return [self.nth(0)]
 
-    def nth(self, place: int) -> int:
-        """The broker at `place` of a round through all of them, which begins at another one in every cycle."""
-        return self.all()[(self._scenario.seed + self._cycle + place) % len(self.all())]
+    def nth(self, index: int) -> int:
+        """The broker at `index` of a round through all brokers. In every cycle the round begins at the next one."""
+        return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 
 
 _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "leader": Targets.leader,
     "new_leader": Targets.leader,
     "followers": Targets.followers,
-    "follower": lambda it: it.resolve("followers")[:1],
-    "other_follower": lambda it: it.resolve("followers")[1:2],
-    "leader_and_follower": lambda it: [*it.resolve("leader"), *it.resolve("follower")],
+    "follower": lambda targets: targets.resolve("followers")[:1],
+    "other_follower": lambda targets: targets.resolve("followers")[1:2],
+    "leader_and_follower": lambda targets: [*targets.resolve("leader"), *targets.resolve("follower")],
     "next": Targets.next,
-    "second": lambda it: [it.nth(1)],
-    "third": lambda it: [it.nth(2)],
+    "second": lambda targets: [targets.nth(1)],
+    "third": lambda targets: [targets.nth(2)],
     "transaction_coordinator": Targets.transaction_coordinator,
     "all": Targets.all,
-    "none": lambda it: [],
+    "none": lambda targets: [],
 }
-"""Every target by its name; a test holds them equal to `vocabulary.TARGETS`."""
+"""Every target by its name; a test holds them equal to `model.fault_actions.TARGETS`."""
 
 
-def touched(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
-    """The partitions per topic that `act`, done to `brokers`, touches: those they lead now, or, if they lead none, of
-    which they hold a replica; every one that carries load, where it is done to clients or topics and not to brokers."""
+def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
+    """The partitions per topic that `act`, done to `brokers`, touches.
+
+    Those that the brokers lead now; if they lead none, those of which they hold a replica. An act on clients or topics
+    instead of brokers touches every partition that carries load.
+    """
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}
     states = sorted(cluster.partitions([arm.topic_name for arm in scenario.arms]).items())
     led = [key for key, state in states if state.leader in brokers]
     held = [key for key, state in states if set(state.replicas) & set(brokers)]
-    found: dict[str, list[int]] = {}
+    partitions: dict[str, list[int]] = {}
     for topic, partition in led or held:
-        found.setdefault(topic, []).append(partition)
-    return found
+        partitions.setdefault(topic, []).append(partition)
+    return partitions

@@ -48,9 +48,18 @@ INJECTED: frozenset[DisturbanceKind] = frozenset(
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with its own proof that it bit. All times are µs since the epoch.
 
-    `hit` are the partitions the target led at the moment, per topic; of which it held a replica, where it led none
-    (`led` says which). The exposure window is [bite_at_us - 1 s, recovered_at_us]. `options` are those of the plan's
-    step: with them and `brokers` any process can heal what was done.
+    `hit`: the partitions per topic that the injection touches. They are those that the target brokers led just before
+    the bite. Where the brokers led none (`led` is false), they are those of which the brokers held a replica. An
+    injection into clients or topics hits every partition that carries load. The exposure window is
+    [bite_at_us - LEAD_US, recovered_at_us]. `options` are those of the plan's step: with them and `brokers` any process
+    can heal what was done.
+
+    `proof` by key. `process`: the action's own proof once it was done; `process_before_heal`: the same just before
+    healing. `before`: leader and leader_epoch just before the bite, by `<topic>-<partition>`. `wanted`: the names of
+    the effects that had to be seen (`fault_actions.Proof`); what was seen of each has its name as key and is empty if
+    the effect was not seen. `coordinated`: the partitions of `__transaction_state` that the target led, where
+    `coordinator_moved` is wanted. `waited_for`: effects that the plan waited for and saw. `failed`: the deadline that
+    passed while the injection was open.
     """
 
     id: int

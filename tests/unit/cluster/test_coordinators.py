@@ -12,7 +12,8 @@ from support.evidence import RUN
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.cluster.coordinators import partition_of
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.faults.proofs import coordinated, prove
+from delivery_verifier.faults.open_injection import OpenInjection, Proofs
+from delivery_verifier.faults.proofs import coordinated_partitions, prove
 from delivery_verifier.model.fault_plan import Trigger
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario
@@ -83,17 +84,30 @@ class Kept:
 def moved(from_leader: int, to_leader: int, hit: int = 1) -> bool:
     before: Any = Kept(from_leader)
     after: Any = Kept(to_leader)
-    kept = coordinated(before, MADE, [hit])
-    injection = {"brokers": [hit], "hit": {}, "proof": {"coordinated": kept, "wanted": ["coordinator_moved"]}}
-    return bool(prove(after, MADE, injection)["coordinator_moved"])
+    kept = coordinated_partitions(before, MADE, [hit])
+    return bool(prove(after, MADE, injection(hit, kept), ["coordinator_moved"])["coordinator_moved"])
+
+
+def injection(hit: int, partitions: list[int] | None) -> OpenInjection:
+    """An injection into broker `hit`, which coordinated `partitions`; None: nobody looked before the bite."""
+    return OpenInjection(
+        id=0,
+        cycle=0,
+        action="kill",
+        brokers=[hit],
+        hit={},
+        led=True,
+        options={},
+        requested_at_us=0,
+        bite_at_us=0,
+        proofs=Proofs(process={}, before={}, required=["coordinator_moved"], coordinated=partitions),
+    )
 
 
 def test_a_coordinator_has_moved_if_it_was_hit_and_another_leads_now() -> None:
     assert moved(1, 2)
     assert not moved(1, 1) and not moved(1, -1), "nobody took over"
     assert not moved(2, 3), "who was hit coordinated nothing"
-    assert (
-        not prove(Kept(2), MADE, {"brokers": [1], "hit": {}, "proof": {"wanted": []}}, ["coordinator_moved"])[  # type: ignore[arg-type]
-            "coordinator_moved"
-        ]
-    ), "nobody looked before the bite"
+    cluster: Any = Kept(2)
+    unseen = prove(cluster, MADE, injection(1, None), ["coordinator_moved"])
+    assert not unseen["coordinator_moved"], "nobody looked before the bite"

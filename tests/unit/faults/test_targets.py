@@ -8,7 +8,7 @@ import pytest
 from support.evidence import RUN, SUBJECT, WEAK
 
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.faults.targets import touched
+from delivery_verifier.faults.targets import touched_partitions
 from delivery_verifier.model.fault_actions import ACTS
 
 
@@ -26,7 +26,7 @@ def _led(leader: int) -> PartitionState:
 
 def of(action: str, *brokers: int) -> dict[str, list[int]]:
     cluster: Any = Led()
-    return touched(ACTS[action], cluster, RUN, list(brokers))
+    return touched_partitions(ACTS[action], cluster, RUN, list(brokers))
 
 
 def test_who_is_killed_hits_what_it_leads_or_if_nothing_what_it_holds() -> None:

@@ -1,0 +1,143 @@
+"""The injections of a plan: each is opened, proven just before it is healed, closed, and recovers with the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from delivery_verifier.cluster import coordinators
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.action import ActionContext, ActionProof
+from delivery_verifier.faults.actions import ACTIONS
+from delivery_verifier.faults.open_injection import LeaderBefore, OpenInjection, Proofs, partition_name
+from delivery_verifier.faults.proofs import coordinated_partitions, prove
+from delivery_verifier.faults.targets import touched_partitions
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.fault_actions import Proof
+from delivery_verifier.model.fault_plan import FaultStep
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.scenario import Scenario
+
+RECOVERY_DEADLINE_S = 90.0
+
+
+class Injections:
+    """The injections of one scenario's plan. `all` has them in the order of their requests, `open` those not healed."""
+
+    def __init__(self, cluster: Cluster, scenario: Scenario, load: RunningLoad) -> None:
+        self._cluster, self._scenario, self._load = cluster, scenario, load
+        self._topics = [arm.topic_name for arm in scenario.arms]
+        self.all: list[OpenInjection] = []
+        self.open: list[OpenInjection] = []
+
+    def context(self, brokers: list[int], options: Mapping[str, Setting]) -> ActionContext:
+        """The context of an action on `brokers`."""
+        return ActionContext(self._cluster, brokers, options, self._scenario, self._load)
+
+    def inject(self, step: FaultStep, brokers: list[int], cycle: int) -> int:
+        """Opens an injection and performs its action. Returns the wall time (µs) just before it took effect.
+
+        The injection is on record before its action is performed: an action that misses its deadline may have bitten.
+        """
+        injection = self._new_injection(step, brokers, cycle)
+        self.all.append(injection)
+        self.open.append(injection)
+        action, context = ACTIONS[step.action], self.context(brokers, step.options)
+        injection.bite_at_us = bite_at_us = action.do(context)
+        injection.proofs.process = action.proof(context)
+        if step.act.momentary:
+            self.prove(injection)
+            self.close(injection, injection.brokers, now_us())
+        return bite_at_us
+
+    def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
+        """An injection that is requested now, with what must be known of the time before its bite."""
+        requested_at_us = now_us()
+        hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
+        before = {
+            partition_name(topic, partition): LeaderBefore(state.leader, state.leader_epoch)
+            for (topic, partition), state in self._cluster.partitions(self._topics).items()
+            if partition in hit.get(topic, ())
+        }
+        proofs = Proofs(
+            process={}, before=before, required=list(step.act.proofs if step.proofs is None else step.proofs)
+        )
+        if "coordinator_moved" in proofs.required:
+            proofs.coordinated = coordinated_partitions(self._cluster, self._scenario, brokers)
+        return OpenInjection(
+            id=len(self.all),
+            cycle=cycle,
+            action=step.action,
+            brokers=list(brokers),
+            hit=hit,
+            led=any(state.leader in brokers for state in before.values()) or not brokers,
+            options=dict(step.options),
+            requested_at_us=requested_at_us,
+            bite_at_us=requested_at_us,
+            proofs=proofs,
+        )
+
+    def healed_by(self, step: FaultStep, brokers: list[int]) -> list[OpenInjection]:
+        """The open injections that `step`, done to `brokers`, heals at least in part."""
+        return [
+            injection
+            for injection in self.open
+            if injection.action in step.act.heals and (step.act.clients or set(injection.brokers) & set(brokers))
+        ]
+
+    def prove(self, injection: OpenInjection) -> None:
+        """Looks for the proofs just before healing: the action still holds, and its effects are seen.
+
+        Where no broker runs that could be asked, an effect counts that the plan waited for and saw. An injection that
+        is healed broker by broker is proven once, before the first.
+        """
+        proofs = injection.proofs
+        if proofs.process_before_heal is not None:
+            return
+        proofs.process_before_heal = self.action_proof(injection)
+        proofs.effects = prove(self._cluster, self._scenario, injection, proofs.required)
+        if not self._cluster.running():
+            proofs.effects |= proofs.waited_for
+        done = injection.act.proof_only_before_heal or proofs.process
+        injection.bit = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
+
+    def action_proof(self, injection: OpenInjection) -> ActionProof:
+        """What the action of `injection` shows of itself now; empty if it shows nothing."""
+        return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
+
+    def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
+        """Takes `brokers` off those that are to be healed. An injection is healed once all its brokers are."""
+        injection.brokers_to_heal -= set(brokers)
+        if not injection.brokers_to_heal:
+            injection.healed_at_us = healed_at_us
+            self.open.remove(injection)
+
+    def note(self, proof: Proof) -> None:
+        """Puts on record which of the open injections show `proof` now that the plan has waited for it."""
+        for injection in self.open:
+            if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
+                injection.proofs.waited_for[proof] = effect
+
+    def last_shows(self, proof: Proof) -> bool:
+        """Whether the last injection shows `proof` now."""
+        return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
+
+    def await_recovery(self) -> None:
+        """Waits until every replica is in sync: every injection that is healed has then recovered.
+
+        Raises DeadlinePassed.
+        """
+        topics = list(self._topics)
+        if any("coordinator_moved" in injection.proofs.required for injection in self.all):
+            topics.append(coordinators.TOPIC)
+        wait_until(
+            lambda: self._cluster.isr_full(topics),
+            "all replicas to be in sync again after the fault",
+            RECOVERY_DEADLINE_S,
+            detail=lambda: self._cluster.out_of_sync(topics),
+        )
+        recovered_at_us = now_us()
+        for injection in self.all:
+            if injection.healed_at_us is not None and injection.recovered_at_us is None:
+                injection.recovered_at_us = recovered_at_us

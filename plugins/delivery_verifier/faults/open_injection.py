@@ -1,0 +1,119 @@
+"""An injection under way: what is known of it so far, and the form in which it is published at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.faults.action import ActionProof
+from delivery_verifier.model.data import Setting
+from delivery_verifier.model.fault_actions import ACTS, Act, Proof
+from delivery_verifier.model.history import Injection
+
+
+class LeaderBefore(Struct, frozen=True):
+    """Who led a partition just before the bite. -1: no broker."""
+
+    leader: int
+    leader_epoch: int
+
+
+class LeaderAfter(Struct, frozen=True):
+    """Who leads a partition when an effect is looked for, and which replicas are in sync."""
+
+    leader: int
+    leader_epoch: int
+    isr: list[int]
+
+
+Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
+"""What was seen of one effect: partitions by `partition_name`, or times in ms; empty if the effect was not seen."""
+
+
+class Proofs(Struct, kw_only=True, omit_defaults=True):
+    """What shows that an injection bit. A field with its default is not published.
+
+    `process`: the action's own proof once it is done. `before`: the leader of every partition that is hit, by
+    `partition_name`. `required`: the effects that must be seen, published as `wanted`. `coordinated`: the partitions of
+    `__transaction_state` that the target led, where `coordinator_moved` is required. `waited_for`: effects that the
+    plan waited for and saw. `process_before_heal`: the action's own proof just before healing; None until then.
+    `effects`: what was seen just before healing, published under the name of each effect. `failed`: the deadline that
+    passed while the injection was open.
+    """
+
+    process: ActionProof
+    before: dict[str, LeaderBefore]
+    required: list[Proof] = msgspec.field(name="wanted")
+    coordinated: list[int] | None = None
+    waited_for: dict[Proof, Effect] = {}
+    process_before_heal: ActionProof | None = None
+    effects: dict[Proof, Effect] = {}
+    failed: str | None = None
+
+    def to_builtins(self) -> dict[str, object]:
+        """The proof as injections.json has it: one object, with the effects beside the other keys."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        effects: dict[str, Any] = fields.pop("effects", {})
+        return {**fields, **effects}
+
+
+@dataclass
+class OpenInjection:
+    """An injection from its request until the cluster has recovered. All times are µs since the epoch.
+
+    The fields are those of `Injection`. `brokers_to_heal` are the target brokers that no action has healed yet.
+    """
+
+    id: int
+    cycle: int
+    action: str
+    brokers: list[int]
+    hit: dict[str, list[int]]
+    led: bool
+    options: dict[str, Setting]
+    requested_at_us: int
+    bite_at_us: int
+    proofs: Proofs
+    bit: bool = False
+    healed_at_us: int | None = None
+    recovered_at_us: int | None = None
+    brokers_to_heal: set[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.brokers_to_heal = set(self.brokers)
+
+    @property
+    def act(self) -> Act:
+        """The action's entry in the vocabulary. Raises KeyError."""
+        return ACTS[self.action]
+
+    def fail(self, reason: str) -> None:
+        """Puts on record that the plan could not go on: the injection counts as one that did not bite."""
+        self.proofs.failed, self.bit = reason, False
+
+    def to_injection(self) -> Injection:
+        """The injection as injections.json has it."""
+        return Injection(
+            id=self.id,
+            cycle=self.cycle,
+            action=self.action,
+            brokers=self.brokers,
+            hit=self.hit,
+            requested_at_us=self.requested_at_us,
+            bite_at_us=self.bite_at_us,
+            healed_at_us=self.healed_at_us,
+            recovered_at_us=self.recovered_at_us,
+            bit=self.bit,
+            led=self.led,
+            options=self.options,
+            proof=self.proofs.to_builtins(),
+        )
+
+
+def partition_name(topic: str, partition: int) -> str:
+    """The key of a partition in a proof."""
+    return f"{topic}-{partition}"

@@ -1,0 +1,129 @@
+"""Triggers: what a step of a fault plan waits for before its action is performed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.injections import Injections
+from delivery_verifier.host.waiting import pause, wait_until
+from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.model.fault_actions import Proof
+from delivery_verifier.model.fault_plan import FaultStep
+from delivery_verifier.model.scenario import Scenario
+
+LEADER_DEADLINE_S = 40.0
+BITE_DEADLINE_S = 60.0
+"""The frames that the proxy shall act on are under way already, or the plan has just had them sent."""
+APPLIED_S = 0.5
+"""A broker's metadata shows a smaller ISR before the partition's leader applies it: an acks=all request within that
+time may still be appended under min.insync.replicas."""
+
+
+class Triggers:
+    """The triggers of one scenario's fault plan. `check_load` is called while waiting; it raises if the load failed."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        scenario: Scenario,
+        load: RunningLoad,
+        injections: Injections,
+        check_load: Callable[[], object],
+    ) -> None:
+        self._cluster, self._scenario, self._load = cluster, scenario, load
+        self._injections, self._check_load = injections, check_load
+        self._step_ended_s, self._count_before = time.monotonic(), 0
+
+    def end_step(self) -> None:
+        """Makes this the moment from which the triggers `elapsed` and `reported` of the next step count."""
+        self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
+
+    def wait(self, step: FaultStep) -> None:
+        """Waits until the trigger of `step` fires. Raises DeadlinePassed."""
+        match step.trigger.kind:
+            case "at_once":
+                pass
+            case "elapsed":
+                pause(max(0.0, step.trigger.value - (time.monotonic() - self._step_ended_s)))
+            case "reported" | "settled":
+                self._await_load(step)
+            case "leader_moved" | "coordinator_moved" | "deposed":
+                if self._injections.all:  # without an injection there is no effect to wait for
+                    self._await_effect(step.trigger.kind)
+            case "led":
+                wait_until(
+                    self._leaders_run, "every partition of the subjects to have a leader that runs", LEADER_DEADLINE_S
+                )
+            case "bitten":
+                self._await_bite()
+            case "isr_full":
+                self._injections.await_recovery()
+            case "isr_shrunk":
+                wait_until(self._isr_runs, "the ISR to shrink to the brokers that run", LEADER_DEADLINE_S)
+                pause(APPLIED_S)
+                self._injections.note("isr_shrunk")
+
+    def _await_load(self, step: FaultStep) -> None:
+        deadline_s = self._scenario.load.deadline_s
+        if step.trigger.kind == "settled":
+            message = f"all that was sent to be settled before {step.action}"
+            wait_until(self._is_settled, message, deadline_s, every_s=0.005)
+        else:
+            records = self._count_before + self._records(step.trigger.value)
+            message = f"{records} records to be reported before {step.action}"
+            wait_until(lambda: self._count_reported() >= records, message, deadline_s)
+
+    def _await_effect(self, proof: Proof) -> None:
+        """Waits until the last injection shows `proof`."""
+        partitions = sum(len(numbers) for numbers in self._injections.all[-1].hit.values())
+        messages: dict[Proof, str] = {
+            "leader_moved": f"{partitions} partitions to get another leader",
+            "coordinator_moved": "the transactions to get another coordinator",
+            "deposed": "the brokers that were hit to lead no more",
+        }
+
+        def is_seen() -> bool:
+            self._check_load()
+            return self._injections.last_shows(proof)
+
+        wait_until(is_seen, messages[proof], LEADER_DEADLINE_S)
+
+    def _await_bite(self) -> None:
+        """Waits until the last injection's action has its own proof."""
+        injection = self._injections.all[-1]
+        deadline_s = min(self._scenario.load.deadline_s, BITE_DEADLINE_S)
+
+        def has_bitten() -> bool:
+            self._check_load()
+            return bool(self._injections.action_proof(injection))
+
+        wait_until(has_bitten, f"{injection.action} to have taken effect", deadline_s, every_s=0.02)
+
+    def _count_reported(self) -> int:
+        self._check_load()
+        return self._load.reported()
+
+    def _is_settled(self) -> bool:
+        self._check_load()
+        return self._load.outstanding() == 0
+
+    def _leaders_run(self) -> bool:
+        """Whether every partition of the subject arms has a leader that runs."""
+        self._check_load()
+        states = self._cluster.partitions([arm.topic_name for arm in self._scenario.subjects])
+        running = self._cluster.running()
+        return bool(states) and all(state.leader in running for state in states.values())
+
+    def _isr_runs(self) -> bool:
+        """Whether no partition that has a running leader has a broker in its ISR that does not run."""
+        running = set(self._cluster.running())
+        states = self._cluster.partitions([arm.topic_name for arm in self._scenario.arms])
+        return bool(states) and all(set(state.isr) <= running for state in states.values() if state.leader in running)
+
+    def _records(self, value: float) -> int:
+        """How many records a trigger asks for: below 1 `value` is a share of the smallest subject's floor per cycle."""
+        if value >= 1:
+            return int(value)
+        return int(value * min(arm.records for arm in self._scenario.subjects) / self._scenario.fault.cycles)

@@ -1,0 +1,129 @@
+"""Triggers: each fires when what it waits for is there, counted from the end of the step before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from support.evidence import RUN
+from support.quiet_load import QuietLoad
+
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.faults import triggers as module
+from delivery_verifier.faults.injections import Injections
+from delivery_verifier.faults.triggers import Triggers
+from delivery_verifier.host.waiting import DeadlinePassed
+from delivery_verifier.model.fault_plan import FaultStep, Trigger
+
+
+class CountedLoad(QuietLoad):
+    """A load of which a record more is reported each time that somebody asks, and one less is outstanding."""
+
+    def __init__(self) -> None:
+        self.count, self.left = 0, 3
+
+    def reported(self) -> int:
+        """One more."""
+        self.count += 1
+        return self.count
+
+    def outstanding(self) -> int:
+        """One less."""
+        self.left -= 1
+        return self.left
+
+
+class Partitions:
+    """A cluster whose brokers 1 and 2 run, and whose partitions have this leader and ISR."""
+
+    def __init__(self, leader: int, isr: tuple[int, ...]) -> None:
+        self.leader, self.isr = leader, isr
+
+    def running(self) -> list[int]:
+        """Broker 3 does not run."""
+        return [1, 2]
+
+    def partitions(self, topics: Iterable[str]) -> dict[tuple[str, int], PartitionState]:
+        """Partition 0 of each topic."""
+        state = PartitionState(leader=self.leader, leader_epoch=1, replicas=(1, 2, 3), isr=self.isr, elr=(), error=0)
+        return {(topic, 0): state for topic in topics}
+
+
+def wait(
+    kind: Any,
+    value: float = 0.0,
+    cluster: Any = None,
+    load: CountedLoad | None = None,
+    check_load: Callable[[], object] = lambda: None,
+) -> None:
+    """Waits for one trigger of a plan that has no injection so far."""
+    load = load or CountedLoad()
+    scenario = replace(RUN, load=replace(RUN.load, deadline_s=5))
+    triggers = Triggers(cluster, scenario, load, Injections(cluster, scenario, load), check_load)
+    triggers.end_step()
+    triggers.wait(FaultStep(trigger=Trigger(kind=kind, value=value), action="wait"))
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEADER_DEADLINE_S", 0.1)
+    monkeypatch.setattr(module, "APPLIED_S", 0.0)
+
+
+def test_elapsed_counts_from_the_end_of_the_step_before() -> None:
+    begun = time.monotonic()
+    wait("elapsed", 0.2)
+    assert 0.19 < time.monotonic() - begun < 2
+
+
+def test_reported_counts_records_from_the_end_of_the_step_before() -> None:
+    load = CountedLoad()
+    wait("reported", 3, load=load)
+    assert load.count == 1 + 3
+
+
+def test_reported_below_one_is_a_share_of_the_smallest_subject_per_cycle() -> None:
+    smallest = min(arm.records for arm in RUN.subjects)
+    triggers = Triggers(Any, RUN, CountedLoad(), Injections(Any, RUN, CountedLoad()), lambda: None)  # type: ignore[arg-type]
+    assert triggers._records(0.5) == int(0.5 * smallest / RUN.fault.cycles) and triggers._records(7.0) == 7
+
+
+def test_settled_waits_until_nothing_is_outstanding() -> None:
+    load = CountedLoad()
+    wait("settled", load=load)
+    assert load.left == 0
+
+
+@pytest.mark.parametrize("kind", ["leader_moved", "coordinator_moved", "deposed", "at_once"])
+def test_an_effect_is_not_waited_for_where_nothing_was_injected(kind: str) -> None:
+    wait(kind)
+
+
+def test_led_waits_for_leaders_that_run() -> None:
+    wait("led", cluster=Partitions(2, (1, 2, 3)))
+    for leader in (-1, 3):
+        with pytest.raises(DeadlinePassed, match="every partition of the subjects to have a leader that runs"):
+            wait("led", cluster=Partitions(leader, (1, 2, 3)))
+
+
+def test_isr_shrunk_waits_until_no_partition_that_is_led_counts_on_a_broker_that_does_not_run() -> None:
+    wait("isr_shrunk", cluster=Partitions(1, (1, 2)))
+    wait("isr_shrunk", cluster=Partitions(-1, (3,)))
+    with pytest.raises(DeadlinePassed, match="the ISR to shrink"):
+        wait("isr_shrunk", cluster=Partitions(1, (1, 2, 3)))
+
+
+@pytest.mark.parametrize("kind", ["reported", "settled", "led"])
+def test_a_load_that_has_failed_ends_the_waiting(kind: str) -> None:
+    calls = []
+
+    def failed() -> None:
+        calls.append(1)
+        if kind == "led" or len(calls) > 1:
+            raise RuntimeError("the load has failed")
+
+    with pytest.raises(RuntimeError, match="the load has failed"):
+        wait(kind, 5, cluster=Partitions(-1, ()), check_load=failed)
