@@ -68,11 +68,6 @@ def test_what_is_broken_says_by_which_rule_and_what_holds_says_none() -> None:
             assert bool(one.broken_by) == (not all(one.guarantees.values()))
 
 
-def test_every_kind_of_disturbance_belongs_to_a_class_of_fault() -> None:
-    named = {kind for one in FAULT_CLASSES for kind in one.kinds}
-    assert set(get_args(DisturbanceKind)) - named == {"topic_altered"}, "that one changes the settings themselves"
-
-
 def test_the_text_has_a_line_per_class_and_says_what_breaks_it() -> None:
     text = lines(matrix(Settings.of(PROFILES["acks_1"])))
     assert len(text) == len(FAULT_CLASSES) + 1
