@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -12,7 +11,6 @@ from delivery_verifier.contract.alternatives import ALTERNATIVES, alternatives
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, lines, matrix
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.history import DisturbanceKind
 from delivery_verifier.planning.own_settings import profiles
 from docs.generate import promises as promises_docs
 

@@ -14,7 +14,6 @@ import pytest
 from support import report_material
 
 from delivery_verifier.judgement import checker_doubts, coverage_doubts
-from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import terminal
