@@ -1,4 +1,4 @@
-"""The actions of a fault plan, done. What each is, in words and data, stands in `vocabulary.ACTS`."""
+"""The actions of a fault plan, done. What each is, in words and data, stands in `fault_actions.ACTS`."""
 
 from __future__ import annotations
 

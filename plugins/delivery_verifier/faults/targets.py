@@ -76,7 +76,7 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "all": Targets.all,
     "none": lambda it: [],
 }
-"""Every target by its name; a test holds them equal to `vocabulary.TARGETS`."""
+"""Every target by its name; a test holds them equal to `fault_targets.TARGETS`."""
 
 
 def touched(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
