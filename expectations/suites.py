@@ -14,7 +14,7 @@ from great_expectations import ExpectationSuite
 from great_expectations.expectations.row_conditions import Column
 
 from delivery_verifier.judgement.evaluation import CANARY, LAWS, Suite
-from delivery_verifier.model.anomalies import DEFINITIONS
+from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.books import total_column
 from expectations.vocabulary import (
     GUARANTEES,
@@ -44,7 +44,7 @@ def guarantee() -> ExpectationSuite:
                 column=total_column(anomaly),
                 min_value=0,
                 max_value={"$PARAMETER": tolerance_parameter(anomaly)},
-                description=f"No record is {anomaly} beyond the tolerance. {anomaly}: {DEFINITIONS[anomaly]}",
+                description=f"No record is {anomaly} beyond the tolerance. {anomaly}: {KINDS[anomaly].definition}",
                 meta={"about": anomaly.value},
             )
             for anomaly, expectation in GUARANTEES.items()

@@ -8,14 +8,16 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import SECONDARY, Anomaly, Outcome
+from delivery_verifier.model.anomalies import SECONDARY, TRANSACTIONAL, Anomaly, Outcome, column, subset
 from spark_jobs.attempts import location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 
 BOUND = 10_000
 """Most cases written per arm and kind."""
-_OF_ATTEMPTS = ("resent", "reordered", "late", "aborted_visible", "torn")
-"""What can be true of an attempt, and never of a line."""
+_OF_ATTEMPTS = subset(
+    "flags of ATTEMPTS that can be true of an attempt, and never of a line: what follows from copies alone has no flag",
+    ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
+)
 OWN = "this run and arm"
 """`origin` of a line whose header is of this run and arm, though nobody made it."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import REPORTED, Outcome
+from delivery_verifier.model.anomalies import REPORTED, TRANSACTIONAL, Outcome, column
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
@@ -62,7 +62,7 @@ def attempts(
         )
         .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
-    views = {name: F.lit(False) for name in ("aborted_visible", "torn")}  # for `committed.judged` to say
+    views = {name: F.lit(False) for name in map(column, TRANSACTIONAL)}  # for `committed.judged` to say
     return promise(_ordered(_resent(matched, resends)).withColumns(views), ATTEMPTS)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import Outcome, TransactionOutcome
+from delivery_verifier.model.anomalies import TRANSACTIONAL, Outcome, TransactionOutcome, column
 from spark_jobs.attempts import BY_KEY, KEY, attribute, believable, owned_copies
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOG, promise
 
@@ -89,7 +89,7 @@ def strange(
 
 def judged(matched: DataFrame, found: DataFrame) -> DataFrame:
     """ATTEMPTS with what `strange` found of them."""
-    flags = ["aborted_visible", "torn"]
+    flags = [column(anomaly) for anomaly in TRANSACTIONAL]
     both = matched.drop(*flags).join(found, KEY, "left")
     return promise(both.withColumns({flag: F.coalesce(flag, F.lit(False)) for flag in flags}), ATTEMPTS)
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delivery_verifier.contract.rules import PROMISES, RULES, ContractRule
-from delivery_verifier.contract.rulings import CLAIMS
 from delivery_verifier.contract.strength import STRENGTH_ORDERS, WITHOUT_EFFECT
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import INJECTED, DisturbanceKind
+from delivery_verifier.model.claims import CLAIMS
+from delivery_verifier.model.history import DISTURBANCES
 
 INTRODUCTION = """\
 # The contract
@@ -66,24 +66,6 @@ weaker in another cannot be compared. What is stronger for one anomaly may be we
 |---|---|---|
 """
 
-MEANINGS: dict[DisturbanceKind, str] = {
-    "leader_change": "a partition got another leader, or a new leader epoch",
-    "unclean_election": "a leader that was neither in the last ISR seen nor eligible",
-    "isr_shrink": "a replica left the ISR",
-    "broker_crash": "a broker process ended without a shutdown",
-    "broker_stop": "a broker process ended in an orderly shutdown",
-    "broker_freeze": "a broker process stood still",
-    "unclean_request": "an operator asked for an unclean election",
-    "power_loss": "a broker lost what it had not flushed",
-    "isr_power_loss": "every broker in the ISR of a partition had lost what it had not flushed, and not copied it "
-    "again",
-    "isolation": "a broker was cut off from others",
-    "connection_loss": "connections between clients and a broker were held, delayed or cut",
-    "topic_altered": "a topic got another value of a setting",
-    "client_crash": "a client process was killed",
-    "application_resend": "an application sent again what it had sent before",
-}
-
 CLAIMS_INTRODUCTION = """\
 ## Claims
 
@@ -100,14 +82,15 @@ def document() -> str:
 
 
 def _kinds() -> str:
-    rows = [f"| `{kind}` | {told} | {_known_from(kind)} |" for kind, told in MEANINGS.items()]
+    rows = [f"| `{name}` | {kind.meaning} | {_KNOWN_FROM[kind.seen_by]} |" for name, kind in DISTURBANCES.items()]
     return KINDS_INTRODUCTION + "\n".join([*rows, ""])
 
 
-def _known_from(kind: DisturbanceKind) -> str:
-    if kind == "isr_power_loss":
-        return "the injections and the observer"
-    return "the injection" if kind in INJECTED else "the observer"
+_KNOWN_FROM = {
+    "observer": "the observer",
+    "injection": "the injection",
+    "both": "the injections and the observer",
+}
 
 
 def _orders() -> str:
@@ -147,10 +130,11 @@ def _table(rules: list[ContractRule]) -> Iterator[str]:
 
 def _claims() -> str:
     rows = [
-        f"| `{claim}` | {', '.join(f'`{anomaly}`' for anomaly in forbidden) or 'nothing beyond the contract'} |"
-        for claim, forbidden in CLAIMS.items()
+        f"| `{claim}` | {kind.meaning} | "
+        f"{', '.join(f'`{anomaly}`' for anomaly in kind.forbids) or 'nothing beyond the contract'} |"
+        for claim, kind in CLAIMS.items()
     ]
-    return "\n".join([CLAIMS_INTRODUCTION, "| claim | forbids |", "|---|---|", *rows, ""])
+    return "\n".join([CLAIMS_INTRODUCTION, "| claim | asks | forbids |", "|---|---|---|", *rows, ""])
 
 
 def main(arguments: list[str]) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, matrix
 from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.scenario import Claim, Profile
 from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.planning.own_settings.clients import Client
@@ -98,7 +99,9 @@ def _table(claim: Claim, found: list[Example]) -> str:
         f"| {it.name} | " + " | ".join("yes" if row.guarantees[claim] else "**no**" for row in it.rows) + " |"
         for it in found
     ]
-    return "\n".join([f"## {claim}: {GUARANTEES[claim]}", "", head, "|---" * (len(FAULT_CLASSES) + 1) + "|", *rows, ""])
+    return "\n".join(
+        [f"## {claim}: {CLAIMS[claim].meaning}", "", head, "|---" * (len(FAULT_CLASSES) + 1) + "|", *rows, ""]
+    )
 
 
 def main(arguments: list[str]) -> None:

@@ -12,7 +12,7 @@ from support.oracle import Case, judge
 from support.planters import BORDERLINE, EVERY, HEALTHY, IN_TRANSACTIONS, PLANTERS, History, random_history
 from support.run_directories import scenario, table, write
 
-from delivery_verifier.model.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.store.books import COUNTS
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile as job
@@ -22,7 +22,7 @@ RANDOM, SEED = 1000, 20_260_101
 
 
 def test_every_anomaly_has_a_definition_a_detector_and_a_planter() -> None:
-    assert set(DETECTORS) == set(Anomaly) == set(PLANTERS) == set(DEFINITIONS)
+    assert set(DETECTORS) == set(Anomaly) == set(PLANTERS) == set(KINDS)
     assert list(DETECTORS) == list(Anomaly), "detectors are tried in the order of precedence"
 
 

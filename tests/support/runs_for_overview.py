@@ -43,9 +43,10 @@ def judged(
     gap_s: float | None = 3.4,
     green: bool | None = None,
     sentence: str = "",
+    other_cases: dict[str, int] | None = None,
     **more: Any,
 ) -> RunDirectory:
-    """A run with a verdict and a report."""
+    """A run with a verdict and a report. `other_cases` are columns of the subject's books."""
     run = planned(runs, run_id, **more)
     plan = run.scenario
     arms = [
@@ -61,7 +62,8 @@ def judged(
             doubts=[],
             findings=[],
             longest_gap_s=gap_s,
-            books={"lost": lost if arm.role == "subject" else 999_999, "duplicated": 0, "reordered": 0},
+            books={"lost": lost if arm.role == "subject" else 999_999, "duplicated": 0, "reordered": 0}
+            | ((other_cases or {}) if arm.role == "subject" else {}),
             exposure=[Exposure(injection=1, reported=6_120, outstanding=9)],
         )
         for arm in plan.loaded

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 
+from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
@@ -22,10 +23,8 @@ COUNTS = (
     "failed",
     "indeterminate",
     "reported",
-    "lost",
-    "duplicated",
-    "reordered",
-    "resent",
+    *(column(anomaly) for anomaly in Anomaly),
+    *(also_column(anomaly) for anomaly in SECONDARY),
 )
 """The columns of the books that a catalogue run keeps of every arm."""
 

@@ -14,7 +14,15 @@ from typing import Any
 from delivery_verifier.contract import power
 from delivery_verifier.contract.power import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.model.fault_actions import ACTS, Act
-from delivery_verifier.model.history import INJECTED, LEAD_US, Disturbance, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.history import (
+    INJECTED,
+    LEAD_US,
+    ON_TOPICS,
+    Disturbance,
+    DisturbanceKind,
+    Injection,
+    Observation,
+)
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
@@ -46,12 +54,6 @@ def visible(injection: Injection) -> bool:
     """Whether the observer must have seen something of an injection that bit."""
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
-
-
-ON_TOPICS: frozenset[DisturbanceKind] = frozenset(
-    ("unclean_request", "topic_altered", "client_crash", "application_resend")
-)
-"""Kinds that touch only the topics that were hit. What is done to a broker may touch every topic."""
 
 
 def _of_injection(cause: Injection) -> Iterator[Disturbance]:

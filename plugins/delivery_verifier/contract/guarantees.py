@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from delivery_verifier.contract.rulings import CLAIMS, contract
+from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
 
@@ -78,13 +79,13 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
 """Every class of fault for which there are rules. Without a clean leader nothing is elected where unclean elections are
 off: the partition is offline, and keeps its records."""
 
-GUARANTEES: dict[Claim, str] = {
-    "at_least_once": "no acknowledged record is lost",
-    "at_most_once": "no record is written twice",
-    "exactly_once": "no acknowledged record is lost, none is written twice",
-    "ordered": "per producer and partition, in the order sent",
+GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
+"""The claims that settings can guarantee, in the order of the columns: every claim but `contract`, which names none."""
+
+UNCLASSED: dict[DisturbanceKind, str] = {
+    "topic_altered": "changes the settings themselves: the weakest of them counts, in every class",
 }
-"""What can be guaranteed, from the contract's claims, in words."""
+"""Kinds of disturbance that belong to no class of fault, each with the reason."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -110,7 +111,9 @@ def _row(settings: Settings, of: FaultClass) -> Row:
     resends = "application_resend" in of.kinds
     broken = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
     broken -= set() if resends else {Anomaly.RESENT}
-    asked = {claim: {*CLAIMS[claim], *([Anomaly.RESENT] if claim == "at_most_once" else [])} for claim in GUARANTEES}
+    asked = {
+        claim: {*CLAIMS[claim].forbids, *([Anomaly.RESENT] if claim == "at_most_once" else [])} for claim in GUARANTEES
+    }
     return Row(
         fault_class=of.name,
         summary=of.summary,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
+from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly, subset
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 
 ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
@@ -155,11 +155,15 @@ def _in_transactions(loss: ContractRule, anomaly: Anomaly) -> ContractRule:
     )
 
 
-_WITHOUT = {
-    Anomaly.TORN: "Where a record may be lost, one of a committed transaction may be, or the marker that committed it.",
-    Anomaly.ABORTED_VISIBLE: "Where a record may be lost, the marker that aborted a transaction may be: what remains "
-    "of it is then committed with the producer's next transaction.",
-}
+_WITHOUT = subset(
+    "only transactions lose markers: these are the transactional kinds",
+    {
+        Anomaly.TORN: "Where a record may be lost, one of a committed transaction may be, or the marker that committed "
+        "it.",
+        Anomaly.ABORTED_VISIBLE: "Where a record may be lost, the marker that aborted a transaction may be: what "
+        "remains of it is then committed with the producer's next transaction.",
+    },
+)
 
 
 def _retries_unchecked(it: Settings) -> bool:

@@ -15,18 +15,9 @@ from msgspec.structs import replace
 from delivery_verifier.contract.rules import PROMISES, RULES, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
-
-CLAIMS: dict[Claim, tuple[Anomaly, ...]] = {
-    "contract": (),
-    "at_most_once": (Anomaly.DUPLICATED,),
-    "at_least_once": (Anomaly.LOST, Anomaly.TORN),
-    "exactly_once": (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.RESENT, Anomaly.ABORTED_VISIBLE, Anomaly.TORN),
-    "ordered": (Anomaly.REORDERED,),
-}
-"""What each claim forbids. CORRUPTED and PHANTOM are forbidden in any case; MISPLACED records are in the log, hence
-no claim speaks of them; RESENT, the application's own doing, convicts only under a claim of exactly_once."""
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
@@ -105,7 +96,7 @@ def _rulings(settings: Settings, seen: list[Disturbance]) -> dict[Anomaly, Rulin
 
 def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
     """The anomalies that `claim` forbids beyond the contract, each with tolerance 0."""
-    return dict.fromkeys(CLAIMS[claim], 0)
+    return dict.fromkeys(CLAIMS[claim].forbids, 0)
 
 
 def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
@@ -113,8 +104,11 @@ def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
 
     RESENT is left aside: it is the application's doing, and no setting forbids it.
     """
-    asked = {claim: [kind for kind in kinds if kind is not Anomaly.RESENT] for claim, kinds in CLAIMS.items() if kinds}
-    return {claim: all(rulings[kind].ruling == "FORBIDDEN" for kind in kinds) for claim, kinds in asked.items()}
+    return {
+        claim: all(rulings[anomaly].ruling == "FORBIDDEN" for anomaly in kind.forbids if anomaly is not Anomaly.RESENT)
+        for claim, kind in CLAIMS.items()
+        if kind.forbids
+    }
 
 
 def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import KINDS, Anomaly
 
-LOSSES = (Anomaly.LOST, Anomaly.MISPLACED, Anomaly.ABORTED_VISIBLE, Anomaly.TORN)
+LOSSES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "losses")
 """What is permitted where records may be lost."""
-COPIES = (Anomaly.DUPLICATED, Anomaly.REORDERED)
+COPIES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "retries")
+"""What is permitted where the client may write again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "all": Targets.all,
     "none": lambda targets: [],
 }
-"""Every target by its name; a test holds them equal to `model.fault_actions.TARGETS`."""
+"""Every target by its name; a test holds them equal to `fault_targets.TARGETS`."""
 
 
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:

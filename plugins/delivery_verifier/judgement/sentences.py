@@ -11,38 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from delivery_verifier.judgement.attribution import OUTSIDE, confidence_interval, injections_with_cases
 from delivery_verifier.judgement.evidence import Evidence, Transactions
+from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.scenario import Arm
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
 
-ACTIONS = {
-    "kill": "killed",
-    "stop": "stopped",
-    "pause": "frozen",
-    "isolate": "cut off",
-    "kill_producer": "killed",
-    "resend": "told to send again what was not certain",
-    "drop": "kept from receiving or answering requests",
-    "hold": "held up in receiving or answering requests",
-    "delay": "delayed in receiving or answering requests",
-    "close": "cut off in the middle of requests",
-    "restart": "restarted",
-    "elect_preferred": "replaced in an election",
-}
 WANTED_BOUND = 0.1
 """A bound that is worth aiming at; the limits name the cycles it takes."""
-DONE = {
-    "CORRUPTED": "corrupted",
-    "PHANTOM": "never sent",
-    "LOST": "lost",
-    "DUPLICATED": "duplicated",
-    "RESENT": "resent",
-    "MISPLACED": "misplaced",
-    "REORDERED": "out of order",
-    "ABORTED_VISIBLE": "visible to read_committed consumers though their transaction was aborted",
-    "TORN": "torn from their committed transaction",
-}
-"""What happened to the records of one anomaly; a test holds that every anomaly has its words."""
 
 
 def arm_sentence(
@@ -192,7 +168,9 @@ def _violated(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
 
 
 def _listed(findings: Sequence[Finding]) -> str:
-    return ", ".join(f"{finding.count + finding.also:,} {DONE[finding.anomaly]}" for finding in findings)
+    return ", ".join(
+        f"{finding.count + finding.also:,} {KINDS[Anomaly(finding.anomaly)].participle}" for finding in findings
+    )
 
 
 def _reported(evidence: Evidence, arm: Arm) -> str:
@@ -211,8 +189,7 @@ def _done(evidence: Evidence) -> str:
     """What was done to the cluster, e.g. `the leader was killed twice`."""
     bit = Counter(injection.action for injection in evidence.injections if injection.bit)
     return " and ".join(
-        f"{_target(evidence, action)} was {ACTIONS.get(action, f'hit by {action}')} {_times(count)}"
-        for action, count in bit.items()
+        f"{_subject(evidence, action)} {_predicate(action)} {_times(count)}" for action, count in bit.items()
     )
 
 
@@ -223,13 +200,31 @@ def _exposed(evidence: Evidence, arm: Arm) -> str:
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
 
 
-def _target(evidence: Evidence, action: str) -> str:
-    if action in ACTS and ACTS[action].clients:
-        return "the producer"
+_SUBJECTS = {
+    "partition": "every leaderless partition of the subjects",
+    "topic": "every arm's topic",
+    "producer": "every producer",
+}
+"""What actions are done to that are not done to brokers; then the target does not matter."""
+
+
+def _subject(evidence: Evidence, action: str) -> str:
+    """To whom it was done, as the subject of a sentence: `the leader`, `every producer` ..."""
+    whom = ACTS[action].whom if action in ACTS else "broker"
+    if whom in _SUBJECTS:
+        return _SUBJECTS[whom]
     targets = {step.target for step in evidence.scenario.fault.steps if step.action == action}
-    if targets == {"all"}:
-        return "every leader" if action == "elect_preferred" else "every broker"
-    return "the leader" if targets == {"leader"} else "a broker"
+    if len(targets) != 1 or not targets <= TARGETS.keys():
+        return "a broker"
+    if whom == "leader" and targets == {"all"}:
+        return "every leader"
+    return TARGETS[targets.pop()].in_a_sentence
+
+
+def _predicate(action: str) -> str:
+    """What was done; only an action of another version, which ACTS does not know, has no words of its own."""
+    done = ACTS[action].done if action in ACTS else ""
+    return done or f"was hit by {action}"
 
 
 def _times(count: int) -> str:

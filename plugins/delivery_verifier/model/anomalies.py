@@ -1,4 +1,4 @@
-"""The anomalies: what can be wrong with a record, one definition each, in order of precedence.
+"""The anomalies: what can be wrong with a record, in order of precedence, each with all that is said of it.
 
 Terms: an *attempt* is one application-level send (arm, producer, session, sequence, attempt number). Its
 *outcome* is what the client was told. *Reported* means ACKED or SENT. A *copy* is one offset of the log that
@@ -7,7 +7,12 @@ holds the attempt; the *first copy* is the one at the lowest offset.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, TypeVar
+
+from delivery_verifier.model.scenario import Claim
 
 
 class Outcome(StrEnum):
@@ -55,26 +60,151 @@ class Anomaly(StrEnum):
     TORN = "TORN"
 
 
-DEFINITIONS: dict[Anomaly, str] = {
-    Anomaly.CORRUPTED: "The checksum differs. If its (partition, offset) matches an acknowledgement it belongs to "
-    "that attempt, which is then found; otherwise it is unattributed.",
-    Anomaly.PHANTOM: "In the log, but never attempted, or attempted and FAILED.",
-    Anomaly.LOST: "Reported, and at no offset of the log.",
-    Anomaly.DUPLICATED: "One attempt at more than one offset, whatever its outcome.",
-    Anomaly.RESENT: "One of several attempts of the same sequence that are all in the log.",
-    Anomaly.MISPLACED: "Acknowledged with an offset and present, but no copy stands at that offset.",
-    Anomaly.REORDERED: "A reported record whose first copy stands after the first copy of a reported record with a "
-    "higher partition sequence (same arm, producer, session and partition). The late one is flagged.",
-    Anomaly.ABORTED_VISIBLE: "In the committed view (read_committed), though its transaction was ABORTED.",
-    Anomaly.TORN: "Of a transaction that was COMMITTED, or of which other records are in the committed view though "
-    "nobody knows how it ended, and not in the committed view itself.",
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyKind:
+    """Everything that is said of one anomaly, but how it is detected, planted and permitted."""
 
-TRANSACTIONAL = (Anomaly.ABORTED_VISIBLE, Anomaly.TORN)
+    definition: str
+    """What makes a record a case."""
+    name: str
+    """The name for people, e.g. `Out of order`."""
+    participle: str
+    """What its records are, behind their number in a sentence: `3 lost`."""
+    record_that_is: str
+    """What one case is, as the end of `a record that is ...`."""
+    share_of: str
+    """The column of the books that its count is a share of."""
+    telling: int
+    """Its rank among stories: 1 is the most telling. No two kinds share a rank."""
+    permitted_with: Literal["losses", "retries", "resends", "nothing"]
+    """What permits it: what permits losses; what makes the client write again; that an application sends again; no
+    rule at all."""
+    forbidden_by: tuple[Claim, ...] = ()
+    """The claims that forbid it where the settings permit it."""
+    transactional: bool = False
+    """Whether only records of transactions can be cases."""
+    can_be_hidden: bool = False
+    """Whether a kind of higher precedence can hide it on the same attempt; `also_<kind>` columns count these cases."""
+
+
+KINDS: dict[Anomaly, AnomalyKind] = {
+    Anomaly.CORRUPTED: AnomalyKind(
+        definition="The checksum differs. If its (partition, offset) matches an acknowledgement it belongs to that "
+        "attempt, which is then found; otherwise it is unattributed.",
+        name="Damaged",
+        participle="corrupted",
+        record_that_is="damaged",
+        share_of="log_records",
+        telling=4,
+        permitted_with="nothing",
+    ),
+    Anomaly.PHANTOM: AnomalyKind(
+        definition="In the log, but never attempted, or attempted and FAILED.",
+        name="There, but never sent",
+        participle="never sent",
+        record_that_is="in the log though nobody sent it",
+        share_of="log_records",
+        telling=7,
+        permitted_with="nothing",
+    ),
+    Anomaly.LOST: AnomalyKind(
+        definition="Reported, and at no offset of the log.",
+        name="Lost",
+        participle="lost",
+        record_that_is="reported as delivered and missing from the log",
+        share_of="reported",
+        telling=1,
+        permitted_with="losses",
+        forbidden_by=("at_least_once", "exactly_once"),
+    ),
+    Anomaly.DUPLICATED: AnomalyKind(
+        definition="One attempt at more than one offset, whatever its outcome.",
+        name="Written more than once",
+        participle="duplicated",
+        record_that_is="written more than once",
+        share_of="attempted",
+        telling=5,
+        permitted_with="retries",
+        forbidden_by=("at_most_once", "exactly_once"),
+    ),
+    Anomaly.RESENT: AnomalyKind(
+        definition="One of several attempts of the same sequence that are all in the log.",
+        name="Sent again by the application",
+        participle="resent",
+        record_that_is="in the log once more because the application sent it again",
+        share_of="attempted",
+        telling=9,
+        permitted_with="resends",
+        forbidden_by=("exactly_once",),
+        can_be_hidden=True,
+    ),
+    Anomaly.MISPLACED: AnomalyKind(
+        definition="Acknowledged with an offset and present, but no copy stands at that offset.",
+        name="Not at the acknowledged offset",
+        participle="misplaced",
+        record_that_is="not at the offset that was acknowledged",
+        share_of="acked",
+        telling=8,
+        permitted_with="losses",
+        can_be_hidden=True,
+    ),
+    Anomaly.REORDERED: AnomalyKind(
+        definition="A reported record whose first copy stands after the first copy of a reported record with a higher "
+        "partition sequence (same arm, producer, session and partition). The late one is flagged.",
+        name="Out of order",
+        participle="out of order",
+        record_that_is="in the log behind a record that was sent after it",
+        share_of="reported",
+        telling=6,
+        permitted_with="retries",
+        forbidden_by=("ordered",),
+        can_be_hidden=True,
+    ),
+    Anomaly.ABORTED_VISIBLE: AnomalyKind(
+        definition="In the committed view (read_committed), though its transaction was ABORTED.",
+        name="Aborted, and yet visible",
+        participle="visible to read_committed consumers though their transaction was aborted",
+        record_that_is="visible to read_committed consumers though its transaction was aborted",
+        share_of="attempted",
+        telling=3,
+        permitted_with="losses",
+        forbidden_by=("exactly_once",),
+        transactional=True,
+        can_be_hidden=True,
+    ),
+    Anomaly.TORN: AnomalyKind(
+        definition="Of a transaction that was COMMITTED, or of which other records are in the committed view though "
+        "nobody knows how it ended, and not in the committed view itself.",
+        name="Torn out of its transaction",
+        participle="torn from their committed transaction",
+        record_that_is="missing for read_committed consumers though its transaction was committed",
+        share_of="attempted",
+        telling=2,
+        permitted_with="losses",
+        forbidden_by=("at_least_once", "exactly_once"),
+        transactional=True,
+        can_be_hidden=True,
+    ),
+}
+"""Every anomaly, in order of precedence."""
+
+TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transactional)
 """Kinds of which only records of transactions can be cases."""
 
-SECONDARY = (Anomaly.RESENT, Anomaly.MISPLACED, Anomaly.REORDERED, *TRANSACTIONAL)
+SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
 """Kinds that a kind of higher precedence can hide on the same attempt; counted in `also_<kind>` columns."""
+
+Table = TypeVar("Table", bound=Collection[object])
+
+
+def subset(reason: str, table: Table) -> Table:
+    """`table` as it is. Every table of anomalies that does not name all of them says here why not.
+
+    tests/unit/model/test_whole_tables.py reads the sources, and fails for a table that is neither whole nor declared.
+    """
+    if not reason.strip():
+        raise ValueError(f"the subset {table!r} gives no reason")
+    return table
 
 
 def column(anomaly: Anomaly) -> str:

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from delivery_verifier.model.history import DisturbanceKind
+from delivery_verifier.model.step_options import BLOCKS, DELAY, FRAMES, LINKS_CUT, SETTING, VALUE, Option
 
 Capability = Literal["proxy", "network", "power"]
 """What an action needs of the cluster it is done to: the proxy before every broker's listener, brokers that can be told
@@ -26,37 +27,47 @@ them any more; every one has no leader; the targets are out of the ISR of every 
 that had no leader have one now, and there were such; less than 0.8 of `broker.session.timeout.ms` passed, so that the
 controller noticed nothing; what the targets coordinated of the load's transactions others coordinate now, and there was
 such. The state of processes, counts of requests and the like are each action's own proof, and come on top."""
-PROOFS: tuple[Proof, ...] = get_args(Proof)
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """One action of a fault plan.
-
-    `bites`: it opens an injection, which must prove itself. `heals`: the actions whose injections it closes; an action
-    that neither bites nor heals drives the load. `momentary`: over as soon as it is done, nothing is left to heal.
-    `clients`: it is done to the producers of all arms at once, not to brokers. `only_subject_topics`: it is done to the
-    topics of subjects alone, and controls show what is without it. `proof_only_before_heal`: what it did shows only on
-    what comes later, so that its own proof counts only just before healing. `does`: the process state it brings about.
-    `observed_as`: the disturbances it is expected to cause, which the observer must see. `counts_as`: the disturbances
-    that it is, of kinds that no observer sees (`injection.INJECTED`): every injection of it counts as one, planned if
-    it bit. An act that is `topic_altered` has the options `setting` and `value`. `proofs`: what must be seen before
-    healing where a plan says nothing else. `options`: what a step may tell it, by name.
-    """
+    """One action of a fault plan: everything that is said of it, but the means to do it."""
 
     name: str
+    """Its name in a fault plan."""
     summary: str
+    """What it does, in one sentence for people."""
+    done: str = ""
+    """The predicate of a sentence about it, e.g. `was killed`. Only an action that bites has one."""
+    whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
+    """What it is done to: the subject of a sentence about it."""
     bites: bool = False
+    """Whether it opens an injection, which must prove itself."""
     heals: tuple[str, ...] = ()
+    """The actions whose injections it closes. An action that neither bites nor heals drives the load."""
     momentary: bool = False
-    clients: bool = False
+    """Whether it is over as soon as it is done, so that nothing is left to heal."""
     only_subject_topics: bool = False
+    """Whether it is done to the topics of subjects alone. Controls then show what is without it."""
     proof_only_before_heal: bool = False
+    """Whether its effect shows only on later requests, so that its own proof counts only just before healing."""
     does: Literal["exited", "frozen", ""] = ""
+    """The state of the broker process that it brings about."""
     observed_as: tuple[DisturbanceKind, ...] = ()
+    """The disturbances that it is expected to cause, which the observer must see."""
     counts_as: tuple[DisturbanceKind, ...] = ()
+    """The disturbances that it is, of kinds that no observer sees. Every injection of it counts as one, planned if it
+    bit. An act that is `topic_altered` has the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
+    """What must be seen before healing where a plan says nothing else."""
     needs: tuple[Capability, ...] = ()
-    options: dict[str, str] = {}
+    """What it needs of the cluster."""
+    options: tuple[Option, ...] = ()
+    """What a step may tell it."""
+
+    @property
+    def clients(self) -> bool:
+        """Whether it is done to the producers of all arms at once, not to brokers."""
+        return self.whom == "producer"
 
     @property
     def all_partitions(self) -> bool:
@@ -66,21 +77,13 @@ class Act(Struct, frozen=True, kw_only=True):
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
 
-_FRAMES = {
-    "direction": "request or response (default response)",
-    "api": "name or key of the request in Kafka's protocol (default Produce)",
-    "nth": "from which on, counted per broker and client.id since the step (default 1)",
-    "count": "how many per broker and client.id (default 0: all)",
-    "clients": "so many clients must have been hit for it to have bitten (default 1)",
-}
-"""What the actions of the proxy can be told."""
-
 ACTS: dict[str, Act] = {
     act.name: act
     for act in (
         Act(
             name="kill",
             summary="SIGKILL: gone at once, nothing is handed over; the page cache survives.",
+            done="was killed",
             bites=True,
             heals=("pause",),
             does="exited",
@@ -90,6 +93,7 @@ ACTS: dict[str, Act] = {
         Act(
             name="stop",
             summary="SIGTERM: an orderly shutdown, which hands leadership over.",
+            done="was stopped",
             bites=True,
             does="exited",
             observed_as=("broker_stop", *_ENDED),
@@ -98,6 +102,7 @@ ACTS: dict[str, Act] = {
         Act(
             name="pause",
             summary="SIGSTOP: stands still with its connections open, and wakes up deposed if that is long.",
+            done="was frozen",
             bites=True,
             does="frozen",
             observed_as=("broker_freeze", *_ENDED),
@@ -106,6 +111,8 @@ ACTS: dict[str, Act] = {
         Act(
             name="elect_preferred",
             summary="Makes another replica the preferred leader and has it elected: no broker is harmed.",
+            done="was replaced in an election",
+            whom="leader",
             bites=True,
             momentary=True,
             observed_as=("leader_change",),
@@ -114,17 +121,19 @@ ACTS: dict[str, Act] = {
         Act(
             name="isolate",
             summary="Cut off from the controller and the other brokers, while clients still reach it.",
+            done="was cut off",
             bites=True,
             observed_as=_ENDED,
             counts_as=("isolation",),
             proofs=("leader_moved",),
             needs=("network",),
-            options={"links": "any of controller, replication, client; default controller,replication"},
+            options=(LINKS_CUT,),
         ),
         Act(name="rejoin", summary="Reachable again.", heals=("isolate",)),
         Act(
             name="power_off",
             summary="The host loses power: the process ends, and what was not flushed to the disk is gone.",
+            done="lost its power",
             bites=True,
             does="exited",
             observed_as=("broker_crash", *_ENDED),
@@ -142,59 +151,65 @@ ACTS: dict[str, Act] = {
         Act(
             name="kill_producer",
             summary="SIGKILL for every producer: what was under way is never answered.",
+            done="was killed",
             bites=True,
-            clients=True,
+            whom="producer",
             counts_as=("client_crash",),
         ),
         Act(
             name="restart_producer",
             summary="Starts the producers again; each sends again whatever its ledger has no final answer for.",
             heals=("kill_producer",),
-            clients=True,
+            whom="producer",
         ),
         Act(
             name="resend",
             summary="Every producer sends again what it was told nothing certain about (INDETERMINATE).",
+            done="was told to send again what was not certain",
             bites=True,
             momentary=True,
-            clients=True,
+            whom="producer",
             counts_as=("application_resend",),
         ),
         Act(
             name="drop",
             summary="The proxy swallows requests to brokers, or responses of theirs.",
+            done="was kept from receiving or answering requests",
             bites=True,
             proof_only_before_heal=True,
             counts_as=("connection_loss",),
             needs=("proxy",),
-            options=_FRAMES,
+            options=FRAMES,
         ),
         Act(
             name="hold",
             summary="The proxy keeps requests or responses back until they are released, in order.",
+            done="was held up in receiving or answering requests",
             bites=True,
             proof_only_before_heal=True,
             counts_as=("connection_loss",),
             needs=("proxy",),
-            options=_FRAMES,
+            options=FRAMES,
         ),
         Act(
             name="delay",
             summary="The proxy lets requests or responses go only later.",
+            done="was delayed in receiving or answering requests",
             bites=True,
             proof_only_before_heal=True,
             counts_as=("connection_loss",),
             needs=("proxy",),
-            options={**_FRAMES, "delay_ms": "how much later (ms)"},
+            options=(*FRAMES, DELAY),
         ),
         Act(
             name="close",
             summary="The proxy closes the connection instead of forwarding a request or response.",
+            done="was cut off in the middle of requests",
             bites=True,
             proof_only_before_heal=True,
             counts_as=("connection_loss",),
             needs=("proxy",),
-            options=_FRAMES,
+            options=FRAMES,
         ),
         Act(
             name="release",
@@ -204,6 +219,8 @@ ACTS: dict[str, Act] = {
         Act(
             name="elect_unclean",
             summary="An operator asks for leaders from outside the ISR, for the subjects' partitions that have none.",
+            done="was given a leader from outside the ISR",
+            whom="partition",
             bites=True,
             momentary=True,
             only_subject_topics=True,
@@ -214,42 +231,19 @@ ACTS: dict[str, Act] = {
         Act(
             name="alter_topic",
             summary="An operator changes a setting of every arm's topic while the load goes on.",
+            done="was altered",
+            whom="topic",
             bites=True,
             momentary=True,
             counts_as=("topic_altered",),
-            options={"setting": "the topic's, e.g. min.insync.replicas", "value": "its new value"},
+            options=(SETTING, VALUE),
         ),
         Act(
             name="send",
             summary="Lets every arm of a scripted load send so many blocks more to each partition.",
-            options={"blocks": "per partition and producer (default 1)"},
+            options=(BLOCKS,),
         ),
         Act(name="wait", summary="Does nothing: a step of which only the trigger counts."),
     )
 }
 """Every action by its name in a fault plan. `faults.actions.ACTIONS` does them; a test holds the two sets equal."""
-
-
-TARGETS = (
-    "leader",
-    "new_leader",
-    "followers",
-    "follower",
-    "other_follower",
-    "leader_and_follower",
-    "next",
-    "second",
-    "third",
-    "all",
-    "transaction_coordinator",
-    "none",
-)
-"""Every target by its name in a fault plan; `same` is that of the step before. `leader` is who leads partition 0 when
-the name first occurs in a cycle, and stays that broker; `new_leader` is who leads it when that name first occurs.
-`next`, `second` and `third` are the brokers in turn. `transaction_coordinator` is that of the one producer with a
-transactional.id, when the name first occurs in a cycle."""
-
-
-def of(name: str) -> Act:
-    """The action called `name`. Raises KeyError."""
-    return ACTS[name]

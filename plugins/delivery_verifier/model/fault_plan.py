@@ -38,7 +38,7 @@ class Trigger(Data, frozen=True):
 
 
 class FaultStep(Data, frozen=True):
-    """One step of a fault plan. `action` is one of `vocabulary.ACTS`, with its `options`.
+    """One step of a fault plan. `action` is one of `fault_actions.ACTS`, with its `options`.
 
     A target is resolved once per cycle, when it is first named; `same` is the target of the step before. `proofs`: what
     must be seen just before healing; None: what the action's own entry says.
@@ -52,7 +52,7 @@ class FaultStep(Data, frozen=True):
 
     @property
     def act(self) -> Act:
-        """The action's entry in the vocabulary. Raises KeyError."""
+        """The action's entry in `fault_actions.ACTS`. Raises KeyError."""
         return ACTS[self.action]
 
 

@@ -13,36 +13,68 @@ LEAD_US = 1_000_000
 acknowledgement so shortly before it may still have been the leader's alone."""
 
 DisturbanceKind = Literal[
-    "leader_change",  # a partition got another leader (or epoch)
-    "unclean_election",  # a leader was elected from outside the ISR
-    "isr_shrink",  # a replica left the ISR
-    "broker_crash",  # a broker process ended without a shutdown
-    "broker_stop",  # a broker process ended in an orderly shutdown
-    "broker_freeze",  # a broker process stood still
-    "unclean_request",  # an operator asked for an unclean election
-    "power_loss",  # a broker lost what it had not flushed
-    "isr_power_loss",  # every in-sync replica of a partition lost what it had not flushed
-    "isolation",  # a broker was cut off from others
-    "connection_loss",  # connections between clients and a broker were held, delayed, or cut
-    "topic_altered",  # a topic got another value of a setting
-    "client_crash",  # a client process was killed
-    "application_resend",  # an application sent again what it had sent before
+    "leader_change",
+    "unclean_election",
+    "isr_shrink",
+    "broker_crash",
+    "broker_stop",
+    "broker_freeze",
+    "unclean_request",
+    "power_loss",
+    "isr_power_loss",
+    "isolation",
+    "connection_loss",
+    "topic_altered",
+    "client_crash",
+    "application_resend",
 ]
+"""The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` says what each means."""
 
-INJECTED: frozenset[DisturbanceKind] = frozenset(
-    (
-        "unclean_request",
-        "power_loss",
-        "isr_power_loss",
-        "isolation",
-        "connection_loss",
-        "topic_altered",
-        "client_crash",
-        "application_resend",
-    )
-)
-"""Kinds that no observer sees: they are known from the injection that caused them, hence never unless it was planned.
-"""
+
+class KindOfDisturbance(Struct, frozen=True):
+    """What is said of one kind of disturbance.
+
+    `seen_by`: the observer alone, the injection that caused it alone, or both together. `touches`: only the topics that
+    it names, or possibly every topic of the cluster.
+    """
+
+    meaning: str
+    seen_by: Literal["observer", "injection", "both"]
+    touches: Literal["topics", "cluster"]
+
+
+DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
+    "leader_change": KindOfDisturbance("a partition got another leader, or a new leader epoch", "observer", "topics"),
+    "unclean_election": KindOfDisturbance(
+        "a leader that was neither in the last ISR seen nor eligible", "observer", "topics"
+    ),
+    "isr_shrink": KindOfDisturbance("a replica left the ISR", "observer", "topics"),
+    "broker_crash": KindOfDisturbance("a broker process ended without a shutdown", "observer", "cluster"),
+    "broker_stop": KindOfDisturbance("a broker process ended in an orderly shutdown", "observer", "cluster"),
+    "broker_freeze": KindOfDisturbance("a broker process stood still", "observer", "cluster"),
+    "unclean_request": KindOfDisturbance("an operator asked for an unclean election", "injection", "topics"),
+    "power_loss": KindOfDisturbance("a broker lost what it had not flushed", "injection", "cluster"),
+    "isr_power_loss": KindOfDisturbance(
+        "every broker in the ISR of a partition had lost what it had not flushed, and not copied it again",
+        "both",
+        "topics",
+    ),
+    "isolation": KindOfDisturbance("a broker was cut off from others", "injection", "cluster"),
+    "connection_loss": KindOfDisturbance(
+        "connections between clients and a broker were held, delayed or cut", "injection", "cluster"
+    ),
+    "topic_altered": KindOfDisturbance("a topic got another value of a setting", "injection", "topics"),
+    "client_crash": KindOfDisturbance("a client process was killed", "injection", "topics"),
+    "application_resend": KindOfDisturbance("an application sent again what it had sent before", "injection", "topics"),
+}
+"""Every kind of disturbance."""
+
+INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
+"""Kinds that no observer sees alone: they are known from the injection that caused them, hence never unless it was
+planned."""
+
+ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
+"""Kinds that touch only the topics that they name. What is done to a broker may touch every topic."""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -6,8 +6,9 @@ import msgspec
 
 from delivery_verifier.model import step_options
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.fault_actions import ACTS, TARGETS
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_plan import equipment_of
+from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -53,7 +54,7 @@ def _check_plan(scenario: Scenario) -> None:
             raise BadInput(f"{where}.action is {step.action!r}; allowed: {', '.join(ACTS)}")
         if step.target not in ("same", *TARGETS):
             raise BadInput(f"{where}.target is {step.target!r}; allowed: same, {', '.join(TARGETS)}")
-        for error in step_options.errors_in_options(step.action, step.options):
+        for error in step_options.errors_in_options(step.action, step.act.options, step.options):
             raise BadInput(f"{where}.options.{error}")
     if missing := set(equipment_of(scenario.fault)) - set(scenario.cluster.equipment):
         raise BadInput(

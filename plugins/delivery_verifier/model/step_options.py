@@ -1,11 +1,10 @@
-"""The options of a fault plan's steps: what each may be, so that a wrong one is refused before anything is started."""
+"""The options of a fault plan's steps: what each means and may be. A wrong one is refused before anything starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, get_args
-
-from delivery_verifier.model.fault_actions import ACTS
 
 APIS = {
     "Produce": 0,
@@ -31,47 +30,88 @@ Link = Literal["controller", "replication", "client"]
 LINKS: tuple[Link, ...] = get_args(Link)
 """What of a broker's connections can be cut: to the controller, to the other brokers, to clients."""
 
-Check = tuple[str, Callable[[object], bool]]
-"""What is allowed, in words, and whether a value is."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of an action. `allowed` says in words what `is_allowed` checks of a value."""
+
+    name: str
+    meaning: str
+    allowed: str
+    is_allowed: Callable[[object], bool]
+    required: bool = False
 
 
-def _whole(low: int) -> Check:
-    return f"a whole number from {low}", lambda it: isinstance(it, int) and not isinstance(it, bool) and it >= low
+def _is_whole(value: object, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
-def _one_of(*names: str) -> Check:
-    return " or ".join(names), lambda it: it in names
+def _number(name: str, meaning: str, low: int = 1, *, required: bool = False) -> Option:
+    """An option that is a whole number from `low`."""
+    return Option(
+        name=name,
+        meaning=meaning,
+        allowed=f"a whole number from {low}",
+        is_allowed=lambda value: _is_whole(value, low),
+        required=required,
+    )
 
 
-CHECKS: dict[str, Check] = {
-    "direction": _one_of("request", "response"),
-    "api": (f"{', '.join(APIS)}, or an API key", lambda it: it in APIS or _whole(0)[1](it)),
-    "nth": _whole(1),
-    "count": _whole(0),
-    "clients": _whole(1),
-    "delay_ms": _whole(1),
-    "blocks": _whole(1),
-    "links": (
-        f"any of {', '.join(LINKS)}, separated by commas",
-        lambda it: {*map(str.strip, str(it).split(","))} <= {*LINKS},
+FRAMES = (
+    Option(
+        name="direction",
+        meaning="request or response (default response)",
+        allowed="request or response",
+        is_allowed=lambda value: value in ("request", "response"),
     ),
-    "setting": ("the name of a topic setting", lambda it: isinstance(it, str) and bool(it.strip())),
-    "value": ("a value of that setting", lambda it: str(it).strip() != ""),
-}
-"""What the options of the vocabulary may be; a test holds the two sets equal."""
-REQUIRED = {"alter_topic": ("setting", "value"), "delay": ("delay_ms",)}
+    Option(
+        name="api",
+        meaning="name or key of the request in Kafka's protocol (default Produce)",
+        allowed=f"{', '.join(APIS)}, or an API key",
+        is_allowed=lambda value: value in APIS or _is_whole(value, 0),
+    ),
+    _number("nth", "from which on, counted per broker and client.id since the step (default 1)"),
+    _number("count", "how many per broker and client.id (default 0: all)", low=0),
+    _number("clients", "so many clients must have been hit for it to have bitten (default 1)"),
+)
+"""Which requests or responses an action of the proxy hits."""
+DELAY = _number("delay_ms", "how much later (ms)", required=True)
+BLOCKS = _number("blocks", "per partition and producer (default 1)")
+LINKS_CUT = Option(
+    name="links",
+    meaning="any of controller, replication, client; default controller,replication",
+    allowed=f"any of {', '.join(LINKS)}, separated by commas",
+    is_allowed=lambda value: {*map(str.strip, str(value).split(","))} <= {*LINKS},
+)
+SETTING = Option(
+    name="setting",
+    meaning="the topic's, e.g. min.insync.replicas",
+    allowed="the name of a topic setting",
+    is_allowed=lambda value: isinstance(value, str) and bool(value.strip()),
+    required=True,
+)
+VALUE = Option(
+    name="value",
+    meaning="its new value",
+    allowed="a value of that setting",
+    is_allowed=lambda value: str(value).strip() != "",
+    required=True,
+)
 
 
-def errors_in_options(action: str, options: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong with the options of a step: the option, its value, what is allowed and a remedy. `action` is
-    known."""
-    known = ACTS[action].options
-    for name, value in options.items():
-        if name not in known:
-            allowed = ", ".join(sorted(known)) or "none"
+def errors_in_options(action: str, known: tuple[Option, ...], values: Mapping[str, object]) -> Iterator[str]:
+    """What is wrong with the options of a step: the option, its value, what is allowed and a remedy.
+
+    `known` are the options of the action, `values` those of the step.
+    """
+    by_name = {option.name: option for option in known}
+    for name, value in values.items():
+        option = by_name.get(name)
+        if option is None:
+            allowed = ", ".join(sorted(by_name)) or "none"
             yield f"{name} is given, which {action} does not know; allowed: {allowed}; leave it out"
-        elif not CHECKS[name][1](value):
-            yield f"{name} is {value!r}; allowed: {CHECKS[name][0]}; it is {known[name]}"
-    for name in REQUIRED.get(action, ()):
-        if name not in options:
-            yield f"{name} is missing; allowed: {CHECKS[name][0]}; it is {known[name]}"
+        elif not option.is_allowed(value):
+            yield f"{name} is {value!r}; allowed: {option.allowed}; it is {option.meaning}"
+    for option in known:
+        if option.required and option.name not in values:
+            yield f"{option.name} is missing; allowed: {option.allowed}; it is {option.meaning}"

@@ -11,8 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
+from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
 from delivery_verifier.pages.words import clean, number, said
 
@@ -22,8 +24,8 @@ DETAILS_TOLD = 5
 WIDE = 150
 ARM_WIDTH = 19
 """Where the terminal is narrower than WIDE, each arm has a column of about this width."""
-_COUNTS = ("attempted", "acked", "lost", "duplicated", "reordered")
-_HEADINGS = ("arm", "role", *_COUNTS, "outstanding", "exposed", "longest gap", "verdict", "expected")
+_COUNTS = ("attempted", "acked")
+"""The books columns that are shown before those of the anomalies."""
 
 
 def write(verdict: RunVerdict, to: TextIO, *, as_json: bool = False) -> None:
@@ -65,33 +67,37 @@ def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
 def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     """One row per arm, or, where the terminal is narrow, one column per arm, in tables that fit side by side."""
     box = SIMPLE_HEAD if console.is_terminal else ASCII
+    anomalies = columns(arm.books for arm in arms if arm.role != "canary")
+    figures = [*_COUNTS, *map(heading, anomalies), "outstanding", "exposed", "longest gap"]
+    headings = ["arm", "role", *figures, "verdict", "expected"]
     if console.width >= WIDE:
-        table = Table(*_HEADINGS, box=box)
-        for place in range(2, 2 + len(_COUNTS) + 3):
+        table = Table(*headings, box=box)
+        for place in range(2, 2 + len(figures)):
             table.columns[place].justify = "right"
         for arm in arms:
-            table.add_row(*_cells(arm))
+            table.add_row(*_cells(arm, anomalies))
         yield table
         return
     side_by_side = max(1, (console.width - ARM_WIDTH) // ARM_WIDTH + 1)
     for first in range(0, len(arms), side_by_side):
-        yield _columns(arms[first : first + side_by_side], box)
+        yield _columns(arms[first : first + side_by_side], anomalies, headings, box)
 
 
-def _columns(arms: list[ArmVerdict], box: Box) -> Table:
-    table = Table(_HEADINGS[0], box=box)
+def _columns(arms: list[ArmVerdict], anomalies: list[Anomaly], headings: list[str], box: Box) -> Table:
+    table = Table(headings[0], box=box)
     for arm in arms:
         table.add_column(_text(arm.arm), overflow="fold", justify="right")
-    for name, *cells in zip(_HEADINGS[1:], *(_cells(arm)[1:] for arm in arms), strict=True):
+    for name, *cells in zip(headings[1:], *(_cells(arm, anomalies)[1:] for arm in arms), strict=True):
         table.add_row(name, *cells)
     return table
 
 
-def _cells(arm: ArmVerdict) -> list[Text]:
-    """An arm's figures under _HEADINGS. A figure that the verdict does not hold is a dash, never a zero."""
+def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
+    """An arm's row: its figures and its verdict. A figure that the verdict does not hold is a dash, never a zero."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
-    counts = [number(arm.books[name]) if name in arm.books else "-" for name in _COUNTS]
+    known = [*(arm.books.get(name) for name in _COUNTS), *(cases(arm.books, anomaly) for anomaly in anomalies)]
+    counts = ["-" if count is None else number(count) for count in known]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
     return [
         *(_text(cell) for cell in (arm.arm, arm.role, *counts, *exposure, gap)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model import claims
+from delivery_verifier.model.anomalies import KINDS, Anomaly
 
 SYMBOLS = {"HELD": "✔", "VIOLATED": "✘", "INCONCLUSIVE": "?", "NO VERDICT": "–"}
 MEANINGS = {
@@ -19,49 +20,7 @@ ROLE_MEANINGS = {
     "control": "settings whose result is known beforehand; shows how hard the fault bit",
     "canary": "planted errors that the check must find exactly, else the check is broken",
 }
-CLAIMS = {
-    "contract": "what the settings themselves promise",
-    "at_most_once": "no record more than once",
-    "at_least_once": "no reported record lost",
-    "exactly_once": "every reported record exactly once",
-    "ordered": "records in the order they were sent",
-}
-ANOMALIES = {
-    Anomaly.CORRUPTED: "Damaged",
-    Anomaly.PHANTOM: "There, but never sent",
-    Anomaly.LOST: "Lost",
-    Anomaly.DUPLICATED: "Written more than once",
-    Anomaly.RESENT: "Sent again by the application",
-    Anomaly.MISPLACED: "Not at the acknowledged offset",
-    Anomaly.REORDERED: "Out of order",
-    Anomaly.ABORTED_VISIBLE: "Aborted, and yet visible",
-    Anomaly.TORN: "Torn out of its transaction",
-}
-BREAKS = {
-    Anomaly.CORRUPTED: "damaged",
-    Anomaly.PHANTOM: "in the log though nobody sent it",
-    Anomaly.LOST: "reported as delivered and missing from the log",
-    Anomaly.DUPLICATED: "written more than once",
-    Anomaly.RESENT: "in the log once more because the application sent it again",
-    Anomaly.MISPLACED: "not at the offset that was acknowledged",
-    Anomaly.REORDERED: "in the log behind a record that was sent after it",
-    Anomaly.ABORTED_VISIBLE: "visible to who reads committed though its transaction was aborted",
-    Anomaly.TORN: "missing for who reads committed though its transaction was committed",
-}
-"""What one case of an anomaly is, as the end of `a record that is ...`."""
-SHARE_OF = {
-    "LOST": "reported",
-    "MISPLACED": "acked",
-    "REORDERED": "reported",
-    "DUPLICATED": "attempted",
-    "RESENT": "attempted",
-    "CORRUPTED": "log_records",
-    "PHANTOM": "log_records",
-    "ABORTED_VISIBLE": "attempted",
-    "TORN": "attempted",
-}
-"""The books column that an anomaly's count is a share of."""
-
+CLAIMS = {claim: kind.meaning for claim, kind in claims.CLAIMS.items()}
 FILES = {
     "scenario.json": "all that is needed to repeat the run",
     "ledger": "every attempt and what the client was told about it",
@@ -82,12 +41,12 @@ BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u
 
 def plain(kind: str) -> str:
     """The plain-language name of an anomaly; the kind itself if it is unknown."""
-    return ANOMALIES[Anomaly(kind)] if kind in Anomaly.__members__ else kind
+    return KINDS[Anomaly(kind)].name if kind in Anomaly.__members__ else kind
 
 
 def breaks(kind: str) -> str:
     """What a case of an anomaly is, as the end of `a record that is ...`; the kind itself if it is unknown."""
-    return BREAKS[Anomaly(kind)] if kind in Anomaly.__members__ else kind
+    return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
 
 
 def listed(parts: list[str], last: str = "or") -> str:

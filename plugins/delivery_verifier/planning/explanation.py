@@ -8,10 +8,11 @@ from msgspec import Struct
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.contract import alternatives, forecast
 from delivery_verifier.contract.alternatives import Alternative
-from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, lines, matrix
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, Row, lines, matrix
 from delivery_verifier.contract.rulings import Ruling, contract, effective, guarantees
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import TRANSACTIONAL
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
@@ -80,7 +81,7 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
         expects=expected_text(arm.expectation),
         expected=list(dict.fromkeys(disturbance.kind for disturbance in expected)),
         guarantees=[
-            Guarantee(guarantee=name, meaning=GUARANTEES[name], under_fault=holds, always=always[name])
+            Guarantee(guarantee=name, meaning=CLAIMS[name].meaning, under_fault=holds, always=always[name])
             for name, holds in under_fault.items()
         ],
         rulings=list(effective(settings, arm.claim, expected).values()),

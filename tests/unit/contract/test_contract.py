@@ -13,9 +13,10 @@ from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract import rulings as module
 from delivery_verifier.contract import strength
 from delivery_verifier.contract.rules import PROMISES, RULES
-from delivery_verifier.contract.rulings import CLAIMS, claim_tolerances, contract, effective
+from delivery_verifier.contract.rulings import claim_tolerances, contract, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
 
@@ -279,7 +280,7 @@ def test_a_claim_tightens_the_contract_and_never_loosens_it(claim: Claim, name: 
     seen = [disturbance(kind) for kind in KINDS]
     plain, tightened = contract(settings(name), seen), effective(settings(name), claim, seen)
     for anomaly in Anomaly:
-        wanted = "FORBIDDEN" if anomaly in CLAIMS[claim] else plain[anomaly].ruling
+        wanted = "FORBIDDEN" if anomaly in CLAIMS[claim].forbids else plain[anomaly].ruling
         assert tightened[anomaly].ruling == wanted
         by_claim = plain[anomaly].ruling == "PERMITTED" and wanted == "FORBIDDEN"
         assert tightened[anomaly].ruled_by == ("claim" if by_claim else "contract")

@@ -8,8 +8,8 @@ from typing import get_args
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.strength import STRENGTH_ORDERS
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.history import DisturbanceKind
-from docs.generate.contract import MEANINGS, document, main
+from delivery_verifier.model.history import DISTURBANCES, DisturbanceKind
+from docs.generate.contract import document, main
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -33,7 +33,7 @@ def test_every_anomaly_has_its_section_in_both_pages() -> None:
 
 
 def test_every_kind_of_disturbance_is_explained_and_every_order_stands_on_the_page() -> None:
-    assert set(MEANINGS) == set(get_args(DisturbanceKind))
+    assert set(DISTURBANCES) == set(get_args(DisturbanceKind))
     page = document()
-    assert all(f"| `{kind}` |" in page for kind in MEANINGS)
+    assert all(f"| `{kind}` |" in page for kind in DISTURBANCES)
     assert all(f"| {order.shown} | {order.sentence} |" in page for order in STRENGTH_ORDERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -12,7 +11,6 @@ from delivery_verifier.contract.alternatives import ALTERNATIVES, alternatives
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, lines, matrix
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.history import DisturbanceKind
 from delivery_verifier.planning.own_settings import profiles
 from docs.generate import promises as promises_docs
 
@@ -66,11 +64,6 @@ def test_what_is_broken_says_by_which_rule_and_what_holds_says_none() -> None:
         for one in matrix(Settings.of(profile)):
             assert set(one.broken_by) <= ids
             assert bool(one.broken_by) == (not all(one.guarantees.values()))
-
-
-def test_every_kind_of_disturbance_belongs_to_a_class_of_fault() -> None:
-    named = {kind for one in FAULT_CLASSES for kind in one.kinds}
-    assert set(get_args(DisturbanceKind)) - named == {"topic_altered"}, "that one changes the settings themselves"
 
 
 def test_the_text_has_a_line_per_class_and_says_what_breaks_it() -> None:

@@ -34,14 +34,14 @@ from support.evidence import (
 )
 
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.contract.disturbances import ON_TOPICS, concerning
+from delivery_verifier.contract.disturbances import concerning
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.fault_actions import Act
-from delivery_verifier.model.history import INJECTED, Disturbance, DisturbanceKind, Injection
+from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection
 
 CHANGES: list[dict[str, Any]] = [
     {},
@@ -94,7 +94,7 @@ def test_what_was_not_planned_or_has_no_proof_is_only_ever_a_doubt(rule: Contrac
 
 def test_no_rule_lives_on_a_disturbance_that_may_have_touched_any_topic() -> None:
     of_brokers: set[DisturbanceKind] = {"broker_crash", "broker_stop", "broker_freeze"}
-    everywhere = of_brokers | (set(INJECTED) - set(ON_TOPICS) - {"isr_power_loss"})
+    everywhere = of_brokers | (set(INJECTED) - set(ON_TOPICS))
     assert everywhere >= {"power_loss", "isolation", "connection_loss"}
     assert everywhere <= set(get_args(DisturbanceKind))
     assert not any(set(rule.kinds) & everywhere for rule in RULES), "the run would excuse arms that were not hurt"

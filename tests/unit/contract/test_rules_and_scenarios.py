@@ -10,9 +10,10 @@ from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.contract import forecast
 from delivery_verifier.contract.disturbances import concerning
 from delivery_verifier.contract.rules import PROMISES, RULES
-from delivery_verifier.contract.rulings import CLAIMS, Ruling, contract
+from delivery_verifier.contract.rulings import Ruling, contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.claims import CLAIMS
 
 WITHOUT_SCENARIO: dict[str, str] = {
     "reordered.requeued": "follows from duplicated.requeued, and has not been seen by itself",
@@ -70,7 +71,7 @@ def broken(entry: Entry, arm: ArmPlan) -> set[str]:
     That an application sends again is its own doing: it counts where the plan has it done.
     """
     found, resends = rulings(entry, arm), any(RESENDS & {*step.act.counts_as} for step in entry.fault.steps)
-    kinds = [kind for kind in CLAIMS[arm.claim] if kind is not Anomaly.RESENT or resends]
+    kinds = [kind for kind in CLAIMS[arm.claim].forbids if kind is not Anomaly.RESENT or resends]
     return {found[kind].rule for kind in kinds if found[kind].ruling == "PERMITTED"}
 
 

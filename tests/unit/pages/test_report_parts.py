@@ -14,7 +14,6 @@ import pytest
 from support import report_material
 
 from delivery_verifier.judgement import checker_doubts, coverage_doubts
-from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import terminal
@@ -24,7 +23,7 @@ from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
 from delivery_verifier.pages.leadership import Clock, Leadership, during
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events
-from delivery_verifier.pages.words import ANOMALIES, BREAKS, SHARE_OF, clean, headline, share
+from delivery_verifier.pages.words import clean, headline, share
 
 S = 1_000_000
 
@@ -101,11 +100,6 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
     assert share(0, 10) == "0 %"
     assert share(10, 10) == "100 %"
     assert share(1, 0) == ""
-
-
-def test_every_anomaly_has_a_plain_name_and_a_whole() -> None:
-    assert set(ANOMALIES) == set(BREAKS) == set(Anomaly)
-    assert set(SHARE_OF) == {kind.value for kind in Anomaly}
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:

@@ -12,19 +12,13 @@ from msgspec import Struct
 from delivery_verifier import catalogue
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.host.java.jars import kafka_versions
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import limits
-from delivery_verifier.model.scenario import STEPS, Arm, Claim, ClusterSpec, Load, OwnPacing, Profile, Scenario
+from delivery_verifier.model.scenario import STEPS, Arm, ClusterSpec, Load, OwnPacing, Profile, Scenario
 from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.planning.params import FEWEST_TO_ABORT
 
-CLAIMS: dict[str, str] = {
-    "contract": "contract: exactly what the settings promise",
-    "at_most_once": "at_most_once: no record twice",
-    "at_least_once": "at_least_once: no reported record lost",
-    "exactly_once": "exactly_once: neither lost nor twice",
-    "ordered": "ordered: per producer and partition, in the order sent",
-}
 PACINGS: dict[str, str] = {
     "spread": "spread: the floor of records over the planned duration",
     "flat_out": "flat_out: as fast as the client can",
@@ -87,7 +81,7 @@ def _question() -> dict[str, Param]:
         ),
         "claim": _choice(
             "Claim",
-            _labels(Claim, CLAIMS),
+            {claim: f"{claim}: {kind.meaning}" for claim, kind in CLAIMS.items()},
             DEFAULTS["claim"],
             "What must hold: what the settings promise, or a stronger guarantee that the run then tries to refute.",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from delivery_verifier.model.catalogue_run import CatalogueRun
@@ -16,6 +16,9 @@ from delivery_verifier.store import catalogue_runs
 def document(catalogue: CatalogueRun) -> str:
     """Markdown: date, machine and versions, then a line per scenario and arm with its verdicts and counts over all
     rounds."""
+    found = matrix.tables(catalogue)
+    anomalies = list(dict.fromkeys(name for table in found for name in table.counts))
+    headings = ["scenario", "state", "attempts", "s each", "arm", "verdict", *anomalies, "gap", "p99", "refused"]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(catalogue.versions.items()))
     command = f"`kdv catalogue{' --direct' if catalogue.direct else ''}`"
     how = f"{command}, rounds: {catalogue.rounds}, asked for: {catalogue.wanted}"
@@ -30,27 +33,26 @@ def document(catalogue: CatalogueRun) -> str:
             "Counts are those of all rounds, from the least to the greatest; gap and p99 are the greatest. An attempt "
             "that ended INCONCLUSIVE was run once more; both are counted.",
             "",
-            "| scenario | state | attempts | s each | arm | verdict | lost | duplicated | reordered | resent | gap | "
-            "p99 | refused |",
-            "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-            *(line for table in matrix.tables(catalogue) for row in table.rows for line in _lines(row)),
+            f"| {' | '.join(headings)} |",
+            f"|{'---|' * len(headings)}",
+            *(line for table in found for row in table.rows for line in _lines(row, anomalies)),
             "",
         ]
     )
 
 
-def _lines(row: ScenarioRow) -> Iterator[str]:
+def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
     seconds = sorted(attempt.seconds for _, attempt in row.runs)
     spent = f"{seconds[0]:.0f}–{seconds[-1]:.0f}" if seconds else "–"
     inconclusive = sum(attempt.state == "inconclusive" for _, attempt in row.runs)
     attempts = f"{len(row.runs)}" + (f", {inconclusive} inconclusive" if inconclusive else "")
     head = f"| `{row.name}` | {row.state} | {attempts} | {spent} "
     if not row.cells:
-        yield f"{head}| {row.note.replace('|', '/')} | | | | | | | | |"
+        yield f"{head}| {row.note.replace('|', '/')} |{' |' * (len(anomalies) + 4)}"
     for cell in (cell for cells in row.cells.values() for cell in cells):
         figures, counted = dict(cell.figures), dict(cell.counts)
-        counted.setdefault("resent", "0")
-        parts = [cell.arm, cell.verdict, *counted.values(), figures["gap"], figures["p99"], figures["refused"]]
+        counts = [counted.get(name, "0") for name in anomalies]  # what its own table does not show, no arm of it has
+        parts = [cell.arm, cell.verdict, *counts, figures["gap"], figures["p99"], figures["refused"]]
         yield f"{head}| " + " | ".join(parts) + " |"
         head = "| | | | "
 

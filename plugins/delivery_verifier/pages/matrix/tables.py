@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt, CatalogueRun, Item, State
+from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.words import latency, number
 
 EVERYDAY = "everyday"
@@ -21,7 +23,6 @@ HEADINGS = {
     EVERYDAY: "Everyday faults",
 }
 """Headings of the kinds; another kind is headed by its own name."""
-_KINDS_OF_LOSS = ("lost", "duplicated", "reordered")
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,15 @@ class ScenarioRow:
 
 @dataclass(frozen=True)
 class Table:
-    """The scenarios of one kind, and their columns: the profiles that any of them has."""
+    """The scenarios of one kind, and their columns: the profiles that any of them has.
+
+    `counts`: the headings of the counts of every cell, one for each kind of anomaly that the table shows.
+    """
 
     kind: str
     heading: str
     columns: list[str]
+    counts: list[str]
     rows: list[ScenarioRow]
 
 
@@ -83,19 +88,22 @@ def everyday(found: Iterable[Table]) -> Table | None:
 
 
 def _table(kind: str, items: Sequence[Item]) -> Table:
-    rows = [_row([item for item in items if item.name == name]) for name in dict.fromkeys(item.name for item in items)]
-    columns = list(dict.fromkeys(column for row in rows for column in row.cells))
-    return Table(kind, HEADINGS.get(kind, kind), columns, rows)
+    last = [item.attempts[-1] for item in items if item.attempts]
+    anomalies = columns(arm.counts for attempt in last for arm in attempt.arms)
+    names = dict.fromkeys(item.name for item in items)
+    rows = [_row([item for item in items if item.name == name], anomalies) for name in names]
+    profiles = list(dict.fromkeys(profile for row in rows for profile in row.cells))
+    return Table(kind, HEADINGS.get(kind, kind), profiles, [heading(anomaly) for anomaly in anomalies], rows)
 
 
-def _row(rounds: Sequence[Item]) -> ScenarioRow:
+def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
     """One scenario over its rounds; its state is that of the worst one."""
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
     names = dict.fromkeys(arm.arm for attempt in last for arm in attempt.arms)
     cells: dict[str, list[Cell]] = {}
     for name in names:
-        cell = _cell([arm for attempt in last for arm in attempt.arms if arm.arm == name], len(last))
+        cell = _cell([arm for attempt in last for arm in attempt.arms if arm.arm == name], len(last), anomalies)
         cells.setdefault(cell.profile, []).append(cell)
     item = rounds[0]
     return ScenarioRow(
@@ -130,7 +138,7 @@ def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
     return found
 
 
-def _cell(arms: Sequence[ArmResult], rounds: int) -> Cell:
+def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
     arm = next((one for one in arms if not one.as_expected), arms[0])
     verdicts = list(dict.fromkeys(one.verdict for one in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
@@ -143,7 +151,7 @@ def _cell(arms: Sequence[ArmResult], rounds: int) -> Cell:
         tone=_tone(arms),
         expected=arm.expected,
         sentence=arm.sentence,
-        counts=_counts(arms),
+        counts=_counts(arms, anomalies),
         figures=_figures(arms),
     )
 
@@ -156,12 +164,9 @@ def _tone(arms: Sequence[ArmResult]) -> str:
     return "proven" if any(arm.verdict == "VIOLATED" for arm in arms) else "good"
 
 
-def _counts(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
-    """lost, duplicated and reordered: a count, or the range over the rounds; a dash where the books have none. What an
-    application sent again is told only where it did."""
-    resent = _range([arm.counts.get("resent") for arm in arms])
-    told = [(name, _range([arm.counts.get(name) for arm in arms])) for name in _KINDS_OF_LOSS]
-    return told if resent in ("0", "–") else [*told, ("resent", resent)]
+def _counts(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple[str, str]]:
+    """The cases of each kind: a count, or the range over the rounds; a dash where the books have none."""
+    return [(heading(anomaly), _range([cases(arm.counts, anomaly) for arm in arms])) for anomaly in anomalies]
 
 
 def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:

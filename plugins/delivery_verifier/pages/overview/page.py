@@ -29,6 +29,7 @@ def overview(runs: Path, wanted: Wanted, *, docs: bool, dag_path: str = "") -> s
         "overview.html.j2",
         "Delivery",
         rows=listed[:LISTED],
+        others=found.others(listed[:LISTED]),
         total=len(everything),
         matching=len(listed),
         wanted=wanted,

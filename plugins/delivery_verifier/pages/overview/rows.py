@@ -15,8 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.host.folders import DATA_DOCS
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.scenario import STEPS
 from delivery_verifier.model.verdict import Exposure, exposed
+from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns, heading
 from delivery_verifier.store.run_directory import Manifest
 
 NO_VERDICT = "NO VERDICT"
@@ -60,7 +62,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     """What the subjects' books say, summed over the subjects; None where a book has no such count.
 
     `longest_gap_s` is the longest of any subject. `exposed` are reported records exposed to injections, of the subject
-    that had the fewest, for that one decides what was tested; None where nothing was injected.
+    that had the fewest, for that one decides what was tested; None where nothing was injected. `others`: the cases
+    of any other kind of anomaly that there were.
     """
 
     lost: int | None = None
@@ -68,6 +71,11 @@ class Figures(Struct, frozen=True, kw_only=True):
     reordered: int | None = None
     longest_gap_s: float | None = None
     exposed: int | None = None
+    others: dict[Anomaly, int] = {}
+
+    def cases(self, anomaly: Anomaly) -> int | None:
+        """The cases of a kind that `lost`, `duplicated` and `reordered` do not tell; None where nothing is known."""
+        return self.others.get(anomaly, None if self.lost is None else 0)
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
@@ -185,16 +193,27 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
     gaps = [arm.longest_gap_s for arm in subjects if arm.longest_gap_s is not None]
     hurt = [exposed(arm.exposure) for arm in subjects if arm.exposure]
     return Figures(
-        lost=_sum(subjects, "lost"),
-        duplicated=_sum(subjects, "duplicated"),
-        reordered=_sum(subjects, "reordered"),
+        lost=_sum(subjects, Anomaly.LOST),
+        duplicated=_sum(subjects, Anomaly.DUPLICATED),
+        reordered=_sum(subjects, Anomaly.REORDERED),
         longest_gap_s=max(gaps, default=None),
         exposed=min(hurt, default=None),
+        others={
+            anomaly: _sum(subjects, anomaly) or 0
+            for anomaly in columns(arm.books for arm in subjects)
+            if anomaly not in ALWAYS
+        },
     )
 
 
-def _sum(subjects: list[_ArmVerdict], count: str) -> int | None:
-    known = [arm.books[count] for arm in subjects if count in arm.books]
+def others(shown: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
+    """The kinds of anomaly that any of the rows has beside those of ALWAYS, with the headings of their columns."""
+    found = {anomaly for row in shown for anomaly in row.figures.others}
+    return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in found}
+
+
+def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
+    known = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(known) if known else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -14,6 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from delivery_verifier.catalogue.prices import Condition
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import column as books_column
+from delivery_verifier.pages.anomaly_columns import heading
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.price.price import Measured, Price
 from delivery_verifier.pages.terminal import PLAIN_WIDTH, STYLES
@@ -111,6 +114,23 @@ class Row:
     first: bool
 
 
+def groups(price: Price) -> list[Group]:
+    """GROUPS, with a column more for every other kind of anomaly that any run under their conditions has."""
+    return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
+
+
+def _other_columns(price: Price, group: Group) -> list[Column]:
+    measured = [one for one in price.measured if one.condition in group.conditions]
+    found = {name for one in measured for name in one.other_cases}
+    others = [anomaly for anomaly in Anomaly if books_column(anomaly) in found]
+    return [Column(heading(anomaly), _other_count(books_column(anomaly)), count=True) for anomaly in others]
+
+
+def _other_count(name: str) -> Callable[[Measured], str]:
+    """Zero where another run has cases of this kind and this one has none; a dash where no count can be believed."""
+    return lambda measured: number(None if measured.lost is None else measured.other_cases.get(name, 0))
+
+
 def rows(price: Price, group: Group) -> list[Row]:
     """Those that were measured, profile by profile."""
     found = []
@@ -136,7 +156,6 @@ def write(price: Price, into: Path) -> None:
 def render(price: Price) -> str:
     """The page as HTML text."""
     script = asset("page.js")
-    groups = [(group, rows(price, group)) for group in GROUPS]
     return (
         environment()
         .get_template("price.html.j2")
@@ -144,7 +163,7 @@ def render(price: Price) -> str:
             it=price,
             how=how(price),
             caution=CAUTION,
-            groups=groups,
+            groups=[(group, rows(price, group)) for group in groups(price)],
             scripts=[Markup(script)],
             policy=source_of(script),
             style=Markup(asset("page.css")),
@@ -160,7 +179,7 @@ def how(price: Price) -> str:
 def text(price: Price, to: TextIO) -> None:
     """The tables on a terminal, or plain in a pipe."""
     console = Console(file=to, highlight=False, emoji=False, width=None if to.isatty() else PLAIN_WIDTH)
-    for group in GROUPS:
+    for group in groups(price):
         table = Table(group.name, "", box=SIMPLE_HEAD if console.is_terminal else ASCII)
         for column in group.columns:
             table.add_column(column.heading, justify="right")

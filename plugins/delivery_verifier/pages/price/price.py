@@ -16,9 +16,11 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, RATE, Condition
+from delivery_verifier.model.anomalies import column
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns
 from delivery_verifier.pages.latency import Bucket, Spread
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -29,7 +31,7 @@ class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     `records_per_s`: reported records of the load proper, without the warm-up, from the first send to the last report.
     `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were
     reported; None flat out, where records wait in the client's own queue. Counts are None where a checker doubt stands
-    in their way.
+    in their way. `other_cases`: the cases of any other kind of anomaly that there were, by column of the books.
     """
 
     run_id: str
@@ -47,6 +49,7 @@ class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     duplicated: int | None
     reordered: int | None
     unanswered: int | None
+    other_cases: dict[str, int] = {}
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -111,6 +114,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
         latency_ms_p99=latency[1],
         latency_ms_p999=latency[2],
         longest_gap_s=arm.longest_gap_s,
+        other_cases=_other_cases(arm),
         **_counts(arm),
     )
 
@@ -123,12 +127,22 @@ def _scenario(path: Path) -> Scenario:
     return scenario
 
 
+def _other_cases(arm: ArmVerdict) -> dict[str, int]:
+    """The cases of every kind that has no field of its own, where there are any and they can be believed."""
+    others = [anomaly for anomaly in columns([_believed(arm)]) if anomaly not in ALWAYS]
+    return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
+
+
+def _believed(arm: ArmVerdict) -> dict[str, int]:
+    """The arm's books; empty where the check itself is in doubt."""
+    return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.books
+
+
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
     """Counts of the books; none of them can be believed where the check itself is in doubt."""
-    doubted = any(doubt.kind == "checker" for doubt in arm.doubts)
-    books = {} if doubted else arm.books
+    books = _believed(arm)
     open_ = [books.get(name) for name in ("failed", "indeterminate")]
-    return {name: books.get(name) for name in ("lost", "duplicated", "reordered")} | {
+    return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
         "unanswered": None if None in open_ else sum(count or 0 for count in open_)
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, during, name_of, topic_of
 from delivery_verifier.pages.material import Material
@@ -14,20 +15,10 @@ from delivery_verifier.pages.report.cases import Case, CaseGroup, tell_offsets
 from delivery_verifier.pages.report.lookup import copies, snapshot_of, stands
 from delivery_verifier.pages.words import number, plain
 
-TOLD_APART = ("LOST", "DUPLICATED")
-"""Each of these kinds has a story of its own; any other kind only where there is neither."""
-TELLING = (
-    "LOST",
-    "TORN",
-    "ABORTED_VISIBLE",
-    "CORRUPTED",
-    "DUPLICATED",
-    "REORDERED",
-    "PHANTOM",
-    "MISPLACED",
-    "RESENT",
+TOLD_APART = subset(
+    "each of these kinds has a story of its own; any other kind only where there is neither",
+    (Anomaly.LOST, Anomaly.DUPLICATED),
 )
-"""Every anomaly, the most telling first; a test holds the table whole."""
 _CHANGES_TOLD = 6
 _Event = tuple[int, str, bool]
 
@@ -103,7 +94,7 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
     return (
         int(not broken),
         int(group.role != "subject"),
-        TELLING.index(group.kind) if group.kind in TELLING else len(TELLING),
+        KINDS[Anomaly(group.kind)].telling if group.kind in Anomaly.__members__ else len(KINDS) + 1,
     )
 
 

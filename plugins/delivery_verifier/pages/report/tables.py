@@ -10,14 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from delivery_verifier.judgement.evaluation import LAWS
-from delivery_verifier.model.anomalies import DEFINITIONS, Anomaly
+from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.leadership import Clock, during, name_of
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import some
-from delivery_verifier.pages.words import SHARE_OF as _SHARE_OF
 from delivery_verifier.pages.words import breaks, listed, number, plain, share
 
 UNBALANCED_SHOWN = 50
@@ -44,7 +43,7 @@ def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
         FindingRow(
             finding=one,
             name=plain(one.anomaly),
-            definition=DEFINITIONS[Anomaly(one.anomaly)] if one.anomaly in Anomaly.__members__ else "",
+            definition=KINDS[Anomaly(one.anomaly)].definition if one.anomaly in Anomaly.__members__ else "",
             tolerated="any number" if one.tolerance is None else number(one.tolerance),
             share=_share(arm, one),
             mark=_mark(one),
@@ -64,7 +63,7 @@ def _mark(finding: Finding) -> str:
 
 
 def _share(arm: ArmVerdict, finding: Finding) -> str:
-    column = _SHARE_OF.get(finding.anomaly, "")
+    column = KINDS[Anomaly(finding.anomaly)].share_of if finding.anomaly in Anomaly.__members__ else ""
     whole = arm.books.get(column, 0)
     count = finding.count + finding.also
     return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""

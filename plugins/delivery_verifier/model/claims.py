@@ -1,0 +1,32 @@
+"""The claims: what a user may ask to be held, in words, and which anomalies each forbids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.scenario import Claim
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimKind:
+    """One claim. `forbids`: the anomalies that it forbids where the settings permit them, in order of precedence."""
+
+    meaning: str
+    forbids: tuple[Anomaly, ...]
+
+
+_MEANINGS: dict[Claim, str] = {
+    "contract": "what the settings themselves promise",
+    "at_most_once": "no record is written twice",
+    "at_least_once": "no reported record is lost",
+    "exactly_once": "no reported record is lost, none is written twice",
+    "ordered": "every producer's records are in the order sent, per partition",
+}
+
+CLAIMS: dict[Claim, ClaimKind] = {
+    claim: ClaimKind(meaning, tuple(anomaly for anomaly, kind in KINDS.items() if claim in kind.forbidden_by))
+    for claim, meaning in _MEANINGS.items()
+}
+"""Every claim. CORRUPTED and PHANTOM are forbidden in any case. MISPLACED records are in the log, hence no claim speaks
+of them. RESENT, the application's own doing, convicts only under a claim of exactly_once."""

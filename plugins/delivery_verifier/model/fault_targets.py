@@ -1,0 +1,36 @@
+"""The targets of fault plans: every name that stands for brokers, and how a sentence calls these brokers.
+
+`faults.targets` resolves the names to broker ids, once per cycle.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Target(Struct, frozen=True):
+    """One target. `in_a_sentence` is its singular subject, e.g. `the leader`."""
+
+    meaning: str
+    in_a_sentence: str = "a broker"
+
+
+TARGETS: dict[str, Target] = {
+    "leader": Target("the leader of partition 0 when the name first occurs in a cycle", "the leader"),
+    "new_leader": Target("the leader of partition 0 when this name first occurs in a cycle"),
+    "followers": Target("all brokers but the cycle's leader", "every follower"),
+    "follower": Target("the first of the followers"),
+    "other_follower": Target("the second of the followers"),
+    "leader_and_follower": Target("the cycle's leader and the first of the followers", "the leader with a follower"),
+    "next": Target("another broker in every cycle, in turn"),
+    "second": Target("the broker after `next` in turn"),
+    "third": Target("the broker after `second` in turn"),
+    "all": Target("every broker", "every broker"),
+    "transaction_coordinator": Target(
+        "the coordinator of the one producer with a transactional.id, when the name first occurs in a cycle",
+        "the transaction coordinator",
+    ),
+    "none": Target("no broker: the action is not done to brokers", "no broker"),
+}
+"""Every target by its name in a fault plan. A target stays the same brokers for its whole cycle. The name `same` is no
+target of its own: it stands for the target of the step before."""
