@@ -55,7 +55,7 @@ def reconcile(
     whatever Spark raises, among it the loss of records between the snapshot and the read.
     """
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     scenario.fail_if_asked(RECONCILE)
     run.require("produce", "inject_fault", "settle")
     for file in _files(run, "ledger"):
@@ -74,7 +74,7 @@ def read(run_dir: Path, spark: SparkSession) -> None:
     does."""
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")
-    write_log(run, run.scenario, spark)
+    write_log(run, run.read_scenario(), spark)
 
 
 def _files(run: RunDirectory, folder: str) -> list[Path]:

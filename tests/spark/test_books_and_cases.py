@@ -186,7 +186,7 @@ def cut(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunDir
     lost = [attempt("one", n, offset=900 + n, partition=n % 2) for n in range(5)]
     run = write(tmp_path_factory.mktemp("cut"), scenario(["one"]), lost, [])
     with run.writing("reconcile") as output:
-        write_books(run, run.scenario, output, spark, bound=2)
+        write_books(run, run.read_scenario(), output, spark, bound=2)
     return run
 
 
@@ -202,7 +202,7 @@ def test_a_case_that_was_not_written_unbalances_its_law(cut: RunDirectory) -> No
     books = pq.read_table(cut.path / "books/producers.parquet")
     for written, bound in ((1, 2), (4, 10), (6, 10)):
         evidence = laws.LawInputs(
-            scenario=cut.scenario,
+            scenario=cut.read_scenario(),
             offsets=laws.Offsets(bootstrap_servers="", taken_at_us=0, partitions=[]),
             producers=books,
             ledger_census=books.slice(0, 0),

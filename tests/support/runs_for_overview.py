@@ -47,7 +47,7 @@ def judged(
 ) -> RunDirectory:
     """A run with a verdict and a report."""
     run = planned(runs, run_id, **more)
-    plan = run.scenario
+    plan = run.read_scenario()
     arms = [
         ArmVerdict(
             arm=arm.name,

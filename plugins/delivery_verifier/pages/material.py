@@ -82,7 +82,7 @@ class Material:
 def read(path: Path, verdict: RunVerdict | None) -> Material:
     """Reads what there is of the run directory `path`. A part that is missing or malformed is noted."""
     material = Material(Path(path), verdict)
-    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).scenario)
+    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
     material.injections = _json(material, "injections.json", read_injections) or []
     material.observations = _json(material, "observations.json", read_observations) or []
     material.offsets = _json(material, "offsets.json", read_offsets)
