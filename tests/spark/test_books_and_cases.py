@@ -13,12 +13,11 @@ from support.run_directories import ILLEGIBLE, START_US, Row, attempt, line, sce
 from delivery_verifier.judgement import canary
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.record import parse
-from delivery_verifier.store import ledger
 from delivery_verifier.store.books import COUNTS, TABLES, Books
 from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import laws
 from spark_jobs.reconcile import reconcile, write_books
-from spark_jobs.schemas import LATENCY, LEDGER, arrow
+from spark_jobs.schemas import LATENCY
 from spark_jobs.timeline import gaps, windows
 
 S = 1_000_000
@@ -249,7 +248,3 @@ def test_the_canary_comes_out_as_it_was_planned(
     ]
     assert len(details) == sum(canary.expected(made)[name] for name in AS_SEEN)
     assert all("in the committed view" in detail for detail in details)
-
-
-def test_the_ledger_has_one_schema() -> None:
-    assert arrow(LEDGER) == ledger.SCHEMA
