@@ -65,7 +65,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.runs:
         verdicts = [read_verdict(run_dir_of(name)) for name in arguments.runs]
-        print(report(verdicts, RunDirectory(run_dir_of(arguments.runs[-1])).scenario.versions))
+        print(report(verdicts, RunDirectory(run_dir_of(arguments.runs[-1])).read_scenario().versions))
         return 0 if all(one.green for one in verdicts) else 1
     for name in arguments.entries.split(","):
         catalogue.SCENARIOS[name] = longer(catalogue.ENTRIES[name], arguments.cycles)
@@ -94,7 +94,7 @@ def _run(entries: list[str], wanted: int) -> int:
             for seed in range(MOST_RUNS):
                 name = f"everyday-{time.strftime('%m%dT%H%M%S')}-{entry}"
                 verdicts.append(direct.run({"scenario": entry, "seed": seed}, name, lambda *_: None, spark))
-                versions = RunDirectory(folders.runs_dir() / name).scenario.versions
+                versions = RunDirectory(folders.runs_dir() / name).read_scenario().versions
                 target.write_text(report(verdicts, versions))
                 print(verdicts[-1].sentence, flush=True)
                 if _injections(verdicts, entry) >= wanted or not catalogue.ENTRIES[entry].fault.steps:

@@ -52,9 +52,9 @@ def main() -> int:
             cluster = Cluster.of(RunDirectory(run_dir))
             with lease.renewed(cluster.socket):
                 for pair in range(arguments.pairs):
-                    row = _ours(cluster, RunDirectory(run_dir).scenario, pair, Path(folder))
+                    row = _ours(cluster, RunDirectory(run_dir).read_scenario(), pair, Path(folder))
                     if not arguments.no_peer:
-                        row["theirs_per_s"] = _theirs(cluster, RunDirectory(run_dir).scenario, pair)
+                        row["theirs_per_s"] = _theirs(cluster, RunDirectory(run_dir).read_scenario(), pair)
                         row["ratio"] = round(row["ours_per_s"] / row["theirs_per_s"], 3)
                     print(json.dumps(row), flush=True)
                     rows.append(row)

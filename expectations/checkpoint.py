@@ -43,7 +43,7 @@ def validate(run_dir: Path) -> None:
     Raises IncompleteRun if the reconciliation did not finish, filelock.Timeout if the site stays locked.
     """
     run = RunDirectory(run_dir)
-    run.scenario.fail_if_asked("validate")
+    run.read_scenario().fail_if_asked("validate")
     evidence = Evidence.load(run.path)
     with run.writing("validate") as output:
         validation = evaluate(evidence, run.path.parent)

@@ -1,4 +1,4 @@
-"""Anomalies: the detectors, one per kind, and the first that applies to each subject."""
+"""Anomalies: one detector per kind, and for each subject the first kind that applies."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, pro
 
 BOUND = 10_000
 """Most cases written per arm and kind."""
-_OF_ATTEMPTS = subset(
+_FLAGS_OF_ATTEMPTS = subset(
     "flags of ATTEMPTS that can be true of an attempt, and never of a line: what follows from copies alone has no flag",
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
 OWN = "this run and arm"
-"""`origin` of a line whose header is of this run and arm, though nobody made it."""
+"""`origin` of a line whose header names this run and arm, though no attempt accounts for it."""
 
 
-def _copied() -> Column:
-    """True on an attempt whose copies are its own. Others are lines nobody made."""
+def _owns_copies() -> Column:
+    """True on an attempt to which its copies belong. Copies of other attempts are lines that nobody sent."""
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
 
 def _displaced() -> Column:
+    """True on an attempt in the log that has no copy at its acknowledged location."""
     return F.col("acked").isNotNull() & (F.size("copies") > 0) & ~F.array_contains("copies", F.col("acked"))
 
 
@@ -46,53 +47,55 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
-    """ATTEMPTS, foreign lines of LOG -> SUBJECTS: every attempt of the ledger and every line nobody made, each with its
-    kind.
+    """ATTEMPTS, foreign lines of LOG -> SUBJECTS: the attempts of the ledger and the lines that nobody sent, with kind.
 
-    A line nobody made is a subject of its own: each copy of an attempt that is unknown or FAILED, each foreign record,
-    each corrupted line without an owner (`unattributed`: arm, partition, offset).
+    A line that nobody sent is a subject of its own: each copy of an attempt that is unknown or FAILED, each foreign
+    record (`aliens`), and each corrupted line without an owner (`unattributed`: arm, partition, offset).
     """
-    rows = [promise(attempts, ATTEMPTS).withColumn("one", F.explode(_parts())).withColumns(_of_part())]
+    rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
         origin = F.format_string("run %s, arm %d", "header_run", "header_arm")
-        rows.append(_nobodys(aliens.withColumn("origin", origin), corrupted=False))
+        rows.append(_ownerless(aliens.withColumn("origin", origin), corrupted=False))
     if unattributed is not None:
-        rows.append(_nobodys(unattributed.withColumn("origin", F.lit("illegible")), corrupted=True))
-    wanted = [name for name in SUBJECTS.names if name not in ("kind", "also")]
-    every = reduce(DataFrame.unionByName, [frame.select(*wanted) for frame in rows])
-    return promise(every.withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)
+        rows.append(_ownerless(unattributed.withColumn("origin", F.lit("illegible")), corrupted=True))
+    names = [name for name in SUBJECTS.names if name not in ("kind", "also")]
+    union = reduce(DataFrame.unionByName, [frame.select(*names) for frame in rows])
+    return promise(union.withColumn("kind", _kind()).withColumn("also", _also()), SUBJECTS)
 
 
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
-    """SUBJECTS -> ANOMALIES: the cases with their evidence, at most `bound` of a kind, lowest first."""
+    """SUBJECTS -> ANOMALIES: the cases with their evidence, the lowest `bound` of each arm and kind."""
     first = F.get("copies", F.lit(0))
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
     rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
-    kept = promise(subjects, SUBJECTS).where(F.col("kind").isNotNull()).withColumn("rank", rank)
+    ranked = promise(subjects, SUBJECTS).where(F.col("kind").isNotNull()).withColumn("rank", rank)
     evidence = {
         "offsets": F.transform("copies", lambda copy: F.floor(copy / LOCATION_UNIT)),
         "acked_offset": F.floor(F.col("acked") / LOCATION_UNIT),
         "detail": _detail(),
     }
-    return promise(kept.where(F.col("rank") <= bound).withColumns(evidence), ANOMALIES)
+    return promise(ranked.where(F.col("rank") <= bound).withColumns(evidence), ANOMALIES)
 
 
 def _parts() -> Column:
-    """What one attempt comes to: itself, where the ledger names it, and a line for each copy that is not its own."""
+    """The subjects of one row of ATTEMPTS: the attempt, if the ledger names it, and each copy it does not own."""
     none = F.array().cast("array<bigint>")
-    own, stray = F.when(_copied(), F.col("copies")).otherwise(none), F.when(_copied(), none).otherwise(F.col("copies"))
-    claim = F.struct(F.lit(False).alias("line"), own.alias("copies"))
-    claims = F.when(F.col("outcome").isNotNull(), F.array(claim)).otherwise(F.slice(F.array(claim), 1, 0))
+    own, stray = (
+        F.when(_owns_copies(), F.col("copies")).otherwise(none),
+        F.when(_owns_copies(), none).otherwise(F.col("copies")),
+    )
+    attempt = F.struct(F.lit(False).alias("line"), own.alias("copies"))
+    attempts = F.when(F.col("outcome").isNotNull(), F.array(attempt)).otherwise(F.slice(F.array(attempt), 1, 0))
     return F.concat(
-        claims, F.transform(stray, lambda copy: F.struct(F.lit(True).alias("line"), F.array(copy).alias("copies")))
+        attempts, F.transform(stray, lambda copy: F.struct(F.lit(True).alias("line"), F.array(copy).alias("copies")))
     )
 
 
-def _of_part() -> dict[str, Column]:
-    """Of a line only its place is certain, and who its header says that it is."""
-    line, copies = F.col("one.line"), F.col("one.copies")
-    spared = {name: F.col(name) & ~line for name in ("corrupted", *_OF_ATTEMPTS)}
-    return spared | {
+def _columns_of_part() -> dict[str, Column]:
+    """The columns that differ between an attempt and a line: of a line only location and header are known."""
+    line, copies = F.col("part.line"), F.col("part.copies")
+    flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
+    return flags | {
         "line": line,
         "copies": copies,
         "partition": F.when(line, (F.get(copies, F.lit(0)) % LOCATION_UNIT).cast("int")).otherwise(F.col("partition")),
@@ -101,20 +104,21 @@ def _of_part() -> dict[str, Column]:
     }
 
 
-def _nobodys(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Subjects of one copy each, from lines (arm, partition, offset, origin) that no ledger of this run can know."""
+def _ownerless(lines: DataFrame, corrupted: bool) -> DataFrame:
+    """Subjects with one copy each, from lines (arm, partition, offset, origin) that are unknown to every ledger."""
     known = {
         "copies": F.array(location("offset", "partition")),
         "corrupted": F.lit(corrupted),
         "line": F.lit(True),
-    } | {name: F.lit(False) for name in (*_OF_ATTEMPTS, "astray")}
-    given = {*lines.columns, *known}
+    } | {name: F.lit(False) for name in (*_FLAGS_OF_ATTEMPTS, "astray")}
+    present = {*lines.columns, *known}
     return lines.withColumns(
-        known | {one.name: F.lit(None).cast(one.dataType) for one in ATTEMPTS if one.name not in given}
+        known | {field.name: F.lit(None).cast(field.dataType) for field in ATTEMPTS if field.name not in present}
     )
 
 
 def _kind() -> Column:
+    """The first kind that applies, in order of precedence; null if none does."""
     first = None
     for kind, applies in DETECTORS.items():
         test = F.coalesce(applies(), F.lit(False))
@@ -124,6 +128,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
+    """The kinds that apply as well, and that a kind of higher precedence hides."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY
@@ -133,14 +138,17 @@ def _also() -> Column:
 
 
 def _detail() -> Column:
-    places = F.array_join(
+    """The case in words."""
+    locations = F.array_join(
         F.transform("copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))),
         ", ",
     )
     ack = F.concat_ws(":", F.col("acked") % LOCATION_UNIT, F.floor(F.col("acked") / LOCATION_UNIT))
-    found = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(F.concat(F.lit("found at "), places))
-    told = F.when(F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin"))
-    told = told.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(F.col("outcome"))
-    shown = F.when(F.col("aborted_visible"), "in the committed view, though its transaction was aborted")
-    shown = shown.when(F.col("torn"), "not in the committed view, where its transaction is")
-    return F.concat_ws("; ", told, found, shown)
+    presence = F.when(F.size("copies") == 0, "in no offset of the log").otherwise(
+        F.concat(F.lit("found at "), locations)
+    )
+    claim = F.when(F.col("line") & F.col("outcome").isNull(), F.concat(F.lit("never attempted; claims "), "origin"))
+    claim = claim.when(F.col("acked").isNotNull(), F.concat(F.lit("ACKED at "), ack)).otherwise(F.col("outcome"))
+    visibility = F.when(F.col("aborted_visible"), "in the committed view, though its transaction was aborted")
+    visibility = visibility.when(F.col("torn"), "not in the committed view, where its transaction is")
+    return F.concat_ws("; ", claim, presence, visibility)

@@ -1,13 +1,13 @@
-"""The books: subjects counted per arm, producer, session and partition, with a row for all that was planned.
+"""The books: subjects counted per arm, producer, session and partition, with a row for everything that was planned.
 
-Spark counts the subjects by signature, which is a small table however many records there are; what the books say is
-then arithmetic over signatures.
+Spark counts the subjects by signature. That is a small table, however many records there are; the books are then
+arithmetic over signatures.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,22 +15,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import REPORTED, Anomaly, Outcome, also_column, column
+from delivery_verifier.model.history import Offsets
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store.books import COUNTS
 from spark_jobs.anomalies import OWN
-from spark_jobs.schemas import LOCATION_UNIT, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
+from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
 
 SESSIONS = 1
-"""Sessions of a producer: nothing restarts a producer yet."""
+"""Sessions per producer. A producer that is killed and started again keeps its session."""
 NOBODY = -1
-"""Producer and session of the lines that no planned producer owns."""
+"""The number that stands for producer and session on lines that no planned producer owns."""
 
 Place = tuple[str, int, int, int]
 """(arm, producer, session, partition)."""
 
 
 def planned(scenario: Scenario) -> list[Place]:
-    """Every place the books must have a row for: partitions * (producers * sessions + 1) of each arm."""
+    """Every place for which the books must have a row: per arm, partitions * (producers * sessions + 1)."""
     return [
         (arm.name, producer, session, partition)
         for arm in scenario.arms
@@ -40,7 +41,7 @@ def planned(scenario: Scenario) -> list[Place]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """SUBJECTS -> SIGNATURES: how many subjects there are of each sort, and copies beyond the first."""
+    """SUBJECTS -> SIGNATURES: how many subjects of each sort there are, and how many copies beyond the first."""
     promised = promise(subjects, SUBJECTS)
     partition_of = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
     counted = promised.withColumns(
@@ -77,8 +78,8 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
     """Rows of SIGNATURES and the ledger's census -> PRODUCERS.
 
-    `attempted` and `reported` come from the census, everything else from the subjects: so the two sides of the laws
-    were counted by different queries.
+    `attempted` and `reported` come from the census, everything else comes from the subjects. So different queries
+    counted the two sides of the laws.
     """
     books: defaultdict[Place, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for place in planned(scenario):
@@ -92,12 +93,60 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
     return pa.Table.from_pylist([_row(place, books[place]) for place in sorted(books)], schema=arrow(PRODUCERS))
 
 
+def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
+    """PARTITIONS: the snapshot beside what the log holds; `read` are the counts of read_topic.json.
+
+    Control records are the verifier's own markers and those of transactions. No consumer shows the latter: `settle`
+    counted them off the leader's batches.
+    """
+    census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
+    rows = []
+    for part in offsets.partitions:
+        counted = census.get((part.arm, part.partition), {"records": 0, "markers": 0})
+        rows.append(
+            {
+                "arm": part.arm,
+                "topic": part.topic,
+                "partition": part.partition,
+                "start": part.start,
+                "end": part.end,
+                "data_records": counted["records"] - counted["markers"],
+                "control_records": counted["markers"] + part.control_records,
+                "tail_records": read.get(f"tail/{part.arm}/{part.partition}", -1),
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=arrow(PARTITIONS))
+
+
+def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: int) -> pa.Table:
+    """CASES: per arm and kind how many cases the books count, and how many rows anomalies/ has.
+
+    `written` are these rows per (arm, kind), `bound` is the most that are written.
+    """
+    totals: Counter[tuple[str, Anomaly]] = Counter()
+    for row in producers.to_pylist():
+        for kind in Anomaly:
+            totals[row["arm"], kind] += row[column(kind)]
+    rows = [
+        {
+            "arm": arm,
+            "kind": kind.value,
+            "cases": totals[arm, kind],
+            "written": written.get((arm, kind.value), 0),
+            "cut": totals[arm, kind] > bound,
+        }
+        for arm in sorted({arm for arm, _ in totals})
+        for kind in Anomaly
+    ]
+    return pa.Table.from_pylist(rows, schema=arrow(CASES))
+
+
 def _entries(row: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    """What one signature adds to: the place and the column."""
+    """The places and columns to which one signature adds its records."""
     if row["role"] == "extra":
         yield from ((_place(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
-    names = list(_of_line(row) if row["role"] == "line" else _of_attempt(row))
+    names = list(_line_columns(row) if row["role"] == "line" else _attempt_columns(row))
     if row["kind"] is not None:
         names += [column(Anomaly(row["kind"]))] if row["kind"] != Anomaly.LOST else []
         names += [also_column(Anomaly(kind)) for kind in row["also"]]
@@ -106,12 +155,12 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         yield from ((_place(row, row["first_partition"]), name) for name in ("first_copies", "log_records"))
 
 
-def _of_line(row: dict[str, Any]) -> Iterator[str]:
+def _line_columns(row: dict[str, Any]) -> Iterator[str]:
     yield "log_records"
     yield "unattributed" if row["kind"] == Anomaly.CORRUPTED else "phantoms"
 
 
-def _of_attempt(row: dict[str, Any]) -> Iterator[str]:
+def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
     if row["outcome"] in REPORTED:
@@ -138,8 +187,8 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """Lines of a producer that was not planned, or of none, are nobody's."""
+    """Producer and session of a subject; NOBODY for a line whose header names no planned producer of this arm."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
-    mine = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))
-    return {name: F.when(mine, F.col(name)).otherwise(F.lit(NOBODY)) for name in ("producer", "session")}
+    is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))
+    return {name: F.when(is_owned, F.col(name)).otherwise(F.lit(NOBODY)) for name in ("producer", "session")}

@@ -1,4 +1,4 @@
-"""The census: ledger and log counted as they lie, with no join, so that the laws have an independent side."""
+"""The census: ledger and log counted without any join, so that the laws have an independent side."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from spark_jobs.schemas import LEDGER, LOG, promise
 
 
 def count_ledger(ledger: DataFrame) -> DataFrame:
-    """Rows, reported rows, the highest attempt number and rows in transactions per (arm, producer, session,
-    partition)."""
+    """LEDGER, counted per (arm, producer, session, partition).
+
+    attempted, reported, in_transactions: rows. attempt: the highest attempt number. from_us, until_us: first and last
+    moment, in µs since the epoch.
+    """
     return (
         promise(ledger, LEDGER)
         .groupBy("arm", "producer", "session", "partition")
@@ -28,7 +31,7 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
 
 
 def count_log(log: DataFrame) -> DataFrame:
-    """Rows, the verifier's own markers among them, corrupted ones and foreign ones per (arm, partition)."""
+    """LOG, counted per (arm, partition): all records, and of them own markers, corrupted ones and foreign ones."""
     return (
         promise(log, LOG)
         .groupBy("arm", "partition")

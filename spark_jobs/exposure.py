@@ -1,4 +1,4 @@
-"""Exposure: how much of each arm an injection could have hurt."""
+"""Exposure: how many attempts of each arm an injection could have hurt."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ _FOREVER_US = 2**62
 
 
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
-    """LEDGER -> EXPOSURE, one row per injection and arm that has claims; `every_injection` adds the others.
+    """LEDGER -> EXPOSURE, one row per injection and arm that has attempts; `every_injection` adds the other rows.
 
-    reported: on a partition that was hit, sent before recovery and settled from one second before the bite on; in a
-    transaction only if that was committed: no other can be torn.
-    outstanding: sent before the bite, and not settled by then, on any partition.
+    reported: reported attempts on a partition that was hit, sent before the recovery and settled from one second before
+    the bite on. An attempt in a transaction counts only if the transaction was committed: no other one can be torn.
+    outstanding: attempts on any partition that were sent before the bite and not settled by then.
     """
     sent, settled, window = F.unix_micros("sent_at"), F.unix_micros("settled_at"), F.col("window")
     inside = (sent <= window["recovered_us"]) & (settled >= window["bite_us"] - LEAD_US)
-    kept = F.coalesce(F.col("transaction_outcome") == TransactionOutcome.COMMITTED, F.col("transaction").isNull())
-    hit = reported() & kept & F.array_contains(window["hit"][F.col("arm")], F.col("partition")) & inside
-    open_ = (sent < window["bite_us"]) & (settled.isNull() | (settled > window["bite_us"]))
+    may_be_torn = F.coalesce(
+        F.col("transaction_outcome") == TransactionOutcome.COMMITTED, F.col("transaction").isNull()
+    )
+    hit = reported() & may_be_torn & F.array_contains(window["hit"][F.col("arm")], F.col("partition")) & inside
+    outstanding = (sent < window["bite_us"]) & (settled.isNull() | (settled > window["bite_us"]))
     return promise(
         promise(ledger, LEDGER)
-        .withColumn("window", F.explode(F.array(*[_window(one, scenario) for one in injections])))
+        .withColumn("window", F.explode(F.array(*[_window(injection, scenario) for injection in injections])))
         .groupBy("arm", window["injection"].alias("injection"))
-        .agg(F.count_if(hit).alias("reported"), F.count_if(open_).alias("outstanding")),
+        .agg(F.count_if(hit).alias("reported"), F.count_if(outstanding).alias("outstanding")),
         EXPOSURE,
     )
 
@@ -42,24 +44,28 @@ def every_injection(table: pa.Table, injections: Sequence[Injection], scenario: 
     """EXPOSURE with a row for each loaded arm and injection, zeros where the arm sent nothing."""
     known = {(row["arm"], row["injection"]): row for row in table.to_pylist()}
     rows = [
-        known.get((arm.name, one.id), {"arm": arm.name, "injection": one.id, "reported": 0, "outstanding": 0})
+        known.get((arm.name, injection.id), _nothing_exposed(arm.name, injection.id))
         for arm in scenario.loaded
-        for one in injections
+        for injection in injections
     ]
     return pa.Table.from_pylist(rows, schema=arrow(EXPOSURE))
 
 
-def _window(one: Injection, scenario: Scenario) -> Column:
-    """One injection as a literal: its id, the partitions it hit per arm, bite and recovery in µs."""
-    recovered_us = _FOREVER_US if one.recovered_at_us is None else one.recovered_at_us
+def _nothing_exposed(arm: str, injection_id: int) -> dict[str, object]:
+    return {"arm": arm, "injection": injection_id, "reported": 0, "outstanding": 0}
+
+
+def _window(injection: Injection, scenario: Scenario) -> Column:
+    """One injection as a literal: its id, the partitions it hit per arm, bite and recovery in µs since the epoch."""
+    recovered_us = _FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
     hit = [
         F.lit(part)
         for arm in scenario.loaded
-        for part in (arm.name, F.array(*map(F.lit, one.hit.get(arm.topic_name, []))).cast("array<int>"))
+        for part in (arm.name, F.array(*map(F.lit, injection.hit.get(arm.topic_name, []))).cast("array<int>"))
     ]
     return F.struct(
-        F.lit(one.id).cast("bigint").alias("injection"),
+        F.lit(injection.id).cast("bigint").alias("injection"),
         F.create_map(*hit).alias("hit"),
-        F.lit(one.bite_at_us).cast("bigint").alias("bite_us"),
+        F.lit(injection.bite_at_us).cast("bigint").alias("bite_us"),
         F.lit(recovered_us).cast("bigint").alias("recovered_us"),
     )

@@ -1,4 +1,4 @@
-"""Matching: ledger and log brought together, record by record; only what the screen has not proven to agree."""
+"""Matching: ledger and log brought together record by record, where the screen has not proven that they agree."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from pyspark.sql import functions as F
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import StepOutput
-from spark_jobs import anomalies, attempts, books, committed, laws, screen
+from spark_jobs import anomalies, attempts, books, committed, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
-"""So many corrupted lines are sent to every task, rather than the ledger to them."""
+"""Up to so many corrupted lines are broadcast to every task; with more of them, the ledger is shuffled."""
 
 
-class Found(NamedTuple):
-    """What the matching starts from."""
+class MatchingInputs(NamedTuple):
+    """Everything that the matching needs. `together`: ledger and log are in one partition each, so no query shuffles.
+
+    `visible` is view `committed` of the log, `bound` the most cases that are written per arm and kind.
+    """
 
     ledger: DataFrame
     log: DataFrame
@@ -32,63 +35,65 @@ class Found(NamedTuple):
     output: StepOutput
     bound: int
     together: bool
-    """All of it is one task's."""
 
 
-def match(found: Found, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
-    """Brings ledger and log together once, for two queries: the books, and the cases that were written.
+def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
+    """Matches ledger and log; returns PRODUCERS, and the rows that were written to anomalies/ per (arm, kind).
 
-    Only what the screen has not proven; everything, if what is found there refutes the screen.
+    Two queries share one matching. Only what the screen has not proven is matched; if that refutes the screen,
+    everything is matched.
     """
-    kept: list[DataFrame] = []
+    persisted: list[DataFrame] = []
     try:
-        subjects = _subjects(found, proven, kept)
-        counted = books.signatures(subjects, found.scenario).toArrow().to_pylist()
+        subjects = _subjects(inputs, proven, persisted)
+        counted = books.signatures(subjects, inputs.scenario).toArrow().to_pylist()
         if proven is None or not any(row["astray"] for row in counted):
             counted += proven.signatures if proven else []
-            producers = books.producers(counted, found.ledger_census, found.scenario)
-            return producers, _write_anomalies(subjects, producers, found.output, found.bound)
+            producers = books.producers(counted, inputs.ledger_census, inputs.scenario)
+            return producers, _write_anomalies(subjects, producers, inputs.output, inputs.bound)
     finally:
-        for frame in kept:
+        for frame in persisted:
             frame.unpersist()
-    found.output.counts["screen/refuted"] = 1
-    return match(found, None)
+    inputs.output.counts["screen/refuted"] = 1
+    return match(inputs, None)
 
 
-def _subjects(found: Found, proven: screen.Screen | None, kept: list[DataFrame]) -> DataFrame:
-    """SUBJECTS of what the screen has not proven; adds to `kept` what is persisted for them."""
-    ledger, log = found.ledger, found.log
+def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: list[DataFrame]) -> DataFrame:
+    """SUBJECTS of what the screen has not proven. Every frame that is persisted for them is added to `persisted`."""
+    ledger, log = inputs.ledger, inputs.log
     owned = unattributed = aliens = None
-    corrupted, foreign = _by_arm(found.log_census, "corrupted"), _by_arm(found.log_census, "foreign")
+    corrupted, foreign = _by_arm(inputs.log_census, "corrupted"), _by_arm(inputs.log_census, "foreign")
     if corrupted:
         few = sum(corrupted.values()) <= FEW
-        kept.append(
-            attempts.attribute(ledger, log, list(corrupted), few, found.together).persist(StorageLevel.MEMORY_AND_DISK)
+        persisted.append(
+            attempts.attribute(ledger, log, list(corrupted), few, inputs.together).persist(StorageLevel.MEMORY_AND_DISK)
         )
-        owned, unattributed = attempts.owned_copies(kept[0]), attempts.unowned(kept[0])
+        owned, unattributed = attempts.owned_copies(persisted[0]), attempts.unowned(persisted[0])
     if foreign:
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
-    claims, lines = (screen.unproven(side, proven, found.together) for side in (ledger, attempts.believable(log)))
-    resends = _any(found.ledger_census, "attempt")
-    matched = attempts.attempts(claims, lines, owned, resends, found.together)
-    matched = _with_views(matched, found, corrupted, kept)
-    kept.append(anomalies.subjects(matched, aliens, unattributed).persist(StorageLevel.MEMORY_AND_DISK))
-    return kept[-1]
+    claims, lines = (screen.unproven(side, proven, inputs.together) for side in (ledger, attempts.believable(log)))
+    resends = _any(inputs.ledger_census, "attempt")
+    matched = attempts.attempts(claims, lines, owned, resends, inputs.together)
+    matched = _with_views(matched, inputs, corrupted, persisted)
+    persisted.append(anomalies.subjects(matched, aliens, unattributed).persist(StorageLevel.MEMORY_AND_DISK))
+    return persisted[-1]
 
 
-def _with_views(matched: DataFrame, found: Found, corrupted: dict[str, int], kept: list[DataFrame]) -> DataFrame:
-    """`matched` with what the committed view shows of it. Nothing strange, and no transactions at all, cost no join."""
-    arms = found.scenario.transactional
+def _with_views(
+    matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
+) -> DataFrame:
+    """`matched` with what the committed view shows of it. There is no join if nothing strange was seen in that view."""
+    arms = inputs.scenario.transactional
     if not arms:
         return matched
     few, damaged = sum(corrupted.values()) <= FEW, [arm for arm in corrupted if arm in arms]
-    strange = committed.strange(found.ledger, found.visible, arms, damaged, few).persist(StorageLevel.MEMORY_AND_DISK)
-    kept.append(strange)
-    return committed.judged(matched, strange) if strange.count() else matched
+    strange = committed.strange(inputs.ledger, inputs.visible, arms, damaged, few).persist(StorageLevel.MEMORY_AND_DISK)
+    persisted.append(strange)
+    return committed.with_flags(matched, strange) if strange.count() else matched
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """The arms that have such lines, and how many."""
+    """The arms that have such lines (`corrupted` or `foreign`), and how many each has."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]
@@ -96,12 +101,15 @@ def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
 
 
 def _write_anomalies(
-    found: DataFrame, producers: pa.Table, output: StepOutput, bound: int
+    subjects: DataFrame, producers: pa.Table, output: StepOutput, bound: int
 ) -> dict[tuple[str, str], int]:
-    """Writes the cases and counts what was really written; no query where the books have none."""
+    """Writes the cases, and counts per (arm, kind) the rows that were really written.
+
+    There is no query if the books count no case.
+    """
     rows = arrow(ANOMALIES).empty_table()
-    if any(row["cases"] for row in laws.cases(producers, {}, bound).to_pylist()):
-        rows = anomalies.cases(found, bound).toArrow().cast(rows.schema)
+    if any(row["cases"] for row in books.cases(producers, {}, bound).to_pylist()):
+        rows = anomalies.cases(subjects, bound).toArrow().cast(rows.schema)
     file = output.write_table("anomalies/cases", rows)
     written = pq.read_table(file, columns=["arm", "kind"])
     counts = written.group_by(["arm", "kind"]).aggregate([([], "count_all")]).to_pylist()

@@ -1,4 +1,4 @@
-"""Parsing: from a record's bytes to its header by fixed positions, without a UDF; no bytes make it raise."""
+"""Parsing: from the bytes of a record to its header, by fixed positions and without a UDF. No bytes make it raise."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ NUMBERS = {
 
 
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
-    """RAW -> LOG, of the given view (`raw` alone if none). Agrees with `delivery_verifier.model.record.parse` on every
-    byte string.
+    """RAW -> LOG; `view` gives the view of each row, which is `raw` without it.
 
-    `foreign` marks a parsed record of another run, or of another arm than the one whose topic it stands in.
+    Agrees with `delivery_verifier.model.record.parse` on every byte string. `foreign` marks a parsed record of another
+    run, or of another arm than the one to which the topic belongs.
     """
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     sliced = promise(raw, RAW).withColumns(
@@ -50,14 +50,13 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 
 
 def is_marker() -> Column:
-    """True on a LOG row that is an end-of-snapshot marker of this run: the verifier wrote it, not the
-    load."""
-    marked: Column = F.col("producer") == MARKER_PRODUCER
-    return F.col("crc_ok") & ~F.col("foreign") & marked
+    """True on a row of LOG that is an end-of-snapshot marker of this run: the verifier wrote it, not the load."""
+    is_of_verifier: Column = F.col("producer") == MARKER_PRODUCER
+    return F.col("crc_ok") & ~F.col("foreign") & is_of_verifier
 
 
 def is_sound() -> Column:
-    """True on a LOG row whose header can be believed."""
+    """True on a row of LOG whose header can be believed."""
     return F.col("parsed") & F.col("crc_ok")
 
 

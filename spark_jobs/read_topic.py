@@ -1,4 +1,4 @@
-"""Reading: the snapshot of every topic, between offsets that were taken once, and what came after it."""
+"""Reading: the snapshot of every topic, between offsets that were taken once, and what stands behind the snapshot."""
 
 from __future__ import annotations
 
@@ -58,17 +58,19 @@ def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RA
 
 
 def read_committed(spark: SparkSession, offsets: Offsets, arms: Sequence[str]) -> DataFrame:
-    """RAW rows of `arms`, as a consumer sees them that reads committed, up to the last stable offset now: behind the
-    markers, for the snapshot was taken when nothing before them was undecided any more; `check_committed` sees to it.
+    """RAW rows of `arms` as a read_committed consumer sees them, up to the last stable offset now.
+
+    That offset is behind the markers: the snapshot was taken when no transaction before them was undecided any more.
+    `check_committed` checks it.
     """
-    mine = [part for part in offsets.partitions if part.arm in arms]
-    return read_topics(spark, msgspec.structs.replace(offsets, partitions=mine), "read_committed")
+    of_arms = [part for part in offsets.partitions if part.arm in arms]
+    return read_topics(spark, msgspec.structs.replace(offsets, partitions=of_arms), "read_committed")
 
 
 def view(offsets: Offsets, inside: str = SNAPSHOT, behind: str = TAIL) -> Column:
-    """On a RAW row: `inside` in the snapshot's [start, end), `behind` it the other.
+    """Per row of RAW: `inside` for a record in the snapshot's [start, end), `behind` for a record behind it.
 
-    What the snapshot holds depends on its bounds alone: a retried read takes the same records, whatever came since.
+    What the snapshot holds depends only on its bounds: a repeated read takes the same records, whatever came since.
     """
     ends: dict[str, list[int]] = defaultdict(list)
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
@@ -83,24 +85,24 @@ def count_tail(log: Path, offsets: Offsets) -> dict[Place, int]:
     Raises RuntimeError unless at least the snapshot's own markers were read: a read of nothing shows nothing.
     """
     records, markers = _behind(log, TAIL)
-    _insist_on_markers(markers, offsets.partitions)
+    _require_markers(markers, offsets.partitions)
     return records
 
 
 def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
-    """Raises RuntimeError unless view `tail`, what a consumer of `arms` that reads committed saw behind the snapshot,
-    has the snapshot's own markers.
+    """Raises RuntimeError unless view `tail` has the snapshot's own markers.
 
-    They are in no transaction: a consumer that does not see them was told of a last stable offset before them, by a new
-    leader, say, and what it did not see of the snapshot may well be in the log.
+    `tail` is what a read_committed consumer of `arms` saw behind the snapshot. The markers are in no transaction. A
+    consumer that does not see them was given a last stable offset before them, for example by a new leader; what it did
+    not see of the snapshot may well be in the log.
     """
     _, markers = _behind(log, tail)
-    mine = [part for part in offsets.partitions if part.arm in arms]
-    _insist_on_markers(markers, mine, " by a consumer that reads committed")
+    of_arms = [part for part in offsets.partitions if part.arm in arms]
+    _require_markers(markers, of_arms, " by a consumer that reads committed")
 
 
 def _behind(log: Path, view: str) -> tuple[dict[Place, int], dict[Place, int]]:
-    """Records of a view behind the snapshot that are not markers, and those that are."""
+    """Records of a view behind the snapshot that are no markers, and the markers, each per (arm, partition)."""
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[Place] = Counter()
@@ -111,16 +113,16 @@ def _behind(log: Path, view: str) -> tuple[dict[Place, int], dict[Place, int]]:
     return dict(records), dict(markers)
 
 
-def _insist_on_markers(markers: Mapping[Place, int], parts: Sequence[PartitionSnapshot], reader: str = "") -> None:
+def _require_markers(markers: Mapping[Place, int], parts: Sequence[PartitionSnapshot], reader: str = "") -> None:
     for part in parts:
-        found, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end
-        if found < expected:
+        count, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end
+        if count < expected:
             raise RuntimeError(
-                f"{part.topic}, partition {part.partition}: {found} of {expected} markers were read behind the "
+                f"{part.topic}, partition {part.partition}: {count} of {expected} markers were read behind the "
                 f"snapshot{reader}: the read is incomplete"
             )
 
 
 def _literal(value: object, kind: str) -> Column:
-    """One literal, however many partitions: each part of a map made column by column would cost a call to the JVM."""
+    """One literal for any number of partitions: a map built column by column would cost a call to the JVM per part."""
     return F.from_json(F.lit(json.dumps(value)), kind)

@@ -1,8 +1,8 @@
-"""Reconciliation: what was claimed (the ledger) with what is there (the topic), record by record.
+"""Reconciliation: what the ledger claims is compared with what the topics hold, record by record.
 
-First half: read the snapshot from Kafka into log/, sealed by read_topic.json. Second half: ledger/ and log/ to
-anomalies/, books/ and timeline/, sealed by reconcile.json; a pure function of the run directory, which can be
-repeated years later, when the cluster is long gone.
+The first half reads the snapshot from Kafka into log/, sealed by read_topic.json. The second half turns ledger/ and
+log/ into anomalies/, books/ and timeline/, sealed by reconcile.json. The second half is a pure function of the run
+directory: it can be repeated years later, when the cluster is long gone.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from delivery_verifier.model.history import Offsets, read_injections, read_offse
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
-from spark_jobs import anomalies, census, committed, laws, screen, timeline
+from spark_jobs import anomalies, books, census, committed, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
-from spark_jobs.matching import Found, match
+from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
 from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
@@ -42,20 +42,20 @@ READ: Final = "read_topic"
 RECONCILE: Final = "reconcile"
 MAX_FILES = 64
 SMALL_ROWS = 500_000
-"""Rows of ledger and log up to which all of a query is one task: a shuffle would cost more than it divides."""
+"""Up to so many rows of ledger and log every query is one task: a shuffle would cost more than it saves."""
 
 
 def reconcile(
     run_dir: Path, from_log: bool, spark: SparkSession, exhaustive: bool = False, bits: int = screen.BITS
 ) -> None:
-    """Reconciles one run; `exhaustive` matches every record, without the screen, whose stretches have 2**bits
-    sequences. Whatever it finds is in the run directory; it raises only if it could not do its work.
+    """Reconciles one run. The result is in the run directory, whatever it is; an error means that there is no result.
 
-    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another form, and
-    whatever Spark raises, among it the loss of records between the snapshot and the read.
+    `exhaustive` matches every record, without the screen; the stretches of the screen have 2**bits sequences.
+    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger or log with other columns,
+    and whatever Spark raises, for example if records disappeared between the snapshot and the read.
     """
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     scenario.fail_if_asked(RECONCILE)
     run.require("produce", "inject_fault", "settle")
     for file in _files(run, "ledger"):
@@ -70,11 +70,10 @@ def reconcile(
 
 
 def read(run_dir: Path, spark: SparkSession) -> None:
-    """The first half alone: log/ and read_topic.json, after which the cluster is needed no more. Raises as `reconcile`
-    does."""
+    """Only the first half: log/ and read_topic.json. The cluster is not needed afterwards. Raises as `reconcile`."""
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")
-    write_log(run, run.scenario, spark)
+    write_log(run, run.read_scenario(), spark)
 
 
 def _files(run: RunDirectory, folder: str) -> list[Path]:
@@ -85,39 +84,40 @@ def _files(run: RunDirectory, folder: str) -> list[Path]:
 
 
 def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
-    """First half: reads every topic into log/: the snapshot, and what stands behind it; of transactional arms in both
-    views."""
+    """First half: reads the topics into log/, snapshot and tail, and those of transactional arms in both views."""
     offsets = _offsets(run)
     with run.writing(READ) as output:
-        seen = Observation("read")
-        of = view(offsets)
-        counters = [F.count_if((F.col("arm") == arm) & (of == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
-        raw = read_topics(spark, offsets).observe(seen, *counters)
-        visible = Observation("read_committed")
-        found = parse(raw, scenario, of)
+        raw_counts = Observation("read")
+        views = view(offsets)
+        counters = [F.count_if((F.col("arm") == arm) & (views == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
+        raw = read_topics(spark, offsets).observe(raw_counts, *counters)
+        committed_counts = Observation("read_committed")
+        lines = parse(raw, scenario, views)
         if scenario.transactional:
-            found = found.unionByName(_committed(spark, scenario, offsets, visible))
+            lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts))
         with _timed(output, "read"):
-            files = min(MAX_FILES, len(offsets.partitions))  # no shuffle: a task per Kafka partition else
-            found.coalesce(files).write.parquet(str(output.staging / "log"))
+            files = min(MAX_FILES, len(offsets.partitions))  # without a shuffle; else one task per Kafka partition
+            lines.coalesce(files).write.parquet(str(output.staging / "log"))
         tail = count_tail(output.staging / "log", offsets)
-        output.counts |= {f"read/{arm}": int(count) for arm, count in seen.get.items()}
+        output.counts |= {f"read/{arm}": int(count) for arm, count in raw_counts.get.items()}
         if scenario.transactional:
             check_committed(output.staging / "log", offsets, scenario.transactional, committed.TAIL)
-            output.counts |= {f"read_committed/{arm}": int(count) for arm, count in visible.get.items()}
+            output.counts |= {f"read_committed/{arm}": int(count) for arm, count in committed_counts.get.items()}
         output.counts |= {
             f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0) for part in offsets.partitions
         }
 
 
-def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, seen: Observation) -> DataFrame:
-    """LOG of view committed and what is behind it, of the arms that write transactions; `seen` counts what of the
-    former came from Kafka."""
+def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, counts: Observation) -> DataFrame:
+    """LOG of view committed and of what stands behind it, for the arms that write transactions.
+
+    `counts` observes how many rows of view committed came from Kafka.
+    """
     arms = scenario.transactional
-    of = view(offsets, committed.VIEW, committed.TAIL)
-    counters = [F.count_if((F.col("arm") == arm) & (of == committed.VIEW)).alias(arm) for arm in arms]
-    raw = read_committed(spark, offsets, arms).observe(seen, *counters)
-    return parse(raw, scenario, of)
+    views = view(offsets, committed.VIEW, committed.TAIL)
+    counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]
+    raw = read_committed(spark, offsets, arms).observe(counts, *counters)
+    return parse(raw, scenario, views)
 
 
 def write_books(
@@ -131,7 +131,7 @@ def write_books(
 ) -> None:
     """Second half: ledger/ and log/ to anomalies/, books/ and timeline/.
 
-    Spark's driver plans with one thread, so that queries which need nothing of each other run side by side.
+    Spark's driver plans a query with one thread: queries that do not depend on each other run side by side.
     """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     whole = spark.read.schema(LOG).parquet(str(run.path / "log"))
@@ -142,21 +142,21 @@ def write_books(
     arms = scenario.transactional
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with _timed(output, "census"):
-            of_log = pool.submit(lambda: census.count_log(log).toArrow())
-            of_views = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
-            of_sides = None if exhaustive else pool.submit(_sides, ledger, log, run, scenario, bits)
-            ledger_census, log_census = census.count_ledger(ledger).toArrow(), of_log.result()
-            views = of_views.result() if of_views else committed.NONE
-        beside = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
+            log_job = pool.submit(lambda: census.count_log(log).toArrow())
+            views_job = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
+            sides_job = None if exhaustive else pool.submit(_sides, ledger, log, run, scenario, bits)
+            ledger_census, log_census = census.count_ledger(ledger).toArrow(), log_job.result()
+            views = views_job.result() if views_job else committed.NONE
+        load_job = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
         with _timed(output, "screen"):
             damaged = {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
-            proven = None if of_sides is None else screen.judge(of_sides.result(), damaged)
+            proven = None if sides_job is None else screen.judge(sides_job.result(), damaged)
             output.counts |= proven.counts if proven else {}
         with _timed(output, "match"):
-            found = Found(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
-            producers, written = match(found, proven)
+            inputs = MatchingInputs(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
+            producers, written = match(inputs, proven)
         with _timed(output, "timeline_left"):
-            beside.result()
+            load_job.result()
     evidence = laws.LawInputs(
         scenario=scenario,
         offsets=_offsets(run),
@@ -170,8 +170,8 @@ def write_books(
         views=views,
     )
     output.write_table("books/producers", producers)
-    output.write_table("books/partitions", laws.partitions(evidence.offsets, log_census, evidence.read))
-    output.write_table("books/cases", laws.cases(producers, written, bound))
+    output.write_table("books/partitions", books.partitions(evidence.offsets, log_census, evidence.read))
+    output.write_table("books/cases", books.cases(producers, written, bound))
     output.write_table("books/laws", laws.laws(evidence))
 
 
@@ -188,8 +188,8 @@ def _write_load(
 ) -> None:
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
-    hurt = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
-    output.write_table("books/exposure", every_injection(hurt, injections, scenario))
+    exposed = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
+    output.write_table("books/exposure", every_injection(exposed, injections, scenario))
     silences = timeline.gaps(loaded, run.manifest("produce").counts.get(ledger_file.LOAD_BEGAN, 0))
     output.write_table("books/gaps", timeline.every_partition(silences.toArrow(), scenario))
     width_us = timeline.interval_us(*_span(ledger_census))
@@ -199,7 +199,7 @@ def _write_load(
 
 
 def _span(ledger_census: pa.Table) -> tuple[int, int]:
-    """First and last moment of the load in µs; nothing if there was none."""
+    """First and last moment of the load, in µs since the epoch; (0, 0) if there was no load."""
     if not ledger_census.num_rows:
         return 0, 0
     return min(ledger_census["from_us"].to_pylist()), max(ledger_census["until_us"].to_pylist())
@@ -218,7 +218,7 @@ def _timed(output: StepOutput, phase: str) -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry of `spark-submit`: 0 when the job finished, whatever it found; any other end is a traceback."""
+    """Entry point of `spark-submit`. Returns 0 when the job has finished, whatever it found; or else raises."""
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument(

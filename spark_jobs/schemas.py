@@ -1,5 +1,8 @@
-"""The schemas: the columns of every table the jobs read, hand on and write, and how to hold frames to
-them."""
+"""The schemas: the columns of every frame that the jobs read, pass on and write, and how frames are held to them.
+
+The schemas of the run directory's tables are derived from `delivery_verifier.store.tables`, which says what each column
+means. The schemas in between (RAW, ATTEMPTS, SUBJECTS, SIGNATURES, STRETCHES, BUCKETS) are internal and declared here.
+"""
 
 from __future__ import annotations
 
@@ -25,182 +28,154 @@ from pyspark.sql.types import (
 )
 
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store.books import COUNTS
-from delivery_verifier.store.ledger import read_schema
+from delivery_verifier.store import tables
+from delivery_verifier.store.ledger import column_types
+from delivery_verifier.store.table import ColumnType, Table
 
-_S, _I, _L, _B, _T = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
-
-
-def _table(required: Mapping[str, DataType], nullable: Mapping[str, DataType] | None = None) -> StructType:
-    fields = [StructField(name, kind, nullable=False) for name, kind in required.items()]
-    return StructType(fields + [StructField(name, kind) for name, kind in (nullable or {}).items()])
-
-
-LEDGER = StructType(
-    [
-        StructField("arm", _S, False),
-        StructField("producer", _I, False),
-        StructField("session", _I, False),
-        StructField("sequence", _L, False),
-        StructField("attempt", _I, False),
-        StructField("partition", _I, False),
-        StructField("partition_sequence", _L, False),
-        StructField("outcome", _S, False),
-        StructField("offset", _L),
-        StructField("transaction", _S),
-        StructField("transaction_outcome", _S),
-        StructField("sent_at", _T, False),
-        StructField("settled_at", _T),
-        StructField("error", _S),
-        StructField("made_by", _S, False),
-    ]
-)
-"""ledger/: one row per attempt; the same as `delivery_verifier.store.ledger.SCHEMA`, which a test holds equal."""
-
-RAW = _table({"arm": _S, "partition": _I, "offset": _L, "timestamp": _T}, {"value": BinaryType()})
-"""What a topic gave: one row per record, before parsing. `value` is null for a record without one."""
-
-HEADER: dict[str, DataType] = {
-    "header_run": _S,
-    "header_arm": _I,
-    "producer": _I,
-    "session": _I,
-    "sequence": _L,
-    "attempt": _I,
-    "partition_sequence": _L,
+_STRING, _INT, _LONG, _BOOLEAN, _TIME = StringType(), IntegerType(), LongType(), BooleanType(), TimestampType()
+_TYPES: dict[ColumnType, DataType] = {
+    "string": _STRING,
+    "int32": _INT,
+    "int64": _LONG,
+    "double": DoubleType(),
+    "boolean": _BOOLEAN,
+    "timestamp": _TIME,
+    "list<string>": ArrayType(_STRING),
+    "list<int64>": ArrayType(_LONG),
 }
 
-LOG = StructType(
-    [
-        *_table({"arm": _S, "partition": _I, "offset": _L, "view": _S, "timestamp": _T}, HEADER),
-        *_table({"parsed": _B, "crc_ok": _B, "foreign": _B}),
-    ]
+
+def _declared(table: Table) -> StructType:
+    """The schema of a table of the run directory."""
+    return StructType([StructField(item.name, _TYPES[item.type], item.nullable) for item in table.columns])
+
+
+def _internal(required: Mapping[str, DataType], nullable: Mapping[str, DataType]) -> StructType:
+    """The schema of a frame that only the jobs pass on: the required columns, then the nullable ones."""
+    fields = [StructField(name, data_type, nullable=False) for name, data_type in required.items()]
+    return StructType(fields + [StructField(name, data_type) for name, data_type in nullable.items()])
+
+
+LEDGER = _declared(tables.LEDGER)
+LOG = _declared(tables.LOG)
+ANOMALIES = _declared(tables.ANOMALIES)
+PRODUCERS = _declared(tables.PRODUCERS)
+PARTITIONS = _declared(tables.PARTITIONS)
+LAWS = _declared(tables.LAWS)
+CASES = _declared(tables.CASES)
+EXPOSURE = _declared(tables.EXPOSURE)
+GAPS = _declared(tables.GAPS)
+LOAD = _declared(tables.LOAD)
+LATENCY = _declared(tables.LATENCY)
+
+RAW = _internal(
+    {"arm": _STRING, "partition": _INT, "offset": _LONG, "timestamp": _TIME},
+    {"value": BinaryType()},
 )
-"""log/: one row per record found in a view. The header is null where `parsed` is false."""
+"""What a topic held: one row per record, before parsing. `value` is null for a record without a value."""
 
 LOCATION_UNIT = 4096
-"""A *location* is offset * LOCATION_UNIT + partition: it sorts by offset. Partitions stop at 1000."""
+"""A *location* is offset * LOCATION_UNIT + partition, one number that sorts by offset. Partitions stay below 1000."""
 
 ATTEMPTS = StructType(
     [
-        StructField("arm", _S, False),
-        StructField("producer", _I),
-        StructField("session", _I),
-        StructField("sequence", _L),
-        StructField("attempt", _I),
-        StructField("partition", _I),
-        StructField("partition_sequence", _L),
-        StructField("outcome", _S),
-        StructField("acked", _L),
-        StructField("sent_at", _T),
-        StructField("settled_at", _T),
-        StructField("error", _S),
-        StructField("copies", ArrayType(_L), False),
-        StructField("corrupted", _B, False),
-        StructField("resent", _B, False),
-        StructField("reordered", _B, False),
-        StructField("late", _B, False),
-        StructField("astray", _B, False),
-        StructField("aborted_visible", _B, False),
-        StructField("torn", _B, False),
+        StructField("arm", _STRING, False),
+        StructField("producer", _INT),
+        StructField("session", _INT),
+        StructField("sequence", _LONG),
+        StructField("attempt", _INT),
+        StructField("partition", _INT),
+        StructField("partition_sequence", _LONG),
+        StructField("outcome", _STRING),
+        StructField("acked", _LONG),
+        StructField("sent_at", _TIME),
+        StructField("settled_at", _TIME),
+        StructField("error", _STRING),
+        StructField("copies", ArrayType(_LONG), False),
+        StructField("corrupted", _BOOLEAN, False),
+        StructField("resent", _BOOLEAN, False),
+        StructField("reordered", _BOOLEAN, False),
+        StructField("late", _BOOLEAN, False),
+        StructField("astray", _BOOLEAN, False),
+        StructField("aborted_visible", _BOOLEAN, False),
+        StructField("torn", _BOOLEAN, False),
     ]
 )
-"""One row per attempt key of ledger or log: `acked` and the ascending `copies` are locations; `outcome` is null where
-the ledger knows no such attempt; `late` is an INDETERMINATE that would be REORDERED had it been reported; `astray` is
-what the screen cannot have been right about: a line with another partition sequence than its claim, or an owned
-corrupted line whose claim is missing; `aborted_visible` and `torn` are what `spark_jobs.committed` found."""
+"""One row per attempt that the ledger or the log names.
+
+`acked` (the acknowledged location) and `copies` (ascending) are locations. `outcome` is null where the ledger does not
+know the attempt. `late`: an INDETERMINATE attempt that would be REORDERED had it been reported. `aborted_visible` and
+`torn` are what `spark_jobs.committed` finds. `astray` refutes the screen: a line has another partition sequence than
+its claim, or a corrupted line has an owner whose claim is not among the rows.
+"""
 
 SUBJECTS = StructType(
     [
         *ATTEMPTS,
-        StructField("line", _B, False),
-        StructField("origin", _S),
-        StructField("kind", _S),
-        StructField("also", ArrayType(_S), False),
+        StructField("line", _BOOLEAN, False),
+        StructField("origin", _STRING),
+        StructField("kind", _STRING),
+        StructField("also", ArrayType(_STRING), False),
     ]
 )
-"""Whatever can be a case: each attempt of the ledger, and each `line` of the log that nobody made (one copy; `origin`
-says what it claims to be). `kind` is null where nothing is wrong."""
+"""Everything that can be a case: each attempt of the ledger, and each line of the log that no attempt accounts for.
 
-SIGNATURES = _table(
+A row with `line` is such a line: it has one copy, and `origin` says whose its header claims to be. `kind` is null where
+nothing is wrong.
+"""
+
+SIGNATURES = _internal(
     {
-        "arm": _S,
-        "role": _S,
-        "producer": _I,
-        "session": _I,
-        "partition": _I,
-        "once": _B,
-        "late": _B,
-        "astray": _B,
-        "records": _L,
+        "arm": _STRING,
+        "role": _STRING,
+        "producer": _INT,
+        "session": _INT,
+        "partition": _INT,
+        "once": _BOOLEAN,
+        "late": _BOOLEAN,
+        "astray": _BOOLEAN,
+        "records": _LONG,
     },
-    {"first_partition": _I, "outcome": _S, "kind": _S, "also": ArrayType(_S)},
+    {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING)},
 )
-"""Subjects counted by all that the books tell apart. role: attempt, line, extra (a copy beyond the first)."""
+"""Subjects counted by everything that the books distinguish. `role`: attempt, line, or extra (a copy beyond the first).
+"""
 
-STRETCHES = _table({"arm": _S}, {"producer": _I, "session": _I, "stretch": _L})
-BUCKETS = _table(
-    {"arm": _S, "partition": _I} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _L),
-    {"producer": _I, "session": _I, "stretch": _L}
+STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
+"""Stretches of a producer's sequences: see `spark_jobs.screen`."""
+
+BUCKETS = _internal(
+    {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),
+    {"producer": _INT, "session": _INT, "stretch": _LONG}
     | {
-        f"{whose}_{name}_{end}": _L
+        f"{whose}_{name}_{end}": _LONG
         for whose in ("claimed", "found")
         for name in ("shift", "place", "partition_sequence")
         for end in ("min", "max")
     },
 )
-"""Claims and believable lines per stretch of sequences and partition: see `spark_jobs.screen`. low, high: sums of the
-halves of fingerprints, claims less lines; place: offset; shift: offset less partition sequence."""
+"""Claims and believable lines per stretch and partition: see `spark_jobs.screen`.
 
-PRODUCERS = _table({"arm": _S, "producer": _I, "session": _I, "partition": _I} | dict.fromkeys(COUNTS, _L))
-PARTITIONS = _table(
-    {"arm": _S, "topic": _S, "partition": _I}
-    | dict.fromkeys(("start", "end", "data_records", "control_records", "tail_records"), _L)
-)
-LAWS = _table({"law": _S, "arm": _S, "partition": _I, "left_name": _S, "left": _L, "right_name": _S, "right": _L})
-CASES = _table({"arm": _S, "kind": _S, "cases": _L, "written": _L, "cut": _B})
-EXPOSURE = _table({"arm": _S, "injection": _L, "reported": _L, "outstanding": _L})
-GAPS = _table({"arm": _S, "partition": _I}, {"longest_gap_s": DoubleType(), "gap_start_us": _L})
-LOAD = _table(
-    {"arm": _S, "at_us": _L, "sent": _L, "reported": _L, "indeterminate": _L, "failed": _L},
-    {"latency_ms_p50": DoubleType(), "latency_ms_p99": DoubleType()},
-)
-LATENCY = _table(
-    {"arm": _S, "inside": _B, "latency_ms_from": DoubleType(), "latency_ms_until": DoubleType(), "records": _L}
-)
-"""Reported records by their latency, in log-spaced buckets [from, until) that hold any. inside: under way between the
-bite of an injection and its recovery."""
-ANOMALIES = _table(
-    {"arm": _S, "kind": _S, "also": ArrayType(_S)},
-    {
-        "producer": _I,
-        "session": _I,
-        "sequence": _L,
-        "attempt": _I,
-        "partition": _I,
-        "partition_sequence": _L,
-        "outcome": _S,
-        "acked_offset": _L,
-        "offsets": ArrayType(_L),
-        "sent_at": _T,
-        "settled_at": _T,
-        "error": _S,
-        "detail": _S,
-    },
-)
+`low` and `high`: sums of the halves of the fingerprints, those of the claims less those of the lines. `place`: offset.
+`shift`: offset less partition sequence.
+"""
 
 
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
-    """`frame` with exactly the columns of `schema`, in its order and types. AnalysisException if one lacks.
+    """`frame` with exactly the columns of `schema`, in its order and with its types.
 
-    Only what differs is cast: each function of a column costs several calls into the JVM.
+    Raises AnalysisException if a column is missing. Only columns that differ are cast: each function of a column costs
+    several calls into the JVM.
     """
-    found = [(field.name, field.dataType) for field in frame.schema]
-    wanted = [(field.name, field.dataType) for field in schema]
-    if found == wanted:
+    present = [(field.name, field.dataType) for field in frame.schema]
+    promised = [(field.name, field.dataType) for field in schema]
+    if present == promised:
         return frame
     return frame.select(
-        *[name if (name, kind) in found else F.col(name).cast(kind).alias(name) for name, kind in wanted]
+        *[
+            name if (name, data_type) in present else F.col(name).cast(data_type).alias(name)
+            for name, data_type in promised
+        ]
     )
 
 
@@ -210,15 +185,20 @@ def arrow(schema: StructType) -> pa.Schema:
 
 
 def check_log(file: Path) -> None:
-    """Raises BadInput where `file` differs from the log's columns: Spark would read what is missing as null."""
-    found, wanted = read_schema(file), arrow(LOG)
-    # Spark writes its timestamps in a form of its own, which Arrow reads in another unit.
-    kinds = {name: found.field(name).type for name in found.names}
-    wrong = [
-        f"{field.name}: {kinds.get(field.name, 'missing')}, expected {field.type}"
-        for field in wanted
-        if kinds.get(field.name) != field.type
-        and not (pa.types.is_timestamp(field.type) and field.name in kinds and pa.types.is_timestamp(kinds[field.name]))
-    ] + [f"{name}: unknown column" for name in kinds if name not in wanted.names]
-    if wrong:
-        raise BadInput(f"{file} is no log: " + "; ".join(wrong))
+    """Raises BadInput where `file` differs from the log's columns: Spark would read a missing column as null."""
+    types, expected = column_types(file), arrow(LOG)
+    problems = [
+        f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"
+        for field in expected
+        if not _agrees(types.get(field.name), field.type)
+    ]
+    problems += [f"{name}: unknown column" for name in types if name not in expected.names]
+    if problems:
+        raise BadInput(f"{file} is no log: " + "; ".join(problems))
+
+
+def _agrees(data_type: pa.DataType | None, expected: pa.DataType) -> bool:
+    """Whether a column has the expected type. Arrow reads Spark's timestamps in another unit than it writes its own."""
+    if data_type is not None and pa.types.is_timestamp(data_type) and pa.types.is_timestamp(expected):
+        return True
+    return bool(data_type == expected)

@@ -1,19 +1,24 @@
-"""The screen: stretches of a producer's sequences in which both sides agree, and which nobody need match row by row.
+"""The screen: stretches of a producer's sequences in which ledger and log agree, and need no matching row by row.
 
-A *stretch* is 2**bits consecutive sequences of one (arm, producer, session); a *bucket* is what of it lies in one
-partition: by the ledger's word for claims, by where they stand for lines. A bucket is clean iff it has as many
-believable lines as claims, all ACKED or all SENT; if the fingerprints of both sides (sums of 32-bit halves of a 64-bit
-hash of sequence, attempt and partition sequence) are equal; and if offset - partition sequence is the same for each
-line and each acknowledgement. Then every attempt of it stands exactly once in the partition, where it was said to, in
-order. A stretch is *proven* iff
+A *stretch* is 2**bits consecutive sequences of one (arm, producer, session). A *bucket* is the part of a stretch in one
+partition: for claims, the partition that the ledger names; for lines, the partition in which they stand. A bucket is
+clean iff
 
-1. each of its buckets is clean: a copy in another partition, or of a claim elsewhere, is in the same stretch;
-2. none of its buckets may be out of order with another of its producer in that partition, clean or not;
-3. no sequence of it is in the ledger twice: resends, and ledgers that contradict themselves.
+* it has as many believable lines as claims, and these are all ACKED or all SENT;
+* the fingerprints of both sides are equal (sums of the 32-bit halves of a 64-bit hash of sequence, attempt and
+  partition sequence);
+* offset - partition sequence is the same for each line and each acknowledgement.
 
-What is not proven is matched row by row, so that the result is that of matching everything, but for two things which
-can only be seen there, and which refute the screen (`astray` in ATTEMPTS): a line whose partition sequence is not its
-claim's, so that (2) compared the wrong numbers; and a corrupted line whose owner was screened away.
+Then every attempt of the bucket stands exactly once in the partition, at its acknowledged offset, and in order. A
+stretch is *proven* iff
+
+1. each of its buckets is clean: a copy in another partition than its claim is in the same stretch;
+2. none of its buckets can be out of order with another bucket, clean or not, of its producer in that partition;
+3. none of its sequences is in the ledger twice, by a resend or because the ledger contradicts itself.
+
+Everything else is matched row by row. The result is that of matching everything, unless the matching refutes the screen
+(`astray` in ATTEMPTS): a line has another partition sequence than its claim, so that (2) compared the wrong numbers; or
+a corrupted line has an owner that was screened away.
 """
 
 from __future__ import annotations
@@ -28,15 +33,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from delivery_verifier.model.anomalies import Outcome
-from spark_jobs.attempts import believable
+from spark_jobs.attempts import KEY, believable
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
 
 BITS = 14
-"""Sequences per stretch, as a power of two: so much is matched row by row for one loss."""
+"""Sequences per stretch, as a power of two: so many are matched row by row because of one loss."""
 BOUND = 50_000
-"""Most buckets, and most stretches with repeated sequences, that come to the driver."""
+"""The most buckets, and the most stretches with repeated sequences, that are collected to the driver."""
 WORD = 6
-"""Sequences per 64-bit word, as a power of two, where repetitions are looked for."""
+"""Sequences per 64-bit word, as a power of two, in the search for repetitions."""
 STRETCH = ["arm", "producer", "session", "stretch"]
 
 Row = dict[str, Any]
@@ -44,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """What Spark counts for the screen: BUCKETS, and the STRETCHES in which a sequence was claimed twice."""
+    """What Spark counts for the screen: BUCKETS, and the STRETCHES in which a sequence is claimed twice."""
 
     bits: int
     buckets: pa.Table
@@ -52,8 +57,10 @@ class Sides(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """What need not be matched: `whole` arms, and the proven `stretches` of the others. `signatures` are the rows of
-    SIGNATURES that all of it adds to the books; `counts` go to the manifest."""
+    """What needs no matching: `whole` arms, and the proven `stretches` of other arms.
+
+    `signatures` are the rows of SIGNATURES that all of these add to the books; `counts` go to the manifest.
+    """
 
     bits: int
     whole: list[str]
@@ -63,22 +70,22 @@ class Screen(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """Bits, `bits` or more, with which so many claims, each stretch in every partition, fill at most half of BOUND."""
+    """The bits per stretch, at least `bits`, with which so many records fill at most half of BOUND buckets."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Counts both sides per bucket: two aggregations, of which at most BOUND + 1 rows each come here."""
-    found = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
-    return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), found)
+    """Counts both sides per bucket: two aggregations, each with at most BOUND + 1 rows for the driver."""
+    repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
+    return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
 
 def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
-    """What is proven, or None if that is nothing, or if there are more buckets than can be looked at.
+    """What is proven. None if nothing is, or if there are more buckets than BOUND.
 
-    `damaged` are the (arm, partition) with corrupted lines: there, an acknowledged place may hold a copy that is no
+    `damaged` are the (arm, partition) with corrupted lines: an acknowledged offset there may hold a copy that is no
     believable line.
     """
     rows: list[Row] = counted.buckets.to_pylist()
@@ -89,8 +96,8 @@ def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     proven = [row for row in rows if _stretch(row) not in dirty]
     if not proven:
         return None
-    left = [row for row in rows if _stretch(row) in dirty]
-    partial = {row["arm"] for row in left}
+    unproven_rows = [row for row in rows if _stretch(row) in dirty]
+    partial = {row["arm"] for row in unproven_rows}
     keys = sorted({_stretch(row) for row in proven if row["arm"] in partial})
     return Screen(
         bits=counted.bits,
@@ -100,48 +107,39 @@ def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
         counts={
             "screen/bits": counted.bits,
             "screen/buckets": len(rows),
-            "screen/dirty": len(left),
-            "screen/examined": sum(row["claims"] + row["copies"] for row in left),
+            "screen/dirty": len(unproven_rows),
+            "screen/examined": sum(row["claims"] + row["copies"] for row in unproven_rows),
         },
     )
 
 
 def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) -> DataFrame:
-    """The rows of LEDGER or LOG that the screen does not vouch for; also those it knows nothing of.
+    """The rows of LEDGER or LOG that the screen has not proven, including those of which it knows nothing.
 
-    `together`: all of them are in one partition, and stay there.
+    `together`: all rows are in one partition, and stay there.
     """
     if screen is None:
         return frame
-    left = frame.where(~F.col("arm").isin(screen.whole)) if screen.whole else frame
+    remaining = frame.where(~F.col("arm").isin(screen.whole)) if screen.whole else frame
     if not screen.stretches.num_rows:
-        return left
+        return remaining
     stretches = frame.sparkSession.createDataFrame(screen.stretches)
     known = stretches.coalesce(1).hint("shuffle_hash") if together else F.broadcast(stretches)
-    return left.withColumn("stretch", _number(screen.bits)).join(known, STRETCH, "left_anti").select(*frame.columns)
+    return (
+        remaining.withColumn("stretch", _number(screen.bits)).join(known, STRETCH, "left_anti").select(*frame.columns)
+    )
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
     """LEDGER, LOG -> BUCKETS."""
-    told = F.when(F.col("transaction").isNull(), F.col("outcome"))
+    outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
-        {"claim": F.lit(1), "told": told, "place": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
+        {"claim": F.lit(1), "told": outcome, "place": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
     )
     lines = believable(promise(log, LOG)).withColumns(
         {"claim": F.lit(0), "told": F.lit(None).cast("string"), "place": F.col("offset")}
     )
-    names = [
-        "arm",
-        "producer",
-        "session",
-        "sequence",
-        "attempt",
-        "partition",
-        "partition_sequence",
-        "claim",
-        "told",
-        "place",
-    ]
+    names = [*KEY, "partition", "partition_sequence", "claim", "told", "place"]
     prints = F.xxhash64("sequence", "attempt", "partition_sequence")
     both = (
         claims.select(*names)
@@ -170,7 +168,7 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
 
 
 def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
-    """LEDGER -> STRETCHES: those with fewer sequences than claims, counted exactly in one bit per sequence."""
+    """LEDGER -> STRETCHES: those with fewer sequences than claims, counted exactly, with one bit per sequence."""
     word = min(WORD, bits)
     bit = F.expr("shiftleft(1L, cast(sequence & 63 as int))")
     by_word = (
@@ -184,39 +182,47 @@ def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
 
 
 def _clean(row: Row) -> bool:
-    even = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
+    is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
     shifts = {row[f"{whose}_shift_{end}"] for whose in ("claimed", "found") for end in ("min", "max")}
-    return even and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
+    return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches with a bucket that does not lie wholly before or wholly behind each other bucket of its producer in
-    its partition, in partition sequences and in offsets alike."""
-    places: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
+    """Stretches with a bucket that is not wholly before or wholly behind each other one of its producer and partition,
+    in partition sequences and, likewise, in offsets."""
+    spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("found", "claimed") if (row["arm"], row["partition"]) in damaged else ("found",)
         if any(row[f"{whose}_place_min"] is not None for whose in sides):
-            span = [_end(row, sides, name, end) for end in (min, max) for name in ("partition_sequence", "place")]
-            places[row["arm"], row["producer"], row["session"], row["partition"]].append((span, _stretch(row)))
-    return {stretch for spans in places.values() for stretch in _entangled(sorted(spans))}
+            span = [_bound(row, sides, name, end) for end in (min, max) for name in ("partition_sequence", "place")]
+            spans_by_producer[row["arm"], row["producer"], row["session"], row["partition"]].append(
+                (span, _stretch(row))
+            )
+    return {stretch for spans in spans_by_producer.values() for stretch in _entangled(sorted(spans))}
 
 
 def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
-    """`spans` are ([lowest sequence, lowest offset, highest sequence, highest offset], stretch), ascending."""
-    for of in (0, 1):
-        before = list(accumulate((span[of + 2] for span, _ in spans), max))
-        behind = list(accumulate((span[of] for span, _ in reversed(spans)), min))[::-1]
-        for at, (span, stretch) in enumerate(spans):
-            if (at and before[at - 1] >= span[of]) or (at + 1 < len(spans) and behind[at + 1] <= span[of + 2]):
+    """Stretches whose span is not wholly before or wholly behind each other span, in sequences and offsets alike.
+
+    `spans` are ([lowest sequence, lowest offset, highest sequence, highest offset], stretch), ascending.
+    """
+    for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
+        highest_until = list(accumulate((span[high] for span, _ in spans), max))
+        lowest_from = list(accumulate((span[low] for span, _ in reversed(spans)), min))[::-1]
+        for index, (span, stretch) in enumerate(spans):
+            is_behind = index == 0 or highest_until[index - 1] < span[low]
+            is_before = index + 1 == len(spans) or lowest_from[index + 1] > span[high]
+            if not (is_behind and is_before):
                 yield stretch
 
 
-def _end(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
+def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
     values = (row[f"{whose}_{name}_{end.__name__}"] for whose in sides)
     return int(end(value for value in values if value is not None))
 
 
 def _signature(row: Row) -> Row:
+    """The row of SIGNATURES that a proven bucket adds to the books."""
     return {
         "arm": row["arm"],
         "role": "attempt",

@@ -1,4 +1,4 @@
-"""The session: Spark on this host, set up so that a verification starts fast and says little."""
+"""The session: Spark on this host, configured so that a verification starts fast and logs little."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from delivery_verifier.host.processes import how_it_ended
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 5_000_000
-"""Below this the JVM's second compiler costs more than it gives: most of a reconciliation is planning, and runs once.
-"""
+"""With fewer records the JVM's second compiler costs more than it saves: most of the code plans, and runs once."""
 END_S = 120.0
+"""How long a JVM may take to end when it is told to."""
 DYING_S = 15.0
-"""A JVM hangs up before its end can be seen, the longer before the more memory it has."""
+"""How long a JVM may take to end after its connections have closed. It takes longer the more memory it has."""
 
 
 class SparkGone(RuntimeError):
-    """Spark's JVM ended while it was needed. Whatever it was working on has no result."""
+    """Spark's JVM ended while it was needed. What it was computing has no result."""
 
 
 def settings(records: int = 0) -> dict[str, str]:
@@ -40,10 +40,10 @@ def settings(records: int = 0) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.memory": "3g",
-        # bindAddress without host makes executors look for blocks under a name that nothing listens on
+        # With bindAddress but without host, executors look for blocks under a name on which nothing listens.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # else every function of a column asks the JVM half a dozen questions, for the text of errors that never come
+        # Otherwise every function of a column calls the JVM six times, for the text of errors that do not occur.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
@@ -57,22 +57,22 @@ def settings(records: int = 0) -> dict[str, str]:
 
 
 def java_options(records: int) -> list[str]:
-    """Options of the driver's JVM: one thread of garbage collection, the quick compiler alone if small, and the
-    class data archive."""
+    """Options of the driver's JVM: one thread of garbage collection, the class data archive, and for few records only
+    the quick compiler."""
     quick = ["-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     return ["-XX:+UseSerialGC", logging, *quick, *class_archive().options()]
 
 
 def class_archive() -> ClassArchive:
-    """Spark's archive. It holds absolute paths of jars, so it lives in the environment that holds them."""
+    """Spark's class data archive. It names jars by absolute paths, so it is kept in the environment with the jars."""
     return ClassArchive.named(Path(sys.prefix) / "class-archives", f"spark-{importlib.metadata.version('pyspark')}")
 
 
 def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
-    """A session in this process's own JVM; under `spark-submit` the one that was configured there.
+    """A session in this process's own JVM; under `spark-submit`, the session that was configured there.
 
-    Properties given to `spark-submit` win. Workers run the interpreter that runs this.
+    Properties given to `spark-submit` win. Spark's workers run the same interpreter as this process.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _forget_the_dead()
@@ -89,7 +89,7 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 
 
 def living(spark: SparkSession) -> SparkSession:
-    """`spark`, or a new one if its JVM has ended. Raises SparkGone if that one does not get up."""
+    """`spark`, or a new session if its JVM has ended. Raises SparkGone if the new JVM does not start."""
     _forget_the_dead()
     if SparkContext._active_spark_context is spark.sparkContext:
         return spark
@@ -99,9 +99,9 @@ def living(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def naming_its_end() -> Iterator[None]:
-    """Inside, an error that comes of a JVM that has ended is a SparkGone, which says what ended it.
+    """Inside, an error because the JVM has ended becomes a SparkGone, which says how the JVM ended.
 
-    The next `local_session` of this process then gets another JVM.
+    The next `local_session` of this process then starts another JVM.
     """
     try:
         yield
@@ -110,19 +110,19 @@ def naming_its_end() -> Iterator[None]:
         if (code := _ended(DYING_S if hung_up else 0.01)) is None:
             raise
         _forget()
-        told = f"Spark's Java process has ended with {how_it_ended(code)}"
-        raise SparkGone(f"{told}: was the memory short? `kdv doctor` says what a run needs") from error
+        message = f"Spark's Java process has ended with {how_it_ended(code)}"
+        raise SparkGone(f"{message}: was the memory short? `kdv doctor` says what a run needs") from error
 
 
 def _forget_the_dead() -> None:
-    """PySpark would go on with a JVM that has ended."""
+    """Lets go of a JVM that has ended: PySpark would keep using it."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None and process.poll() is not None:
         _forget()
 
 
 def _ended(within_s: float) -> int | None:
-    """The exit code of this process's JVM, if it has one and that ends in time."""
+    """The exit code of this process's JVM; None without a JVM, or if the JVM does not end within that time."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
         return None if process is None else int(process.wait(within_s))
@@ -131,15 +131,15 @@ def _ended(within_s: float) -> int | None:
 
 
 def _forget() -> None:
-    """As PySpark does when a context is stopped, which needs a JVM."""
+    """Clears what PySpark clears when it stops a context; stopping a context needs a JVM."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
 
 
 def end(spark: SparkSession) -> None:
-    """Stops the session and, unless `spark-submit` owns it, its JVM, which would outlive this process by seconds.
+    """Stops the session and, unless `spark-submit` owns it, the JVM, which would outlive this process by seconds.
 
-    Raises subprocess.TimeoutExpired if the JVM does not end by itself; then it is killed.
+    Raises subprocess.TimeoutExpired if the JVM does not end by itself; the JVM is killed then.
     """
     _forget_the_dead()
     gateway = SparkContext._gateway

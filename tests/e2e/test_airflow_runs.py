@@ -69,15 +69,13 @@ def nothing_is_left(airflow: LocalAirflow) -> None:
 def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirectory, RunDirectory]:
     """One and the same plain run, from the form through Airflow and without it."""
     name = plain_run.path.name  # topics are named after their run
-    direct.run({**PLAIN, "seed": plain_run.scenario.seed}, name, lambda step, state, seconds: None, kafka_spark)
+    direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda step, state, seconds: None, kafka_spark)
     return plain_run, RunDirectory(folders.runs_dir() / name)
 
 
 def test_airflow_and_direct_plan_the_same_and_write_the_same_files(both: tuple[RunDirectory, RunDirectory]) -> None:
-    planned = [
-        (run.scenario.arms, run.scenario.load, run.scenario.fault, run.scenario.cluster, run.scenario.seed)
-        for run in both
-    ]
+    scenarios = [run.read_scenario() for run in both]
+    planned = [(item.arms, item.load, item.fault, item.cluster, item.seed) for item in scenarios]
     assert planned[0] == planned[1]
     through, directly = ({_kind(run, file) for file in run.path.rglob("*") if file.is_file()} for run in both)
     assert through == directly

@@ -120,7 +120,7 @@ def test_acks_1_loses_what_was_acknowledged_while_safe_holds_beside_it(
     assert {row["acked_offset"] is not None for row in cases(run, "acks_1", "LOST")} == {True}
     strong = arm(verdict, "control-safe")
     assert (strong.verdict, strong.books["lost"], strong.as_expected) == ("HELD", 0, True)
-    assert min(exposure.reported for exposure in strong.exposure) >= run.scenario.min_exposed
+    assert min(exposure.reported for exposure in strong.exposure) >= run.read_scenario().min_exposed
 
 
 def test_a_stored_run_is_judged_again_alike_with_no_kafka_alive(
@@ -222,7 +222,7 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
         cluster = Cluster.of(run)
         signals = Signals(cluster.workspace)
         wait_until(lambda: signals.is_set("load"), "the load to flow", 60)
-        topic = run.scenario.subjects[0].topic_name
+        topic = run.read_scenario().subjects[0].topic_name
         leader = cluster.partitions([topic])[topic, 0].leader
         cluster.send(leader, "SIGKILL")
         killed.append(leader)

@@ -131,7 +131,7 @@ def test_every_record_of_the_snapshot_is_read_and_markers_behind_it_are_not_the_
 def test_a_record_behind_the_snapshot_unbalances_log_moved_and_is_neither_lost_nor_phantom(
     run: RunDirectory, brokers: str, kafka_spark: SparkSession
 ) -> None:
-    _produce(brokers, run.scenario, range(RECORDS, RECORDS + 1), 0)
+    _produce(brokers, run.read_scenario(), range(RECORDS, RECORDS + 1), 0)
     reconcile(run.path, False, kafka_spark)
     assert _unbalanced(run) == {"log_moved"}
     assert _totals(run, "lost", "phantom") == [0, 0]
@@ -150,7 +150,7 @@ def test_a_snapshot_whose_start_the_brokers_no_longer_hold_fails_the_job(
     run: RunDirectory, brokers: str, kafka_spark: SparkSession
 ) -> None:
     admin, gone = AdminClient({"bootstrap.servers": brokers}), RECORDS // 2
-    for done in admin.delete_records([TopicPartition(run.scenario.arm("one").topic_name, 0, gone)]).values():
+    for done in admin.delete_records([TopicPartition(run.read_scenario().arm("one").topic_name, 0, gone)]).values():
         assert done.result(30).low_watermark == gone
     with pytest.raises((PySparkException, Py4JJavaError), match=r"fetch|offset"):
         reconcile(run.path, False, kafka_spark)
@@ -179,9 +179,9 @@ def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
     client = Producer({"bootstrap.servers": brokers, "transactional.id": "late"})
     client.init_transactions(BOOT_S)
     client.begin_transaction()
-    client.produce(run.scenario.arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
+    client.produce(run.read_scenario().arm("one").topic_name, record.encode(TOKEN, 1, 1, 0, 0, 0, 0, 100), partition=0)
     assert client.flush(30) == 0
-    _produce(brokers, run.scenario, range(2), 0, producer=record.MARKER_PRODUCER)
+    _produce(brokers, run.read_scenario(), range(2), 0, producer=record.MARKER_PRODUCER)
     _end_at(run, brokers, RECORDS + 3)  # behind the fixture's markers and the record
     with pytest.raises(
         RuntimeError, match="0 of 2 markers were read behind the snapshot by a consumer that reads committed"

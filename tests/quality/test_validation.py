@@ -36,7 +36,7 @@ def validated(evidence: Evidence, folder: Path) -> tuple[RunVerdict, Validation]
 
 def with_producers(table: pa.Table) -> Evidence:
     plain = evidence_of(RUN)
-    return replace(plain, books=Books.of(dict(plain.books.tables) | {"books/producers.parquet": table}))
+    return replace(plain, books=Books.from_tables(dict(plain.books.tables) | {"books/producers.parquet": table}))
 
 
 def producers() -> pa.Table:
@@ -136,7 +136,7 @@ def test_a_law_without_rows_passes_great_expectations_and_is_inconclusive(tmp_pa
     plain = evidence_of(RUN)
     laws = plain.books.tables["books/laws.parquet"]
     kept = laws.filter(pa.compute.not_equal(laws["law"], "log_sum"))
-    books = Books.of(dict(plain.books.tables) | {"books/laws.parquet": kept})
+    books = Books.from_tables(dict(plain.books.tables) | {"books/laws.parquet": kept})
     verdict, found = validated(replace(plain, books=books), tmp_path)
     assert [item.success for item in found.evaluated if item.about == "log_sum"] == [True]
     assert {"expectation_not_evaluated", "law_missing"} <= {name for _, name in doubts(verdict)}

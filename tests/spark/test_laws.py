@@ -163,7 +163,7 @@ def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDir
         (row["arm"], row["producer"], row["session"], row["partition"]): row
         for row in table(directory, "books/producers.parquet")
     }
-    assert set(planned(directory.scenario)) <= set(found)
+    assert set(planned(directory.read_scenario())) <= set(found)
     assert all(value is not None for row in found.values() for value in row.values())
     assert {row["attempted"] for place, row in found.items() if place[0] == "canary"} == {0}
 

@@ -191,7 +191,7 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         injections=the_injections(of),
         observations=the_observations(of),
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
-        books=Books.of(tables),
+        books=Books.from_tables(tables),
         canary_expected=expected(of),
     )
     return replace(plain, **more)

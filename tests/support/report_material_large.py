@@ -21,7 +21,7 @@ EVERY_S = HOURS * 3600 // FAULTS
 def huge(runs: Path) -> report_material.Made:
     """The violated run, blown up to the bounds of a scenario."""
     path, verdict = report_material.violated(runs, "2026-11-21-huge")
-    plan = RunDirectory(path).scenario
+    plan = RunDirectory(path).read_scenario()
     topic = plan.subjects[0].topic_name
     seen = [one for one in read_observations((path / "observations.json").read_bytes()) if one.kind == "process"]
     (path / "injections.json").write_bytes(msgspec.json.encode([_fault(number, topic) for number in range(FAULTS)]))

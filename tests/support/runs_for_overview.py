@@ -48,7 +48,7 @@ def judged(
 ) -> RunDirectory:
     """A run with a verdict and a report. `other_cases` are columns of the subject's books."""
     run = planned(runs, run_id, **more)
-    plan = run.scenario
+    plan = run.read_scenario()
     arms = [
         ArmVerdict(
             arm=arm.name,

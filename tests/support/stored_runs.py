@@ -43,7 +43,7 @@ def reseal(run: RunDirectory, step: str, counts: Mapping[str, int] | None = None
 
 def with_scenario(run: RunDirectory, change: Callable[[Scenario], Scenario]) -> None:
     """Rewrites what was planned."""
-    reseal(run, "plan", scenario=change(run.scenario))
+    reseal(run, "plan", scenario=change(run.read_scenario()))
 
 
 def claiming(claim: str) -> Callable[[Scenario], Scenario]:

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
-from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
-from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.run_directory import RunDirectory
 
 COUNTS = (
     "attempted",
@@ -35,10 +34,7 @@ def attempt(run_dir: Path) -> Attempt:
     Raises IncompleteRun if it has no verdict that is sealed.
     """
     run = RunDirectory(run_dir)
-    try:
-        verdict = msgspec.json.decode(run.sealed("conclude", "verdict.json"), type=RunVerdict)
-    except msgspec.MsgspecError as error:
-        raise IncompleteRun(f"{run_dir / 'verdict.json'} is damaged: {error}") from None
+    verdict = run.verdict()
     latency, load = _rows(run, "timeline/latency"), _rows(run, "timeline/load")
     arms = [_arm(arm, latency, load) for arm in verdict.arms if arm.role != "canary"]
     doubts = sorted({f"{doubt.name}: {doubt.detail}" for arm in verdict.arms for doubt in arm.doubts})

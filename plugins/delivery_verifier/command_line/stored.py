@@ -6,8 +6,6 @@ import argparse
 import sys
 from pathlib import Path
 
-import msgspec
-
 from delivery_verifier import catalogue
 from delivery_verifier.command_line import outputs
 from delivery_verifier.command_line.parsers import Add
@@ -101,19 +99,14 @@ def _verdict_word(run_dir: Path) -> str:
 def read_scenario(run_dir: Path) -> Scenario:
     """The scenario of a run, as `plan` sealed it. Raises BadInput, IncompleteRun."""
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     run.require("plan")
     return scenario
 
 
 def read_verdict(run_dir: Path) -> RunVerdict:
     """The verdict of a finished run. Raises IncompleteRun if it has none."""
-    try:
-        return msgspec.json.decode(RunDirectory(run_dir).sealed("conclude", "verdict.json"), type=RunVerdict)
-    except msgspec.MsgspecError as error:
-        raise IncompleteRun(
-            f"{run_dir / 'verdict.json'} is damaged: {error}; `kdv reconcile` judges the run anew"
-        ) from None
+    return RunDirectory(run_dir).verdict()
 
 
 def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
@@ -127,7 +120,7 @@ def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> 
     print(f"data docs  {run_dir.parent / folders.DATA_DOCS / 'index.html'}")
     if url is not None:
         print(f"Airflow    {url}\n           log in as admin; the password is in {password_file()}")
-    print(f"repeat     {RunDirectory(run_dir).scenario.command}")
+    print(f"repeat     {RunDirectory(run_dir).read_scenario().command}")
 
 
 def password_file() -> Path:

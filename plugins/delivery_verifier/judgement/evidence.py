@@ -69,6 +69,7 @@ class Evidence:
 
         run = RunDirectory(run_dir)
         run.require("produce", "inject_fault", "settle", "reconcile")
+        scenario = run.read_scenario()
         try:
             injections = read_injections(_text(run.path / "injections.json"))
             observations = read_observations(_text(run.path / "observations.json"))
@@ -79,9 +80,9 @@ class Evidence:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
-        transactions = _transactions(run.scenario, run.manifest("produce").counts)
-        planted = canary.expected(run.scenario)
-        return cls(run.scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
+        transactions = _transactions(scenario, run.manifest("produce").counts)
+        planted = canary.expected(scenario)
+        return cls(scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

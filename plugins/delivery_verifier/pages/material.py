@@ -21,44 +21,22 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store import tables
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
     import pandas as pd
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "timeline/load": (
-        "arm",
-        "at_us",
-        "sent",
-        "reported",
-        "indeterminate",
-        "failed",
-        "latency_ms_p50",
-        "latency_ms_p99",
-    ),
-    "timeline/latency": ("arm", "inside", "latency_ms_from", "latency_ms_until", "records"),
-    "books/laws": ("law", "arm", "partition", "left_name", "left", "right_name", "right"),
-    "books/cases": ("arm", "kind", "cases", "written", "cut"),
-    "books/gaps": ("arm", "partition", "longest_gap_s", "gap_start_us"),
-    "anomalies": (
-        "arm",
-        "kind",
-        "also",
-        "producer",
-        "session",
-        "sequence",
-        "attempt",
-        "partition",
-        "partition_sequence",
-        "outcome",
-        "acked_offset",
-        "offsets",
-        "sent_at",
-        "settled_at",
-        "error",
-        "detail",
-    ),
+    table.name: table.column_names
+    for table in (
+        tables.LOAD,
+        tables.LATENCY,
+        tables.LAWS,
+        tables.CASES,
+        tables.GAPS,
+        tables.ANOMALIES,
+    )
 }
 """The columns that the report needs of each table; others may be there."""
 
@@ -104,7 +82,7 @@ class Material:
 def read(path: Path, verdict: RunVerdict | None) -> Material:
     """Reads what there is of the run directory `path`. A part that is missing or malformed is noted."""
     material = Material(Path(path), verdict)
-    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).scenario)
+    material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
     material.injections = _json(material, "injections.json", read_injections) or []
     material.observations = _json(material, "observations.json", read_observations) or []
     material.offsets = _json(material, "offsets.json", read_offsets)

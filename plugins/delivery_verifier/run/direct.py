@@ -103,9 +103,8 @@ def _judging(run_dir: Path) -> Iterator[None]:
     except BaseException:
         if (run_dir / "conclude.json").is_file():
             raise  # it was judged, and what becomes of its workspace decided
-        workspaces.remove(
-            workspaces.folder() / RunDirectory(run_dir).scenario.run_token
-        )  # cannot be judged: none is kept
+        run_token = RunDirectory(run_dir).read_scenario().run_token
+        workspaces.remove(workspaces.folder() / run_token)  # the run cannot be judged: no workspace is kept
         raise
 
 
@@ -148,7 +147,7 @@ def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) 
 
 
 def _records(run_dir: Path) -> int:
-    return sum(arm.records for arm in RunDirectory(run_dir).scenario.loaded)
+    return sum(arm.records for arm in RunDirectory(run_dir).read_scenario().loaded)
 
 
 def _load_under_fault(run_dir: Path, watch: Watch) -> None:

@@ -59,7 +59,7 @@ class Follower:
         """`reported 120,000 of 1,000,000 (idempotent), 4,100 (control-acks_0); about 40 s left`."""
         run = RunDirectory(self._run_dir)
         try:
-            scenario, started = run.scenario, run.manifest("start_cluster")
+            scenario, started = run.read_scenario(), run.manifest("start_cluster")
         except (IncompleteRun, ValueError):
             return None
         live = Path(started.notes["workspace"]) / "live"

@@ -1,7 +1,8 @@
-"""The books as the reconciliation wrote them: small exact tables, read strictly, with everything that is wrong named.
+"""The books as the reconciliation wrote them: small exact tables, read strictly. Everything wrong with them is named.
 
-A table that is missing, empty, or has nulls is never read as "nothing found": it becomes a `problem`, and each
-problem is a checker doubt.
+A table that is missing or empty, or that has nulls, is never read as "nothing found". It becomes a `problem`, and each
+problem is a checker doubt. (Without an injection books/exposure.parquet may be empty; whether books/cases.parquet may
+be empty is a matter of the laws.)
 """
 
 from __future__ import annotations
@@ -16,86 +17,53 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.store import tables as declared
+from delivery_verifier.store.table import Table
 
-COUNTS = (
-    "attempted",
-    "acked",
-    "sent",
-    "failed",
-    "indeterminate",
-    "reported",
-    "found",
-    "lost",
-    "resolved_present",
-    "resolved_absent",
-    "resolved_late",
-    "log_records",
-    "first_copies",
-    "extra_copies",
-    "phantoms",
-    "unattributed",
-    *(column(anomaly) for anomaly in Anomaly if anomaly is not Anomaly.LOST),
-    *(also_column(anomaly) for anomaly in SECONDARY),
+COUNTS = tuple(count.name for count in declared.COUNTS)
+"""Columns of books/producers.parquet that count attempts, records or cases."""
+
+BOOKS = (
+    declared.PRODUCERS,
+    declared.PARTITIONS,
+    declared.LAWS,
+    declared.CASES,
+    declared.EXPOSURE,
+    declared.GAPS,
+    declared.LOAD,
 )
-"""Columns of books/producers.parquet that count attempts or log records."""
+"""The tables that a judgement needs."""
 
-TABLES: dict[str, tuple[str, ...]] = {
-    "books/producers.parquet": ("arm", "producer", "session", "partition", *COUNTS),
-    "books/partitions.parquet": (
-        "arm",
-        "topic",
-        "partition",
-        "start",
-        "end",
-        "data_records",
-        "control_records",
-        "tail_records",
-    ),
-    "books/laws.parquet": ("law", "arm", "partition", "left_name", "left", "right_name", "right"),
-    "books/cases.parquet": ("arm", "kind", "cases", "written", "cut"),
-    "books/exposure.parquet": ("arm", "injection", "reported", "outstanding"),
-    "books/gaps.parquet": ("arm", "partition", "longest_gap_s", "gap_start_us"),
-    "timeline/load.parquet": (
-        "arm",
-        "at_us",
-        "sent",
-        "reported",
-        "indeterminate",
-        "failed",
-        "latency_ms_p50",
-        "latency_ms_p99",
-    ),
-}
-"""The tables and the columns that are read off them (docs/run-directory.md)."""
-
-NULLABLE = frozenset({"latency_ms_p50", "latency_ms_p99", "longest_gap_s", "gap_start_us"})
-MAY_BE_EMPTY = frozenset({"books/exposure.parquet", "books/cases.parquet"})
-"""Without an injection there is no exposure; whether a case table may be empty is a matter of the laws."""
+TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
+"""The files of these tables, with their columns."""
 
 
 @dataclass(frozen=True)
 class Books:
-    """The tables by their path, and what is wrong with them as (name of the doubt, sentence)."""
+    """The tables by their file, and what is wrong with them as pairs of (name of the doubt, sentence)."""
 
     tables: Mapping[str, pa.Table]
     problems: list[tuple[str, str]] = field(default_factory=list)
     _totals: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, tables: Mapping[str, pa.Table]) -> Books:
-        """Books over tables in memory."""
-        problems = [problem for name in TABLES for problem in _problems(name, tables.get(name))]
-        return cls({name: tables.get(name, _nothing(name)) for name in TABLES}, problems)
+    def from_tables(cls, tables: Mapping[str, pa.Table]) -> Books:
+        """Books over tables in memory, by their file (see TABLES)."""
+        problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file))]
+        return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
 
     @classmethod
     def read(cls, run_dir: Path) -> Books:
         """The books of a run directory. A file that is not Parquet raises pyarrow.ArrowInvalid."""
-        present = {name: run_dir / name for name in TABLES if (run_dir / name).exists()}
-        return cls.of({name: pq.read_table(file) for name, file in present.items()})
+        present = {file: run_dir / file for file in TABLES if (run_dir / file).exists()}
+        return cls.from_tables({file: pq.read_table(path) for file, path in present.items()})
 
     def rows(self, name: str, **where: object) -> pa.Table:
-        """Rows of a table (`producers`, `laws` ...) whose columns have the values of `where`."""
-        table = self.tables[_path(name)]
+        """The rows of a table (`producers`, `laws`, ...) whose columns equal the values of `where`.
+
+        No row at all if the table lacks one of these columns: that is a problem already.
+        """
+        table = self.tables[_file(name)]
         for key, value in where.items():
             if key not in table.column_names:
                 return table.slice(0, 0)
@@ -103,71 +71,80 @@ class Books:
         return table
 
     def values(self, name: str, column_name: str, **where: object) -> list[Any]:
-        """A column of those rows, without nulls; empty if there is no such column (which is a problem already)."""
+        """One column of those rows, without nulls. Empty if the column is missing, which is a problem already."""
         rows = self.rows(name, **where)
-        found = rows[column_name].to_pylist() if column_name in rows.column_names else []
-        return [value for value in found if value is not None]
+        values = rows[column_name].to_pylist() if column_name in rows.column_names else []
+        return [value for value in values if value is not None]
 
     def totals(self, arm: str) -> dict[str, int]:
-        """The arm's counts, each summed over its rows; a column that is missing counts as absent, not as zero."""
+        """The arm's counts, each summed over its rows. A missing column has no total: absent is not zero."""
         if arm not in self._totals:
             rows = self.rows("producers", arm=arm)
             self._totals[arm] = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
         return dict(self._totals[arm])
 
     def cases(self, arm: str, anomaly: Anomaly) -> tuple[int, int]:
-        """(cases of this kind, cases hidden by a kind of higher precedence) in the arm."""
+        """(cases of this kind, cases of it that a kind of higher precedence hides) in the arm."""
         totals = self.totals(arm)
         also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
         return totals.get(column(anomaly), 0), also
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """Cases of this kind in one partition of the arm, those hidden by a kind of higher precedence among them."""
-        names = [column(anomaly), *([also_column(anomaly)] if anomaly in SECONDARY else [])]
-        return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in names)
+        """Cases of this kind in one partition of the arm, including those that a kind of higher precedence hides."""
+        return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
 
 def total_column(anomaly: Anomaly) -> str:
-    """Column in which Great Expectations sees an anomaly: its cases and those a higher kind hides, per row."""
+    """The column in which Great Expectations sees an anomaly: per row, its cases and those that a higher kind hides."""
     return f"{column(anomaly)}_total"
 
 
 def with_totals(rows: pa.Table) -> pa.Table:
-    """Rows of books/producers plus one `<anomaly>_total` per anomaly: `<anomaly>`, plus `also_<anomaly>` if any.
+    """Rows of books/producers with one more column per anomaly, `<anomaly>_total`.
 
-    The total of a column that is missing is missing too, and null where one side is: both must be seen.
+    The total is `<anomaly>`, plus `also_<anomaly>` where there is such a column. If one of the two is missing, so is
+    the total; where one of the two is null, so is the total. Both must be visible to whoever evaluates the rows.
     """
     for anomaly in Anomaly:
-        parts = [column(anomaly), *([also_column(anomaly)] if anomaly in SECONDARY else [])]
+        parts = _columns(anomaly)
         if set(parts) <= set(rows.column_names):
             total = rows[parts[0]] if len(parts) == 1 else pc.add(rows[parts[0]], rows[parts[1]])
             rows = rows.append_column(total_column(anomaly), total)
     return rows
 
 
-def _path(name: str) -> str:
-    return next(path for path in TABLES if path.endswith(f"/{name}.parquet"))
+def _columns(anomaly: Anomaly) -> list[str]:
+    """The columns that count an anomaly."""
+    return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
+
+
+def _file(name: str) -> str:
+    return next(file for file in TABLES if file.endswith(f"/{name}.parquet"))
 
 
 def _sum(values: pa.ChunkedArray) -> int:
     return int(pc.sum(values).as_py() or 0)
 
 
-def _nothing(name: str) -> pa.Table:
-    return pa.table({column_name: pa.array([], pa.null()) for column_name in TABLES[name]})
+def _empty(table: Table) -> pa.Table:
+    return pa.table({name: pa.array([], pa.null()) for name in table.column_names})
 
 
-def _problems(name: str, table: pa.Table | None) -> list[tuple[str, str]]:
+def _problems(declaration: Table, table: pa.Table | None) -> list[tuple[str, str]]:
+    file = declaration.file
     if table is None:
-        return [("table_missing", f"{name} is missing")]
-    absent = [wanted for wanted in TABLES[name] if wanted not in table.column_names]
-    nulls = [
-        wanted
-        for wanted in TABLES[name]
-        if wanted not in absent and wanted not in NULLABLE and table[wanted].null_count
+        return [("table_missing", f"{file} is missing")]
+    present = set(table.column_names)
+    problems = [
+        ("column_missing", f"{file} has no column {item.name}")
+        for item in declaration.columns
+        if item.name not in present
     ]
-    found = [("column_missing", f"{name} has no column {wanted}") for wanted in absent]
-    found += [("nulls", f"{name}: column {wanted} has {table[wanted].null_count} nulls") for wanted in nulls]
-    if not table.num_rows and name not in MAY_BE_EMPTY:
-        found.append(("table_empty", f"{name} is empty"))
-    return found
+    problems += [
+        ("nulls", f"{file}: column {item.name} has {table[item.name].null_count} nulls")
+        for item in declaration.columns
+        if item.name in present and not item.nullable and table[item.name].null_count
+    ]
+    if not table.num_rows and not declaration.may_be_empty:
+        problems.append(("table_empty", f"{file} is empty"))
+    return problems

@@ -1,5 +1,4 @@
-"""The record of a catalogue run: catalogue.json, what was wanted, what each entry ended with, and whether all is
-green."""
+"""The record of a catalogue run, catalogue.json: what was asked for, how each entry ended, whether all are green."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ FILE, PAGE = "catalogue.json", "matrix.html"
 
 
 def folder() -> Path:
-    """Where catalogue runs are, beside the run directories."""
+    """The folder of all catalogue runs, beside the run directories."""
     return folders.runs_dir() / folders.CATALOGUES
 
 
@@ -29,12 +28,12 @@ def directory(name: str) -> Path:
 
 
 def write(catalogue: CatalogueRun) -> None:
-    """Writes catalogue.json: at every moment the file is whole."""
-    into = directory(catalogue.id)
-    into.mkdir(parents=True, exist_ok=True)
-    partial = into / f".{FILE}.{os.getpid()}.partial"
+    """Writes catalogue.json. The file is replaced as a whole: no reader ever sees half of it."""
+    target = directory(catalogue.id)
+    target.mkdir(parents=True, exist_ok=True)
+    partial = target / f".{FILE}.{os.getpid()}.partial"
     partial.write_bytes(dumps(catalogue))
-    os.replace(partial, into / FILE)
+    os.replace(partial, target / FILE)
 
 
 def read(name: str) -> CatalogueRun:
@@ -51,43 +50,43 @@ def read(name: str) -> CatalogueRun:
 
 
 def _files() -> list[Path]:
-    """The records of all catalogue runs but those that are being removed."""
+    """The files of all catalogue runs, without those that are being removed."""
     return [file for file in folder().glob(f"*/{FILE}") if not file.parent.name.startswith(".")]
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The newest catalogue runs, newest first; one whose file is damaged is left out."""
+    """The newest catalogue runs, newest first, `most` at most. A run whose file is damaged is left out."""
     files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
-    found = []
+    runs = []
     for file in files:
         with suppress(OSError, msgspec.MsgspecError):
-            found.append(msgspec.json.decode(file.read_bytes(), type=CatalogueRun))
-    return sorted(found, key=lambda one: (one.started_at, one.id), reverse=True)
+            runs.append(msgspec.json.decode(file.read_bytes(), type=CatalogueRun))
+    return sorted(runs, key=lambda run: (run.started_at, run.id), reverse=True)
 
 
-class _Named(Struct, frozen=True):
+class _Item(Struct, frozen=True):
     name: str = ""
 
 
-class _Brief(Struct, frozen=True):
-    """What is needed of a catalogue.json of any version."""
+class _Summary(Struct, frozen=True):
+    """The fields that are read of a catalogue.json of any version, however damaged the rest is."""
 
-    items: list[_Named] = []
+    items: list[_Item] = []
     ended_at: str = ""
 
 
 def names(path: Path) -> tuple[str, ...]:
     """The names of the scenarios of the catalogue run at `path`; none if its file is damaged."""
-    return tuple(dict.fromkeys(item.name for item in _brief(path).items if item.name))
+    return tuple(dict.fromkeys(item.name for item in _summary(path).items if item.name))
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the catalogue run at `path` has ended; also where that cannot be read."""
-    return bool(_brief(path).ended_at)
+    """Whether the catalogue run at `path` has ended; true also where its file cannot be read."""
+    return bool(_summary(path).ended_at)
 
 
-def _brief(path: Path) -> _Brief:
+def _summary(path: Path) -> _Summary:
     try:
-        return msgspec.json.decode((path / FILE).read_bytes(), type=_Brief)
+        return msgspec.json.decode((path / FILE).read_bytes(), type=_Summary)
     except (OSError, msgspec.MsgspecError):
-        return _Brief(ended_at="unknown")
+        return _Summary(ended_at="unknown")

@@ -1,4 +1,4 @@
-"""The ledger: every attempt and what the client was told about it, in an interface that other tools may write too."""
+"""The ledger: every attempt and what the client was told about it. Other programs may write a ledger of their own."""
 
 from __future__ import annotations
 
@@ -8,31 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.store.table import arrow_schema
+from delivery_verifier.store.tables import LEDGER
 
 LOAD_BEGAN = "load_began_at_us"
-"""Among the counts of `produce`: when the load proper began, behind the warm-up (wall time, µs)."""
-SCHEMA = pa.schema(
-    [
-        pa.field("arm", pa.string(), nullable=False),
-        pa.field("producer", pa.int32(), nullable=False),
-        pa.field("session", pa.int32(), nullable=False),
-        pa.field("sequence", pa.int64(), nullable=False),
-        pa.field("attempt", pa.int32(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("partition_sequence", pa.int64(), nullable=False),
-        pa.field("outcome", pa.string(), nullable=False),
-        pa.field("offset", pa.int64()),
-        pa.field("transaction", pa.string()),
-        pa.field("transaction_outcome", pa.string()),
-        pa.field("sent_at", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("settled_at", pa.timestamp("us", tz="UTC")),
-        pa.field("error", pa.string()),
-        pa.field("made_by", pa.string(), nullable=False),
-    ]
-)
-"""One row per attempt. `offset` is null without an acknowledged offset, `settled_at` while nothing was heard,
-`error` is librdkafka's error name, `made_by` is `client` (told by the client) or `recovery` (left open by a killed
-producer, hence INDETERMINATE)."""
+"""Name of a count of `produce`: when the load proper began, behind the warm-up (wall time, µs since the epoch)."""
+
+SCHEMA = arrow_schema(LEDGER)
+"""Arrow schema of the ledger, one row per attempt (`tables.LEDGER` gives the meaning of each column)."""
 
 WRITE_OPTIONS: dict[str, object] = {
     "compression": "zstd",
@@ -53,7 +36,8 @@ WRITE_OPTIONS: dict[str, object] = {
         "DELTA_BINARY_PACKED",
     ),
 }
-"""Measured fastest and smallest for dense numbers: delta encoding, dictionaries only where values repeat."""
+"""Options of the Parquet writer. Measured as fastest and smallest: delta encoding for dense numbers, dictionaries only
+where values repeat."""
 
 
 def writer(file: Path) -> pq.ParquetWriter:
@@ -63,22 +47,21 @@ def writer(file: Path) -> pq.ParquetWriter:
 
 def check_schema(file: Path) -> None:
     """Raises BadInput naming the columns in which `file` differs from the ledger's schema."""
-    found = read_schema(file)
-    wrong = [
-        f"{field.name}: {found.field(field.name).type if field.name in found.names else 'missing'}, expected "
-        f"{field.type}"
+    types = column_types(file)
+    problems = [
+        f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"
         for field in SCHEMA
-        if field.name not in found.names or found.field(field.name).type != field.type
+        if types.get(field.name) != field.type
     ]
-    wrong += [f"{name}: unknown column" for name in found.names if name not in SCHEMA.names]
-    if wrong:
-        raise BadInput(f"{file} is no ledger: " + "; ".join(wrong))
+    problems += [f"{name}: unknown column" for name in types if name not in SCHEMA.names]
+    if problems:
+        raise BadInput(f"{file} is no ledger: " + "; ".join(problems))
 
 
-def read_schema(file: Path) -> pa.Schema:
-    """The columns of a Parquet file. Raises BadInput if it is none, or was cut."""
+def column_types(file: Path) -> dict[str, pa.DataType]:
+    """The columns of a Parquet file with their types. Raises BadInput if the file is none, or was cut."""
     try:
-        return pq.read_schema(file)
+        return {field.name: field.type for field in pq.read_schema(file)}
     except (OSError, pa.ArrowException) as error:
-        why = str(error).rstrip(". ")
-        raise BadInput(f"{file} cannot be read as Parquet: {why}; copy it again from where it is whole") from None
+        reason = str(error).rstrip(". ")
+        raise BadInput(f"{file} cannot be read as Parquet: {reason}; copy it again from where it is whole") from None

@@ -17,6 +17,9 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import STEPS, Scenario
 from delivery_verifier.model.scenario_checks import loads
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.digests import sha256
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +29,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`<step>.json`, written last: what the step wrote, so that half-written is never read as empty.
 
     `files` maps a path relative to the run directory to its SHA-256; `counts` are the step's own figures.
+    `format_version` is the version of the run directory's format (docs/run-directory.md); a manifest that does not name
+    one is of version 1.
     """
 
     step: str
@@ -34,10 +39,17 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     files: dict[str, str]
     counts: dict[str, int]
     notes: dict[str, str] = {}
+    format_version: int = 1
+
+
+class _Version(Struct, frozen=True):
+    """The field of a manifest that every version of the format has, or leaves out for version 1."""
+
+    format_version: int = 1
 
 
 class IncompleteRun(RuntimeError):
-    """A step's output is missing, unfinished or altered. No verdict may be read off it."""
+    """A step's output is missing, unfinished, altered, or in a format that is unknown here. No verdict may be read."""
 
 
 class RunDirectory:
@@ -46,13 +58,25 @@ class RunDirectory:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path).absolute()
 
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario, read strictly. Raises IncompleteRun if there is none, ValueError if it is malformed."""
+    def read_scenario(self) -> Scenario:
+        """Reads, decodes and checks scenario.json: callers read it once, and pass it on.
+
+        Raises IncompleteRun if there is none or its format is unknown, ValueError if it is malformed.
+        """
         file = self.path / "scenario.json"
         if not file.is_file():
             raise IncompleteRun(f"{self.path} is no run directory: scenario.json is missing")
+        if (plan := self.path / "plan.json").is_file():
+            _require_known_version(plan, plan.read_bytes())
         return loads(file.read_bytes())
+
+    def verdict(self) -> RunVerdict:
+        """The verdict, as `conclude` sealed it. Raises IncompleteRun if there is none, or if it is not as it was."""
+        try:
+            return msgspec.json.decode(self.sealed("conclude", "verdict.json"), type=RunVerdict)
+        except msgspec.MsgspecError as error:
+            file = self.path / "verdict.json"
+            raise IncompleteRun(f"{file} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
     def manifest(self, step: str) -> Manifest:
         """The manifest of a finished step. Raises IncompleteRun."""
@@ -60,7 +84,9 @@ class RunDirectory:
         if not file.is_file():
             raise IncompleteRun(f"step {step} did not finish: {file} is missing")
         try:
-            manifest = msgspec.json.decode(file.read_bytes(), type=Manifest)
+            content = file.read_bytes()
+            _require_known_version(file, content)
+            manifest = msgspec.json.decode(content, type=Manifest)
         except (OSError, msgspec.MsgspecError) as error:
             raise IncompleteRun(f"{file} is damaged: {error}") from None
         if strangers := [name for name in manifest.files if Path(name).is_absolute() or ".." in Path(name).parts]:
@@ -68,11 +94,24 @@ class RunDirectory:
         return manifest
 
     def sealed(self, step: str, name: str) -> bytes:
-        """The bytes of a file that `step` sealed. Raises IncompleteRun, also if it was never sealed."""
+        """The bytes of a file that `step` sealed; all files of the step are checked.
+
+        Raises IncompleteRun, also if the step did not seal this file.
+        """
         self.require(step)
         if name not in self.manifest(step).files:
             raise IncompleteRun(f"{name} is not among the files that step {step} wrote")
         return (self.path / name).read_bytes()
+
+    def sealed_alone(self, step: str, name: str) -> bytes:
+        """The bytes of a file that `step` sealed; only this file is checked, for pages that list thousands of runs.
+
+        Raises IncompleteRun, also if the step did not seal this file, and OSError if it cannot be read.
+        """
+        content = (self.path / name).read_bytes()
+        if self.manifest(step).files.get(name) != hashlib.sha256(content).hexdigest():
+            raise IncompleteRun(f"{name} is not as step {step} wrote it")
+        return content
 
     def require(self, *steps: str) -> None:
         """Raises IncompleteRun unless every step finished and each of its files is as it was written."""
@@ -81,7 +120,7 @@ class RunDirectory:
                 file = self.path / name
                 if not file.is_file():
                     raise IncompleteRun(f"{name}, written by step {step}, is missing")
-                if _digest(file) != digest:
+                if sha256(file) != digest:
                     raise IncompleteRun(f"{name} is not as step {step} wrote it: its SHA-256 differs")
         self._require_no_stranger(*steps)
 
@@ -134,7 +173,7 @@ class StepOutput:
 
     def publish(self) -> None:
         """Moves everything staged into the run directory, and the manifest last."""
-        files = {str(file.relative_to(self.staging)): _digest(file) for file in _data_files(self.staging)}
+        files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         manifest = Manifest(
             step=self.step,
             started_at_us=self.started_at_us,
@@ -142,6 +181,7 @@ class StepOutput:
             files=files,
             counts=self.counts,
             notes=self.notes,
+            format_version=FORMAT_VERSION,
         )
         for step in (*READ_OFF.get(self.step, ()), self.step):  # the verdict first: it is read off all the others
             (self.run.path / f"{step}.json").unlink(missing_ok=True)
@@ -176,6 +216,17 @@ def _data_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
 
 
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _require_known_version(file: Path, content: bytes) -> None:
+    """Raises IncompleteRun if the manifest `file` is in a format of which this version of the tool knows nothing.
+
+    A manifest that does not even show its version passes: whoever decodes it says what is wrong with it.
+    """
+    try:
+        version = msgspec.json.decode(content, type=_Version).format_version
+    except msgspec.MsgspecError:
+        return
+    if not 1 <= version <= FORMAT_VERSION:
+        raise IncompleteRun(
+            f"{file} has format version {version}; this kafka-delivery-verifier reads versions up to {FORMAT_VERSION}. "
+            f"Use one that reads format version {version}: the one that wrote the run, or a later one"
+        )

@@ -120,7 +120,7 @@ def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
 
 def _workspace(run_dir: Path) -> Path | None:
     try:
-        found = workspaces.folder() / RunDirectory(run_dir).scenario.run_token
+        found = workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token
     except (IncompleteRun, BadInput):
         return None
     return found if found.is_dir() else None

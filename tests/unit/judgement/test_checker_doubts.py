@@ -98,7 +98,7 @@ def test_a_checker_doubt_forbids_held_and_violated_alike(
 def test_an_empty_table_is_a_doubt_and_never_read_as_nothing_found(name: str) -> None:
     plain = evidence_of(RUN)
     tables = dict(plain.books.tables) | {name: plain.books.tables[name].slice(0, 0)}
-    verdict = judged(replace(plain, books=Books.of(tables)))
+    verdict = judged(replace(plain, books=Books.from_tables(tables)))
     if name == "books/cases.parquet":
         assert verdict.verdict == "HELD"  # evidence of single cases: counted by the law anomaly_rows
     else:

@@ -27,7 +27,7 @@ def stored(runs: Path, make: Make, run_id: str, change: Callable[[Scenario], Sce
     path, verdict = make(runs, run_id)
     run = RunDirectory(path)
     with run.writing("plan") as output:
-        output.write_json("scenario.json", change(run.scenario))
+        output.write_json("scenario.json", change(run.read_scenario()))
     with run.writing("conclude") as output:
         output.write_json("verdict.json", verdict)
     return path

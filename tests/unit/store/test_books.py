@@ -13,23 +13,6 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.store.books import COUNTS, TABLES, Books, total_column, with_totals
 
 
-def test_the_tables_have_the_columns_that_the_reconciliation_promises() -> None:
-    from spark_jobs import schemas
-
-    written = {
-        "books/producers.parquet": schemas.PRODUCERS,
-        "books/partitions.parquet": schemas.PARTITIONS,
-        "books/laws.parquet": schemas.LAWS,
-        "books/cases.parquet": schemas.CASES,
-        "books/exposure.parquet": schemas.EXPOSURE,
-        "books/gaps.parquet": schemas.GAPS,
-        "timeline/load.parquet": schemas.LOAD,
-    }
-    assert {name: sorted(schema.fieldNames()) for name, schema in written.items()} == {
-        name: sorted(columns) for name, columns in TABLES.items()
-    }
-
-
 def test_the_canary_determines_every_count_of_the_books() -> None:
     assert set(EXPECTED) == set(COUNTS)
 

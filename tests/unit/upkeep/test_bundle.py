@@ -46,7 +46,7 @@ def with_logs(run: RunDirectory, text: str) -> None:
     """What the local Airflow and the cluster of the run wrote."""
     of_run = settings.airflow_home() / "logs" / "dag_id=verify_delivery" / f"run_id={run.path.name}"
     other = of_run.with_name("run_id=another")
-    workspace = workspaces.folder() / run.scenario.run_token
+    workspace = workspaces.folder() / run.read_scenario().run_token
     for file in (
         of_run / "task_id=settle" / "attempt=1.log",
         other / "task_id=plan" / "attempt=1.log",

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from delivery_verifier.cluster import workspaces
@@ -20,6 +19,7 @@ from delivery_verifier.orchestration.local import lifecycle, settings, superviso
 from delivery_verifier.orchestration.local.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
 from delivery_verifier.run.signals import OtherSideFailed
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _POLL_S = 1.0
 PATIENCE_S = 180.0
@@ -221,7 +221,8 @@ def _names(tasks: list[Task]) -> list[str]:
 
 
 def _verdict(run: Path) -> RunVerdict | None:
+    """The verdict that `conclude` sealed, or None. One that was not sealed, or was altered since, is none."""
     try:
-        return msgspec.json.decode((run / "verdict.json").read_bytes(), type=RunVerdict)
-    except FileNotFoundError:
+        return RunDirectory(run).verdict()
+    except IncompleteRun:
         return None

@@ -6,9 +6,6 @@ import logging
 import os
 from pathlib import Path
 
-import msgspec
-
-from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.client import AirflowError, Client
 from delivery_verifier.pages.words import said
@@ -25,8 +22,8 @@ def attach_verdict(run: Path, run_id: str) -> None:
     if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
         return  # a verdict that conclude did not seal is none: it may be one of an earlier try
     try:
-        verdict = msgspec.json.decode(RunDirectory(run).sealed("conclude", "verdict.json"), type=RunVerdict)
+        verdict = RunDirectory(run).verdict()
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))
         client.note(settings.DAG_ID, run_id, f"**{verdict.verdict}**: {said(verdict.sentence, verdict.verdict)}")
-    except (AirflowError, IncompleteRun, OSError, msgspec.MsgspecError) as error:
+    except (AirflowError, IncompleteRun, OSError) as error:
         _log.warning("the run's note could not be written: %s", error)

@@ -104,7 +104,7 @@ class SubmitReconcile(SparkSubmitOperator):
         run = RunDirectory(_run_directory(context))
         master = spark_connection.require(self._conn_id)
         self.application = str(_reconcile_script())
-        self.conf = _spark_conf(run.scenario, master)
+        self.conf = _spark_conf(run.read_scenario(), master)
         # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
         # The work is done in another process, so it is this one that says the run still needs its cluster.

@@ -88,8 +88,8 @@ def compare(left: Path, right: Path) -> Comparison:
 def _side(path: Path) -> Side:
     run = RunDirectory(path)
     run.require("plan", "reconcile", "conclude")
-    verdict = msgspec.json.decode((path / "verdict.json").read_bytes(), type=RunVerdict)
-    return Side(verdict, run.scenario, read(path, verdict))
+    verdict = run.verdict()
+    return Side(verdict, run.read_scenario(), read(path, verdict))
 
 
 def _question(scenario: Scenario) -> dict[str, object]:

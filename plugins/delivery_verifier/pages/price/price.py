@@ -19,7 +19,7 @@ from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES, RATE,
 from delivery_verifier.model.anomalies import column
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario, VerdictName
-from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns
 from delivery_verifier.pages.latency import Bucket, Spread
 from delivery_verifier.store.run_directory import RunDirectory
@@ -98,7 +98,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
     """The figures of one finished run. Raises IncompleteRun if it has no verdict."""
     run = RunDirectory(path)
     run.require("produce", "reconcile")
-    verdict = msgspec.json.decode(run.sealed("conclude", "verdict.json"), type=RunVerdict)
+    verdict = run.verdict()
     _, condition, profile = scenario.name.split(".")
     arm = next(one for one in verdict.arms if one.role == "subject")
     latency = _latency(path, arm.arm) if condition != "flat_out" else (None, None, None)
@@ -120,7 +120,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
 
 
 def _scenario(path: Path) -> Scenario:
-    scenario = RunDirectory(path).scenario
+    scenario = RunDirectory(path).read_scenario()
     if scenario.name not in PRICES:
         allowed = "runs of price scenarios; make some with `kdv price`"
         raise BadInput(f"from names {path.name!r}, a run of {scenario.name}; allowed: {allowed}")

@@ -26,23 +26,25 @@ def conclude(run_dir: Path) -> None:
 def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run and publishes verdict.json and report.html."""
     run = RunDirectory(run_dir)
-    run.scenario.fail_if_asked("conclude")
+    scenario = run.read_scenario()
+    scenario.fail_if_asked("conclude")
     run.require("plan", "produce", "inject_fault", "settle", "reconcile", "validate")
     verdict = load_and_judge(run_dir)
     with run.writing("conclude") as output:
         output.write_json("verdict.json", verdict)
         page.write(run_dir, verdict, output.staging / "report.html")
-    _clear_workspace(run, keep=any(arm.verdict == "VIOLATED" for arm in verdict.arms if arm.role == "subject"))
+    violated = any(arm.verdict == "VIOLATED" for arm in verdict.arms if arm.role == "subject")
+    _clear_workspace(run, scenario.run_token, keep=violated)
     return verdict
 
 
-def _clear_workspace(run: RunDirectory, keep: bool) -> None:
+def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
     """The brokers' data and logs go once a run is judged, unless it found a violation or KDV_KEEP is set."""
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
     except (IncompleteRun, KeyError):
         return  # a run directory from elsewhere
-    ours = workspace == workspaces.folder() / run.scenario.run_token  # what a file says is no leave to remove a folder
+    ours = workspace == workspaces.folder() / run_token  # what a file says is no leave to remove a folder
     if not ours or not workspaces.is_workspace(workspace):
         return
     if keep or variables.flag("KDV_KEEP"):

@@ -13,7 +13,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 def create_topics(run_dir: Path) -> None:
     """Creates the topics and waits until all replicas of all partitions are in sync in every broker's eyes."""
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     scenario.fail_if_asked("create_topics")
     cluster = Cluster.of(run)
     names = [arm.topic_name for arm in scenario.arms]

@@ -16,7 +16,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 def inject_fault(run_dir: Path) -> None:
     """Waits for the load, runs the plan, heals. Raises OtherSideFailed if the load cannot start."""
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     cluster = Cluster.of(run)
     signals = Signals(cluster.workspace)
     with signals.failing("fault"), run.writing("inject_fault") as output, lease.renewed(cluster.socket):

@@ -26,7 +26,7 @@ INJECTOR_DEADLINE_S = 90.0
 def produce(run_dir: Path) -> None:
     """Runs all producers and seals their ledgers. Raises ProducerDied, DeadlinePassed, ClusterGone."""
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     cluster = Cluster.of(run)
     signals = Signals(cluster.workspace)
     with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:

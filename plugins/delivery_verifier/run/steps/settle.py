@@ -25,7 +25,7 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 def settle(run_dir: Path) -> None:
     """Heals what is broken, writes the canary, and publishes offsets.json and observations.json."""
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     scenario.fail_if_asked("settle")
     run.require("produce", "inject_fault")
     cluster = Cluster.of(run)

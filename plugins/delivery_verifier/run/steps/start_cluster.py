@@ -23,7 +23,7 @@ MARGIN_S = 900.0
 def start_cluster(run_dir: Path) -> None:
     """Starts the scenario's cluster and waits until every broker serves. Raises lease.HostBusy, RuntimeError."""
     run = RunDirectory(run_dir)
-    scenario = run.scenario
+    scenario = run.read_scenario()
     scenario.fail_if_asked("start_cluster")
     owner = run.manifest("plan").notes.get("owner")
     with run.writing("start_cluster") as output, lease.acquire_host(scenario.run_id) as host:

@@ -19,7 +19,7 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     judge.
     """
     run = RunDirectory(run_dir)
-    run.scenario.fail_if_asked("stop_cluster")
+    run.read_scenario().fail_if_asked("stop_cluster")
     try:
         cluster = Cluster.of(run)
     except (lease.ClusterGone, IncompleteRun):

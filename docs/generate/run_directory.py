@@ -1,0 +1,45 @@
+"""The tables of docs/run-directory.md, from their declarations: `python -m docs.generate.run_directory [FILE]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from delivery_verifier.store.table import Table
+from delivery_verifier.store.tables import TABLES
+
+MARK = "tables declared in plugins/delivery_verifier/store/tables.py. -->\n"
+"""End of the comment behind which everything is generated; what stands before it is written by hand."""
+
+
+def document(page: str) -> str:
+    """The page `page` with its tables as they are declared. Raises ValueError if it has no MARK."""
+    prose, mark, _ = page.partition(MARK)
+    if not mark:
+        raise ValueError(f"the page lacks the comment that ends with {MARK!r}")
+    return "\n".join([prose + mark, *map(_section, TABLES)]).rstrip() + "\n"
+
+
+def _section(table: Table) -> str:
+    lines = [
+        f"### {table.name}",
+        "",
+        f"`{table.file}`: one row is {table.rows}.",
+        "",
+        "| column | type | null | unit | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for column in table.columns:
+        null = "yes" if column.nullable else ""
+        lines.append(f"| `{column.name}` | {column.type} | {null} | {column.unit} | {column.meaning} |")
+    return "\n".join([*lines, ""])
+
+
+def main(arguments: list[str]) -> None:
+    """Brings the given page up to date (default docs/run-directory.md below the current folder)."""
+    file = Path(arguments[0] if arguments else "docs/run-directory.md")
+    file.write_text(document(file.read_text()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

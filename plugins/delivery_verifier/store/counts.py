@@ -1,0 +1,37 @@
+"""The counts of the books: how many attempts, records and cases each producer has in each partition."""
+
+from __future__ import annotations
+
+from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.store.table import Column
+
+_COUNTS_OF_ATTEMPTS = {
+    "attempted": "attempts in the ledger",
+    "acked": "attempts that are ACKED",
+    "sent": "attempts that are SENT",
+    "failed": "attempts that are FAILED",
+    "indeterminate": "attempts that are INDETERMINATE",
+    "reported": "attempts that are ACKED or SENT",
+    "found": "reported attempts that are in the log",
+    "lost": "reported attempts that are in no offset of the log: the cases of LOST",
+    "resolved_present": "INDETERMINATE attempts that are in the log once",
+    "resolved_absent": "INDETERMINATE attempts that are not in the log",
+    "resolved_late": "of `resolved_present`, those that would be REORDERED had they been reported",
+}
+_COUNTS_OF_RECORDS = {
+    "log_records": "records in the log",
+    "first_copies": "first copies of attempts",
+    "extra_copies": "copies of attempts beyond the first",
+    "phantoms": "records that no attempt accounts for",
+    "unattributed": "corrupted records that belong to no attempt",
+}
+_COUNTS_OF_ANOMALIES = {
+    **{column(kind): f"cases of {kind}" for kind in Anomaly if kind is not Anomaly.LOST},
+    **{also_column(kind): f"cases of {kind} that are counted under a kind of higher precedence" for kind in SECONDARY},
+}
+COUNTS = (
+    *(Column(name, "int64", meaning, unit="attempts") for name, meaning in _COUNTS_OF_ATTEMPTS.items()),
+    *(Column(name, "int64", meaning, unit="records") for name, meaning in _COUNTS_OF_RECORDS.items()),
+    *(Column(name, "int64", meaning, unit="cases") for name, meaning in _COUNTS_OF_ANOMALIES.items()),
+)
+"""Columns of books/producers.parquet that count attempts, records or cases."""

@@ -1,0 +1,69 @@
+"""One table of the run directory, as a declaration: its file, and its columns with type, unit and meaning.
+
+This module does not import pyarrow unless a schema is asked for: Airflow's DAG processor imports it every few seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ColumnType = Literal["string", "int32", "int64", "double", "boolean", "timestamp", "list<string>", "list<int64>"]
+"""Type of a column. A `timestamp` is in UTC with a resolution of one microsecond."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. `unit` is empty for names, flags and plain numbers."""
+
+    name: str
+    type: ColumnType
+    meaning: str
+    nullable: bool = False
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table. `file` is relative to the run directory; a pattern where the table is spread over several files.
+
+    `rows` says what one row is. `may_be_empty` is true where a whole run can have no row.
+    """
+
+    name: str
+    file: str
+    rows: str
+    columns: tuple[Column, ...]
+    may_be_empty: bool = False
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order in which they are written."""
+        return tuple(item.name for item in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column called `name`. Raises KeyError if there is none."""
+        for item in self.columns:
+            if item.name == name:
+                return item
+        raise KeyError(f"{self.name} has no column {name}")
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The table's columns as an Arrow schema, with their nullability."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "list<string>": pa.list_(pa.field("element", pa.string())),
+        "list<int64>": pa.list_(pa.field("element", pa.int64())),
+    }
+    return pa.schema([pa.field(item.name, types[item.type], nullable=item.nullable) for item in table.columns])

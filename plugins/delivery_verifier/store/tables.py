@@ -1,0 +1,232 @@
+"""The tables of the run directory: every file of rows, declared once, with type, unit and meaning of each column.
+
+These tables are the interface between the steps, and the interface for other programs (docs/run-directory.md).
+Everything else that names their columns is derived from here: the Arrow schemas, Spark's schemas
+(`spark_jobs.schemas`), what the books must contain, what the report reads, and the documentation.
+"""
+
+from __future__ import annotations
+
+from delivery_verifier.store.counts import COUNTS
+from delivery_verifier.store.table import Column, Table
+
+FORMAT_VERSION = 1
+"""The version of the run directory's format that this program writes, and the highest that it reads."""
+
+ARM = Column("arm", "string", "name of the arm")
+PARTITION = Column("partition", "int32", "partition of the arm's topic")
+
+LEDGER = Table(
+    "ledger",
+    "ledger/*.parquet",
+    "one attempt: one send by the application",
+    (
+        ARM,
+        Column("producer", "int32", "number of the producer within the arm, from 0"),
+        Column("session", "int32", "session of the producer; it outlives a kill and a restart"),
+        Column("sequence", "int64", "what the application sent, numbered per arm, producer and session, from 0"),
+        Column("attempt", "int32", "0, then 1, 2, ... for what the application sent again"),
+        Column("partition", "int32", "partition to which the attempt was sent"),
+        Column("partition_sequence", "int64", "the producer's attempts to this partition, in the order of sending"),
+        Column("outcome", "string", "what the client was told: ACKED, SENT, FAILED or INDETERMINATE"),
+        Column("offset", "int64", "the acknowledged offset; null where none was acknowledged", nullable=True),
+        Column("transaction", "string", "number of the producer's transaction; null outside one", nullable=True),
+        Column(
+            "transaction_outcome",
+            "string",
+            "how the transaction ended: COMMITTED, ABORTED or INDETERMINATE; null outside one",
+            nullable=True,
+        ),
+        Column("sent_at", "timestamp", "when the application called the client", unit="UTC, µs"),
+        Column("settled_at", "timestamp", "when the client reported the outcome; null if never", True, "UTC, µs"),
+        Column("error", "string", "librdkafka's name of the error", nullable=True),
+        Column(
+            "made_by",
+            "string",
+            "client: the client reported the outcome; recovery: a killed producer left the attempt open, "
+            "which is therefore INDETERMINATE",
+        ),
+    ),
+)
+
+LOG = Table(
+    "log",
+    "log/*.parquet",
+    "one record of a topic in one view",
+    (
+        ARM,
+        PARTITION,
+        Column("offset", "int64", "offset of the record"),
+        Column(
+            "view",
+            "string",
+            "raw: in the snapshot; tail: behind it; committed and committed_tail: the same ranges once more, as "
+            "read_committed shows them (only arms with transactions and, beside them, the canary)",
+        ),
+        Column("timestamp", "timestamp", "the record's timestamp in Kafka", unit="UTC, µs"),
+        Column("header_run", "string", "run token of the header; null where `parsed` is false", nullable=True),
+        Column("header_arm", "int32", "arm's ordinal of the header; null as above", nullable=True),
+        Column("producer", "int32", "producer of the header; null as above", nullable=True),
+        Column("session", "int32", "session of the header; null as above", nullable=True),
+        Column("sequence", "int64", "sequence of the header; null as above", nullable=True),
+        Column("attempt", "int32", "attempt of the header; null as above", nullable=True),
+        Column("partition_sequence", "int64", "partition sequence of the header; null as above", nullable=True),
+        Column("parsed", "boolean", "whether the bytes are a record of the verifier at all"),
+        Column("crc_ok", "boolean", "whether the record is parsed and its checksum agrees"),
+        Column("foreign", "boolean", "whether a parsed record names another run, or another arm than the topic's"),
+    ),
+)
+
+ANOMALIES = Table(
+    "anomalies",
+    "anomalies/cases.parquet",
+    "one case with its evidence, at most 10,000 per arm and kind",
+    (
+        ARM,
+        Column("kind", "string", "kind of the anomaly, the first in precedence that applies"),
+        Column("also", "list<string>", "kinds of lower precedence that apply as well"),
+        Column("producer", "int32", "the attempt's, or by the record's header", nullable=True),
+        Column("session", "int32", "the attempt's, or by the record's header", nullable=True),
+        Column("sequence", "int64", "the attempt's, or by the record's header", nullable=True),
+        Column("attempt", "int32", "the attempt's, or by the record's header", nullable=True),
+        Column("partition", "int32", "partition of the attempt, or of the record that nobody sent", nullable=True),
+        Column("partition_sequence", "int64", "the attempt's, or by the record's header", nullable=True),
+        Column("outcome", "string", "outcome in the ledger; null where no attempt is known", nullable=True),
+        Column("acked_offset", "int64", "the acknowledged offset, if any", nullable=True),
+        Column("offsets", "list<int64>", "offsets of all copies in the log, ascending", nullable=True),
+        Column("sent_at", "timestamp", "as in the ledger", True, "UTC, µs"),
+        Column("settled_at", "timestamp", "as in the ledger", True, "UTC, µs"),
+        Column("error", "string", "as in the ledger", nullable=True),
+        Column("detail", "string", "the case in words", nullable=True),
+    ),
+    may_be_empty=True,
+)
+
+PRODUCERS = Table(
+    "books/producers",
+    "books/producers.parquet",
+    "one planned producer, session and partition of an arm; and, per partition, what no planned producer owns",
+    (
+        ARM,
+        Column("producer", "int32", "number of the producer; -1: records that no planned producer owns"),
+        Column("session", "int32", "session of the producer; -1 as above"),
+        PARTITION,
+        *COUNTS,
+    ),
+)
+
+PARTITIONS = Table(
+    "books/partitions",
+    "books/partitions.parquet",
+    "one partition of the snapshot",
+    (
+        ARM,
+        Column("topic", "string", "name of the topic"),
+        PARTITION,
+        Column("start", "int64", "first offset of the snapshot"),
+        Column("end", "int64", "offset behind the last one of the snapshot"),
+        Column("data_records", "int64", "records in the log without the verifier's own markers", unit="records"),
+        Column("control_records", "int64", "the verifier's own markers and those of transactions", unit="records"),
+        Column(
+            "tail_records", "int64", "records behind the snapshot that are no marker; -1: not counted", unit="records"
+        ),
+    ),
+)
+
+LAWS = Table(
+    "books/laws",
+    "books/laws.parquet",
+    "one equation of a law; it holds if `left` = `right`",
+    (
+        Column("law", "string", "name of the law"),
+        ARM,
+        Column("partition", "int32", "partition that the equation is about; -1: all of the arm"),
+        Column("left_name", "string", "what was counted on the left side"),
+        Column("left", "int64", "the left side; -1: nobody counted it"),
+        Column("right_name", "string", "what was counted on the right side"),
+        Column("right", "int64", "the right side; -1: nobody counted it"),
+    ),
+)
+
+CASES = Table(
+    "books/cases",
+    "books/cases.parquet",
+    "one kind of anomaly in one arm",
+    (
+        ARM,
+        Column("kind", "string", "kind of the anomaly"),
+        Column("cases", "int64", "cases that the books count", unit="cases"),
+        Column("written", "int64", "rows that anomalies/ has of them", unit="cases"),
+        Column("cut", "boolean", "whether there are more cases than are written at most"),
+    ),
+    may_be_empty=True,
+)
+
+EXPOSURE = Table(
+    "books/exposure",
+    "books/exposure.parquet",
+    "one injection and one arm with a load",
+    (
+        ARM,
+        Column("injection", "int64", "id of the injection in injections.json"),
+        Column(
+            "reported",
+            "int64",
+            "reported attempts on the partitions that were hit, sent before the recovery and settled from one second "
+            "before the bite on; of attempts in transactions only those that were committed",
+            unit="attempts",
+        ),
+        Column("outstanding", "int64", "attempts sent before the bite and not settled by then", unit="attempts"),
+    ),
+    may_be_empty=True,
+)
+
+GAPS = Table(
+    "books/gaps",
+    "books/gaps.parquet",
+    "one partition of an arm with a load",
+    (
+        ARM,
+        PARTITION,
+        Column(
+            "longest_gap_s",
+            "double",
+            "longest silence between consecutive reports; null with fewer than two reports",
+            True,
+            "s",
+        ),
+        Column("gap_start_us", "int64", "when that silence began; null as above", True, "µs since the epoch"),
+    ),
+)
+
+LOAD = Table(
+    "timeline/load",
+    "timeline/load.parquet",
+    "one interval of an arm's load: 200 ms, or 1 s if the run lasted longer than 300 s",
+    (
+        ARM,
+        Column("at_us", "int64", "begin of the interval", unit="µs since the epoch"),
+        Column("sent", "int64", "attempts sent in the interval", unit="attempts"),
+        Column("reported", "int64", "attempts whose report arrived in the interval", unit="attempts"),
+        Column("indeterminate", "int64", "attempts that became INDETERMINATE in the interval", unit="attempts"),
+        Column("failed", "int64", "attempts that FAILED in the interval", unit="attempts"),
+        Column("latency_ms_p50", "double", "median latency of the reported; null without any", True, "ms"),
+        Column("latency_ms_p99", "double", "99th percentile of that latency; null as above", True, "ms"),
+    ),
+)
+
+LATENCY = Table(
+    "timeline/latency",
+    "timeline/latency.parquet",
+    "one bucket of latency that has records; 20 buckets per decade, log-spaced",
+    (
+        ARM,
+        Column("inside", "boolean", "whether the records were under way between a bite and its recovery"),
+        Column("latency_ms_from", "double", "lower bound of the bucket, inclusive", unit="ms"),
+        Column("latency_ms_until", "double", "upper bound of the bucket, exclusive", unit="ms"),
+        Column("records", "int64", "reported attempts in the bucket", unit="attempts"),
+    ),
+)
+
+TABLES = (LEDGER, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
+"""All tables, in the order in which they come to be."""

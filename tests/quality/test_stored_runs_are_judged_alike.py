@@ -1,0 +1,61 @@
+"""Runs that an older version wrote, reconciled and validated anew from their ledger and log: nothing comes out changed.
+
+(That they are judged alike on their stored books and validation is tests/unit/judgement/test_older_runs.py.)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from support.older_runs import NAMES, RUNS, judgement, older_run, stored_judgement
+from support.stored_runs import judge_again
+
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store import tables
+from delivery_verifier.store.run_directory import RunDirectory
+from delivery_verifier.store.table import Table
+
+JudgedAgain = tuple[str, RunDirectory, RunVerdict]
+REPEATED = [table for table in tables.TABLES if table not in (tables.LEDGER, tables.LOG)]
+"""The tables that a repeated reconciliation writes anew."""
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def judged(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> JudgedAgain:
+    name: str = request.param
+    run = older_run(name, tmp_path_factory.mktemp("runs"))
+    for folder in ("anomalies", "books", "timeline"):  # whatever is compared below was written here and now
+        for file in (run.path / folder).iterdir():
+            file.unlink()
+    (run.path / "validation.json").unlink()
+    return name, run, judge_again(run, spark)
+
+
+def rows(run_dir: Path, table: Table) -> list[str]:
+    """The rows of a table in an order of their own, floats to nine digits."""
+    return sorted(
+        repr([_rounded(row[name]) for name in table.column_names])
+        for row in pq.read_table(run_dir / table.file).to_pylist()
+    )
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def test_a_run_that_is_reconciled_and_validated_anew_is_judged_as_before(judged: JudgedAgain) -> None:
+    name, _, verdict = judged
+    assert judgement(verdict) == stored_judgement(name)
+
+
+@pytest.mark.parametrize("table", REPEATED, ids=lambda table: str(table.name))
+def test_a_reconciliation_from_the_log_writes_the_same_rows_as_before(judged: JudgedAgain, table: Table) -> None:
+    name, run, _ = judged
+    assert rows(run.path, table) == rows(RUNS / name, table)
+    assert pq.read_schema(run.path / table.file).equals(pq.read_schema(RUNS / name / table.file))

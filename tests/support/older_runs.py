@@ -1,0 +1,50 @@
+"""Runs that an older version of the verifier wrote and judged, stored in tests/data (without their report.html)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.run_directory import RunDirectory
+
+RUNS = Path(__file__).parents[1] / "data" / "runs"
+NAMES = ("held-at-834dd39", "violated-at-834dd39")
+_OF_A_FINDING = ("anomaly", "ruling", "ruled_by", "rule", "tolerance", "count", "also")
+_OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "books", "exposure", "bites", "longest_gap_s")
+
+
+def older_run(name: str, folder: Path) -> RunDirectory:
+    """A copy of a stored run below `folder`, which may be altered."""
+    return RunDirectory(shutil.copytree(RUNS / name, folder / name))
+
+
+def stored_judgement(name: str) -> dict[str, Any]:
+    """What the older version said of the run, read without any of our readers (see `judgement`)."""
+    return _judgement(json.loads((RUNS / name / "verdict.json").read_bytes()))
+
+
+def judgement(verdict: RunVerdict) -> dict[str, Any]:
+    """What must be the same in every version: verdicts, counts, rulings, exposure, bites and doubts, but no sentence.
+
+    Doubts are compared by kind and name, for their detail is a sentence.
+    """
+    return _judgement(msgspec.to_builtins(verdict))
+
+
+def _judgement(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "verdict": verdict["verdict"],
+        "green": verdict["green"],
+        "arms": {
+            arm["arm"]: {name: arm[name] for name in _OF_AN_ARM}
+            | {"findings": [[finding[name] for name in _OF_A_FINDING] for finding in arm["findings"]]}
+            | {"doubts": sorted((doubt["kind"], doubt["name"]) for doubt in arm["doubts"])}
+            for arm in verdict["arms"]
+        },
+    }
