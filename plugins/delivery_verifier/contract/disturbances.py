@@ -26,7 +26,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     biting = [injection for injection in made if injection.bit]
     own = [found for injection in made for found in _of_injection(injection)]
     seen = [*_of_processes(ordered, biting), *_of_partitions(ordered, biting)]
-    return sorted([*own, *power.of_isr(ordered, made), *seen], key=lambda found: found.at_us)
+    return sorted([*own, *power.isr_power_losses(ordered, made), *seen], key=lambda found: found.at_us)
 
 
 def concerning(topic: str, found: Iterable[Disturbance]) -> list[Disturbance]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.contract import alternatives, forecast
 from delivery_verifier.contract.alternatives import Alternative
-from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, lines, matrix
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rulings import Ruling, contract, effective, guarantees
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import TRANSACTIONAL
@@ -45,7 +45,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     expected: list[str]
     guarantees: list[Guarantee]
     rulings: list[Ruling]
-    matrix: list[Row]
+    matrix: list[GuaranteeRow]
     alternatives: list[Alternative]
 
 
@@ -64,7 +64,7 @@ class OfScenario(Struct, frozen=True, kw_only=True):
 def explain(scenario: Scenario, arm: Arm) -> Explanation:
     """Raises ContradictorySettings where the settings promise nothing, because no producer can have them."""
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
-    expected = _possible(settings, forecast.expected(scenario.fault, arm))
+    expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
     worst = [found for one in FAULT_CLASSES for found in one.disturbances]
     given, always = guarantees(contract(settings, expected)), guarantees(contract(settings, worst))
     return Explanation(
@@ -172,7 +172,7 @@ def describe(scenario: Scenario) -> str:
 
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """One line per anomaly that the arm can have: what its settings and claim say of it under the scenario's fault."""
-    seen = forecast.expected(scenario.fault, arm)
+    seen = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, seen).values()
     told = [one for one in rulings if arm.transactional_id or one.anomaly not in TRANSACTIONAL]
     return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in told]

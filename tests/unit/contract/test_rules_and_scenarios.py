@@ -60,7 +60,7 @@ IDS = [f"{entry.name}-{arm.name}" for entry, arm in ARMS]
 def rulings(entry: Entry, plan: ArmPlan) -> dict[Anomaly, Ruling]:
     scenario = build(entry, "rehearsed")
     arm = scenario.arm(plan.name)
-    seen = concerning(arm.topic_name, forecast.expected(scenario.fault, arm))
+    seen = concerning(arm.topic_name, forecast.expected_disturbances(scenario.fault, arm))
     return contract(Settings.of_arm(scenario, arm), seen)
 
 
