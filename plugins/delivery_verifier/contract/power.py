@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from delivery_verifier.contract.observer import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Disturbance, Injection, Observation
-
-SIGTERM_EXITS = (0, -15, 143)
-"""Exit codes of an orderly end; a JVM answers SIGTERM with 143. Any other exit is a crash."""
-OBSERVER_LAG_US = 1_000_000
-"""The observer polls: it may see a change this much late."""
 
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:

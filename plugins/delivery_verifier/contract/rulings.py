@@ -53,7 +53,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
 
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances.concerning`).
+    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances_of_topic`).
 
     Where the topic was altered during the run, the weakest of its settings counts. If the change was unplanned, or has
     no proof, then what only the change permits is a doubt.

@@ -79,7 +79,6 @@ class Books:
 
     tables: Mapping[str, pa.Table]
     problems: list[tuple[str, str]] = field(default_factory=list)
-    _totals: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, tables: Mapping[str, pa.Table]) -> Books:
@@ -110,16 +109,8 @@ class Books:
 
     def totals(self, arm: str) -> dict[str, int]:
         """The arm's counts, each summed over its rows; a column that is missing counts as absent, not as zero."""
-        if arm not in self._totals:
-            rows = self.rows("producers", arm=arm)
-            self._totals[arm] = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
-        return dict(self._totals[arm])
-
-    def cases(self, arm: str, anomaly: Anomaly) -> tuple[int, int]:
-        """(cases of this kind, cases hidden by a kind of higher precedence) in the arm."""
-        totals = self.totals(arm)
-        also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
-        return totals.get(column(anomaly), 0), also
+        rows = self.rows("producers", arm=arm)
+        return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
         """Cases of this kind in one partition of the arm, those hidden by a kind of higher precedence among them."""
