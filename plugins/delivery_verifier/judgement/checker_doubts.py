@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
 from delivery_verifier.contract.disturbances import must_be_observed, observed_during
 from delivery_verifier.judgement.evaluation import (
@@ -72,11 +73,7 @@ def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
         if not {"producer", "partition"} <= set(rows.column_names):
             continue  # a missing column is a doubt already
         present = set(zip(rows["producer"].to_pylist(), rows["partition"].to_pylist(), strict=True))
-        planned = {
-            (producer, partition)
-            for producer in (-1, *range(arm.producers))
-            for partition in range(evidence.scenario.load.partitions)
-        }
+        planned = set(product((-1, *range(arm.producers)), range(evidence.scenario.load.partitions)))
         missing, extra = len(planned - present), rows.num_rows - len(planned & present)
         if missing:
             yield _doubt(arm.name, "partition_missing", f"{arm.name}: {missing} planned rows are not in the books")
@@ -176,9 +173,7 @@ def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
             yield _doubt(arm.name, "observer_blind", detail)
     yield from _last_observed(evidence)
     for injection in evidence.injections:
-        if not injection.bit or not must_be_observed(injection):
-            continue
-        if not observed_during(injection, evidence.disturbances):
+        if injection.bit and must_be_observed(injection) and not observed_during(injection, evidence.disturbances):
             detail = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
             yield _doubt(ALL, "observer_blind", detail)
 

@@ -110,16 +110,17 @@ class Evidence:
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
         """Per arm the injections that hurt it; None if no cases are at hand."""
-        return None if self.cases is None else attribute_cases(self.cases, self._biting)
+        return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Per arm the anomalies of records that were sent after all losses of power; empty if no cases are at hand."""
-        power_losses = [injection for injection in self._biting if _is_power_loss(injection)]
+        power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
-    def _biting(self) -> list[Injection]:
+    def biting(self) -> list[Injection]:
+        """The injections that bit, with proof."""
         return [injection for injection in self.injections if injection.bit]
 
 

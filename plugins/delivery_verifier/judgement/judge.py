@@ -17,7 +17,8 @@ from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, case_counts
-from delivery_verifier.judgement.sentences import arm_sentence, limits, run_sentence
+from delivery_verifier.judgement.limits import limits
+from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict

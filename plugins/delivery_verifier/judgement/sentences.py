@@ -1,19 +1,16 @@
-"""Sentences: what a verdict says to someone who runs Kafka, and what it says it cannot say.
+"""Sentences: what a verdict says to someone who runs Kafka.
 
 Pure text. Nothing is decided here.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, TransactionCounts
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import Injection
-from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
 
 ACTIONS = {
     "kill": "killed",
@@ -29,8 +26,6 @@ ACTIONS = {
     "restart": "restarted",
     "elect_preferred": "replaced in an election",
 }
-WANTED_BOUND = 0.1
-"""The greatest bound, as a share of injections, for which the limits advise no more cycles."""
 DONE = {
     "CORRUPTED": "corrupted",
     "PHANTOM": "never sent",
@@ -60,7 +55,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
 
     Controls that have a checker doubt are left out.
     """
-    faulted = bool(_biting(evidence))
+    faulted = bool(evidence.biting)
     sentences = [subject.sentence for subject in subjects]
     if len(subjects) > 1:  # what was done to the cluster is said once, for all of them
         sentences = [f"{subject.arm}: {subject.sentence.split('; ')[0].rstrip('.')}." for subject in subjects]
@@ -94,71 +89,6 @@ def _control(control: ArmVerdict, faulted: bool) -> str:
     if faulted:
         return f"The fault took {lost} of {reported:,} records from the control {control.profile}."
     return f"Of the control {control.profile}, {lost} of {reported:,} records were lost, without a fault."
-
-
-def limits(evidence: Evidence) -> list[str]:
-    """What this run did not show: how often it was tried, on how much, and what that bounds."""
-    biting = _biting(evidence)
-    sentences = [_tried(evidence)]
-    if biting:
-        # Injections of one cycle overlap and belong together: what is independent is the cycle.
-        rounds = len({injection.cycle for injection in biting})
-        unit = "injections" if rounds == len(biting) else "cycles of injections"
-        sentences += _hurt(evidence, rounds, unit)
-        bound = confidence_interval(0, rounds)[1]
-        sentences.append(
-            f"An anomaly that was not seen in {rounds} of {rounds} {unit} may still occur in up to {bound:.0%} of them "
-            f"(95 % confidence). The bound counts {unit}, not records: records of one injection are not independent."
-            + (_advised() if bound > WANTED_BOUND else "")
-        )
-    sentences.append(
-        "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
-        "network partitions that were not injected may give another result."
-    )
-    return sentences
-
-
-def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
-    """Which arms were hurt, and in how many of the rounds. Says nothing if no arm was hurt, or if that is unknown."""
-    hurt, unhurt = [], []
-    for arm in evidence.loaded:
-        if arm.cases_by_injection is None:
-            return
-        rounds_by_kind = _rounds_with_cases(evidence, arm.cases_by_injection)
-        hit = set().union(*rounds_by_kind.values())
-        if not hit:
-            unhurt.append(arm.name)
-            continue
-        low, high = confidence_interval(len(hit), rounds)
-        kinds = ", ".join(f"{kind} {len(cycles)}" for kind, cycles in rounds_by_kind.items() if cycles)
-        hurt.append(f"{arm.name} in {len(hit)} ({kinds}; that may be {low:.0%} to {high:.0%} of all)")
-    if hurt:
-        none = f"; none hurt {', '.join(unhurt)}" if unhurt else ""
-        yield f"Of {rounds} {unit}, so many hurt an arm: {', '.join(hurt)}{none}."
-
-
-def _rounds_with_cases(evidence: Evidence, by_kind: CasesByInjection) -> dict[str, set[int]]:
-    """Per anomaly the cycles to whose injections cases belong."""
-    cycles = {injection.id: injection.cycle for injection in evidence.injections}
-    return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in by_kind.items()}
-
-
-def _advised() -> str:
-    """How many injections without a case bound an anomaly at WANTED_BOUND."""
-    needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
-    return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
-
-
-def _tried(evidence: Evidence) -> str:
-    biting = len(_biting(evidence))
-    if not biting:
-        return "No fault was injected: this run says nothing of what a fault would do."
-    sums = {name: [f"{arm.name} {exposed(arm.exposure, name):,}" for arm in evidence.loaded] for name in COUNTED}
-    injections = "injection" if biting == 1 else "injections"
-    return (
-        f"{biting} {injections} that bit; reported records exposed to them: "
-        f"{', '.join(sums['reported'])}; attempts outstanding when they bit: {', '.join(sums['outstanding'])}."
-    )
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
@@ -218,13 +148,9 @@ def _reported(arm: ArmEvidence) -> str:
 
 def _circumstances(arm: ArmEvidence) -> str:
     """What was done to the cluster, and how much of the arm it could have hurt."""
-    if not _biting(arm.run):
+    if not arm.run.biting:
         return "no fault was injected"
     return f"{_done(arm.run)}, with {_exposed(arm)}"
-
-
-def _biting(evidence: Evidence) -> list[Injection]:
-    return [injection for injection in evidence.injections if injection.bit]
 
 
 def _done(evidence: Evidence) -> str:
@@ -239,7 +165,7 @@ def _done(evidence: Evidence) -> str:
 def _exposed(arm: ArmEvidence) -> str:
     """Both counts. Exposed records include those that were sent after another broker had taken over."""
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
-    bites = "the bite" if len(_biting(arm.run)) == 1 else "the bites"
+    bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
 
 
