@@ -19,7 +19,7 @@ INTRODUCTION = """\
 
 What a run may hold against an arm depends on its settings and on what was *observed* to happen to the cluster, planned
 or not. For every anomaly the contract says `FORBIDDEN` or `PERMITTED`, by a rule with a source. What no rule permits is
-forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules.py`; this page is generated from them.
+forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`; this page is generated from them.
 
 * A rule applies where its settings hold **and** one of its disturbances was observed on the arm's topic or, for broker
   processes, anywhere in the cluster. "On a quiet day, too" needs no disturbance.

@@ -12,7 +12,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, matrix
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.scenario import Claim, Profile
@@ -55,7 +55,7 @@ class Example(Struct, frozen=True):
     summary: str
     source: str
     profile: Profile
-    rows: list[Row]
+    rows: list[GuaranteeRow]
 
 
 def read(file: Path) -> Example:

@@ -241,10 +241,10 @@ def test_the_canary_comes_out_as_it_was_planned(
     visible = lines[: len(lines) - hidden] if transactional else []
     run = write(tmp_path, made, rows, [*lines, *({**row, "view": "committed"} for row in visible)])
     reconcile(run.path, True, spark)
-    assert Books.read(run.path).totals("canary") == canary.expected(made)
-    assert (canary.expected(made) == canary.EXPECTED) is not bool(transactional)
+    assert Books.read(run.path).totals("canary") == canary.expected_counts(made)
+    assert (canary.expected_counts(made) == canary.EXPECTED) is not bool(transactional)
     details = [
         row["detail"] for row in table(run, "anomalies") if {row["kind"], *row["also"]} & {"TORN", "ABORTED_VISIBLE"}
     ]
-    assert len(details) == sum(canary.expected(made)[name] for name in AS_SEEN)
+    assert len(details) == sum(canary.expected_counts(made)[name] for name in AS_SEEN)
     assert all("in the committed view" in detail for detail in details)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.judgement.attribution import COLUMNS
-from delivery_verifier.judgement.canary import expected
+from delivery_verifier.judgement.canary import expected_counts
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
@@ -118,7 +118,7 @@ def _load_counts(profile: str, producer: int) -> dict[str, int]:
 
 
 def _canary_counts(of: Scenario, producer: int, partition: int) -> dict[str, int]:
-    return {name: expected(of).get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
+    return {name: expected_counts(of).get(name, 0) if (producer, partition) == (0, 0) else 0 for name in COUNTS}
 
 
 def the_injections(of: Scenario) -> list[Injection]:
@@ -192,7 +192,7 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         observations=the_observations(of),
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
         books=Books.from_tables(tables),
-        canary_expected=expected(of),
+        canary_expected=expected_counts(of),
     )
     return replace(plain, **more)
 

@@ -1,5 +1,7 @@
-"""The alternatives: what would be lost or won with another value of one setting. It says why each setting is as it
-is."""
+"""The alternatives: which guarantees another value of one setting would lose or win.
+
+They show why each setting has the value that it has.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, matrix
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.scenario import Claim
 
@@ -27,11 +29,13 @@ ALTERNATIVES: dict[str, dict[str, Any]] = {
     "flush.messages=1": {"flush_messages": 1},
     "no eligible leader replicas": {"elr": False},
 }
-"""Single settings by what is written, with what must go along: idempotence asks for acks=all and retries."""
+"""Changes of single settings, by the text that names them: fields of Settings with their new values.
+
+Each change includes what it needs: idempotence needs acks=all and retries."""
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
-    """What another setting changes: guarantees with the classes of faults under which they are lost or won."""
+    """What another setting changes: the guarantees that it loses or wins, each with the classes of faults concerned."""
 
     setting: str
     lost: dict[Claim, list[str]]
@@ -39,47 +43,49 @@ class Alternative(Struct, frozen=True, kw_only=True):
 
 
 def alternatives(settings: Settings) -> list[Alternative]:
-    """Every alternative that makes a difference."""
-    rows, found = matrix(settings), []
+    """Every alternative to `settings` that changes a guarantee."""
+    current = matrix(settings)
+    candidates = []
     for setting, changes in ALTERNATIVES.items():
-        other = matrix(replace(settings, **changes))
-        made = Alternative(setting=setting, lost=_only(rows, other), won=_only(other, rows))
-        if made.lost or made.won:
-            found.append(made)
-    return found
+        changed = matrix(replace(settings, **changes))
+        candidates.append(Alternative(setting=setting, lost=_missing(current, changed), won=_missing(changed, current)))
+    return [alternative for alternative in candidates if alternative.lost or alternative.won]
 
 
-def _only(here: list[Row], there: list[Row]) -> dict[Claim, list[str]]:
-    """The guarantees of `here` that `there` lacks."""
-    both = list(zip(here, there, strict=True))
-    found = {
-        claim: [one.fault_class for one, other in both if one.guarantees[claim] and not other.guarantees[claim]]
+def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
+    """The guarantees of `rows` that `others` lack, each with the names of the classes of faults under which they do."""
+    pairs = list(zip(rows, others, strict=True))
+    missing = {
+        claim: [row.fault_class for row, other in pairs if row.guarantees[claim] and not other.guarantees[claim]]
         for claim in GUARANTEES
     }
-    return {claim: classes for claim, classes in found.items() if classes}
+    return {claim: fault_classes for claim, fault_classes in missing.items() if fault_classes}
 
 
-def lines(found: list[Alternative]) -> list[str]:
-    """Some lines per alternative. exactly_once is left aside: it is what at_least_once and at_most_once are
-    together."""
+def lines(described: list[Alternative]) -> list[str]:
+    """The alternatives as text: a line that names the setting, and a line per guarantee that changes.
+
+    exactly_once is left out: it is at_least_once and at_most_once together.
+    """
+    text = []
+    for alternative in described:
+        text.append(f"  with {alternative.setting}")
+        text += _changes("lost", alternative.lost)
+        text += _changes("won", alternative.won)
+    return text
+
+
+def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
     return [
-        line
-        for one in found
-        for line in [
-            f"  with {one.setting}",
-            *(
-                f"    {word} {claim} under {_shown(classes)}"
-                for word, changed in (("lost is", one.lost), ("won is", one.won))
-                for claim, classes in changed.items()
-                if claim != "exactly_once"
-            ),
-        ]
+        f"    {verb} is {claim} under {_fault_classes(names)}"
+        for claim, names in changed.items()
+        if claim != "exactly_once"
     ]
 
 
-def _shown(classes: list[str]) -> str:
-    """The classes of faults, or those that are not among them where that is shorter."""
-    others = [one.name for one in FAULT_CLASSES if one.name not in classes]
-    if len(others) >= len(classes):
-        return ", ".join(classes)
-    return "all" + (f" but {', '.join(others)}" if others else "")
+def _fault_classes(names: list[str]) -> str:
+    """The names, or "all but" the other classes of faults where these are fewer."""
+    others = [fault_class.name for fault_class in FAULT_CLASSES if fault_class.name not in names]
+    if len(others) >= len(names):
+        return ", ".join(names)
+    return f"all but {', '.join(others)}" if others else "all"

@@ -1,5 +1,7 @@
-"""The rehearsal: what a fault plan would be seen to do to a partition, if every step bites. For telling beforehand
-only."""
+"""The forecast: which disturbances a fault plan would cause in a partition if every step bites.
+
+It serves `kdv explain` and other texts that speak of a run beforehand. No verdict rests on it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep
 from delivery_verifier.model.history import Disturbance, Injection, Observation
 from delivery_verifier.model.scenario import Arm
 
-ROLES: dict[str, frozenset[int]] = {
+TARGET_BROKERS: dict[str, frozenset[int]] = {
     "leader": frozenset({1}),
     "new_leader": frozenset({2}),
     "followers": frozenset({2, 3}),
@@ -25,18 +27,18 @@ ROLES: dict[str, frozenset[int]] = {
     "none": frozenset(),
     "transaction_coordinator": frozenset({1}),
 }
-"""Brokers of a plan's targets, for a partition that broker 1 leads and 2 and 3 follow. Who coordinates transactions
-leads it too: with three partitions, one of them."""
+"""The brokers that each target of a plan stands for, in a partition that broker 1 leads and brokers 2 and 3 follow.
+
+Broker 1 is the transaction coordinator, too: with three partitions, one of them is led by the coordinator."""
 STEP_US = 10_000_000
+"""Time between two steps of the plan."""
 
 
-def expected(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
-    """The disturbances of the arm's topic: those of each action, and those that the steps cause only together."""
-    topic, steps = (
-        arm.topic_name,
-        [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics],
-    )
-    own = [
+def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
+    """The disturbances of the arm's topic: those of each action, and those that only several steps cause together."""
+    topic = arm.topic_name
+    steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]
+    of_actions = [
         Disturbance(
             kind=kind,
             at_us=0,
@@ -49,41 +51,43 @@ def expected(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
         for kind in (*step.act.counts_as, *step.act.observed_as)
     ]
     partition = _Partition(topic)
-    together = [found for at, step in enumerate(steps, 1) for found in partition.take(at * STEP_US, step)]
-    return [*own, *together, *power.of_isr(partition.seen, partition.cuts)]
+    elections: list[Disturbance] = []
+    for number, step in enumerate(steps, 1):
+        elections += partition.run_step(number * STEP_US, step)
+    return [*of_actions, *elections, *power.isr_power_losses(partition.observations, partition.power_cuts)]
 
 
 @dataclass
 class _Partition:
-    """A partition of three replicas while a plan runs: who is up, who is in sync, and what an observer would have
-    seen."""
+    """A partition of three replicas while a plan runs.
+
+    `up`: brokers that run and can be reached. `isr`: brokers in sync. `target`: brokers of the last step.
+    `observations`: what an observer would have seen. `power_cuts`: injections that took a broker's power.
+    """
 
     topic: str
-    up: frozenset[int] = ROLES["all"]
-    isr: frozenset[int] = ROLES["all"]
-    target: frozenset[int] = ROLES["none"]
-    seen: list[Observation] = field(default_factory=list)
-    cuts: list[Injection] = field(default_factory=list)
+    up: frozenset[int] = TARGET_BROKERS["all"]
+    isr: frozenset[int] = TARGET_BROKERS["all"]
+    target: frozenset[int] = TARGET_BROKERS["none"]
+    observations: list[Observation] = field(default_factory=list)
+    power_cuts: list[Injection] = field(default_factory=list)
 
-    def take(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
-        """Does one step. Yields an unclean election where only a replica that is not in sync comes up."""
-        if not self.seen:
-            self._look(0)
-        self.target = self.target if step.target == "same" else ROLES[step.target]
+    def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
+        """Does one step. Yields an unclean election if only replicas that are not in sync come up."""
+        if not self.observations:
+            self._observe(0)
+        if step.target != "same":
+            self.target = TARGET_BROKERS[step.target]
         if step.act.bites:
-            self._hurt(at_us, step)
-        elif step.act.heals and (back := self.target - self.up):
-            self.up |= back
-            if not self.isr & self.up:
-                self.isr = back
-                yield Disturbance(kind="unclean_election", at_us=at_us, planned=True, topic=self.topic)
-            self.isr |= back
-        self._look(at_us + STEP_US // 2)
+            self._disturb(at_us, step)
+        elif step.act.heals:
+            yield from self._heal(at_us)
+        self._observe(at_us + STEP_US // 2)
 
-    def _hurt(self, at_us: int, step: FaultStep) -> None:
+    def _disturb(self, at_us: int, step: FaultStep) -> None:
         act = step.act
         if "power_loss" in act.counts_as:
-            self.cuts.append(
+            self.power_cuts.append(
                 Injection(
                     id=at_us,
                     cycle=0,
@@ -96,16 +100,28 @@ class _Partition:
                 )
             )
         if "broker_crash" in act.observed_as:
-            self.seen += [
-                Observation(at_us=at_us, kind="process", broker=it, state="exited", exit_code=-9) for it in self.target
+            self.observations += [
+                Observation(at_us=at_us, kind="process", broker=broker, state="exited", exit_code=-9)
+                for broker in self.target
             ]
-        if (act.does or "isolation" in act.counts_as) and "brief" not in (step.proofs or ()):
+        is_brief = "brief" in (step.proofs or ())  # too short for the broker to leave the ISR
+        if (act.does or "isolation" in act.counts_as) and not is_brief:
             self.up -= self.target
-            self.isr = self.isr & self.up or self.isr
+            self.isr = self.isr & self.up or self.isr  # the last broker in sync stays in the ISR, though it is down
 
-    def _look(self, at_us: int) -> None:
+    def _heal(self, at_us: int) -> Iterator[Disturbance]:
+        returning = self.target - self.up
+        if not returning:
+            return
+        self.up |= returning
+        if not self.isr & self.up:
+            self.isr = returning
+            yield Disturbance(kind="unclean_election", at_us=at_us, planned=True, topic=self.topic)
+        self.isr |= returning
+
+    def _observe(self, at_us: int) -> None:
         leader = min(self.isr & self.up, default=-1)
-        self.seen.append(
+        self.observations.append(
             Observation(
                 at_us=at_us, kind="partition", topic=self.topic, partition=0, leader=leader, isr=sorted(self.isr)
             )

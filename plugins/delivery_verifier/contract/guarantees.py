@@ -1,4 +1,4 @@
-"""The matrix: which guarantee settings give under which class of fault, with the rules that take it away."""
+"""The matrix of guarantees: which of them some settings give under each class of faults, and which rules break them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from delivery_verifier.model.scenario import Claim
 
 
 class FaultClass(Struct, frozen=True, kw_only=True):
-    """Something that happens to who runs Kafka, as the disturbances that it is seen as.
+    """Something that happens to people who run Kafka. `kinds`: the disturbances that are observed of it.
 
-    `replicas`: how many that are in sync together lose their power at once, where all of the ISR do.
+    `replicas`: the number of replicas, in sync together, that all lose their power; 0 where no ISR loses its power.
     """
 
     name: str
@@ -25,7 +25,7 @@ class FaultClass(Struct, frozen=True, kw_only=True):
 
     @property
     def disturbances(self) -> list[Disturbance]:
-        """What would be observed of it."""
+        """The disturbances that would be observed, all planned."""
         return [Disturbance(kind=kind, at_us=0, planned=True, replicas=self.replicas) for kind in self.kinds]
 
 
@@ -76,8 +76,10 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
         kinds=("client_crash", "application_resend"),
     ),
 )
-"""Every class of fault for which there are rules. Without a clean leader nothing is elected where unclean elections are
-off: the partition is offline, and keeps its records."""
+"""Every class of faults for which there are rules.
+
+Without a clean leader, and with unclean elections switched off, no leader is elected: the partition is offline, and
+keeps its records."""
 
 GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
 """The claims that settings can guarantee, in the order of the columns: every claim but `contract`, which names none."""
@@ -88,8 +90,8 @@ UNCLASSED: dict[DisturbanceKind, str] = {
 """Kinds of disturbance that belong to no class of fault, each with the reason."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
-    """One class of fault: which guarantees hold under it, and by which rules the others do not."""
+class GuaranteeRow(Struct, frozen=True, kw_only=True):
+    """One class of faults: which guarantees hold under it, and the ids of the rules that break the others."""
 
     fault_class: str
     summary: str
@@ -98,33 +100,34 @@ class Row(Struct, frozen=True, kw_only=True):
     broken_by: list[str]
 
 
-def matrix(settings: Settings) -> list[Row]:
-    """One row per class of fault.
+def matrix(settings: Settings) -> list[GuaranteeRow]:
+    """One row per class of faults.
 
-    What an application sends again counts as written twice where, and only where, the class says that it does.
+    Records that the application resends count as written twice under at_most_once, but only for classes of faults
+    in which the application does resend.
     """
-    return [_row(settings, it) for it in FAULT_CLASSES]
+    return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 
 
-def _row(settings: Settings, of: FaultClass) -> Row:
-    rulings = contract(settings, of.disturbances)
-    resends = "application_resend" in of.kinds
-    broken = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
-    broken -= set() if resends else {Anomaly.RESENT}
-    asked = {
-        claim: {*CLAIMS[claim].forbids, *([Anomaly.RESENT] if claim == "at_most_once" else [])} for claim in GUARANTEES
-    }
-    return Row(
-        fault_class=of.name,
-        summary=of.summary,
-        disturbances=list(of.kinds),
-        guarantees={claim: not broken & anomalies for claim, anomalies in asked.items()},
-        broken_by=[rulings[it].rule for it in Anomaly if it in broken & set().union(*asked.values())],
+def _row(settings: Settings, fault_class: FaultClass) -> GuaranteeRow:
+    rulings = contract(settings, fault_class.disturbances)
+    permitted = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
+    if "application_resend" not in fault_class.kinds:
+        permitted.discard(Anomaly.RESENT)
+    forbidden_by = {claim: set(CLAIMS[claim].forbids) for claim in GUARANTEES}
+    forbidden_by["at_most_once"].add(Anomaly.RESENT)
+    breaking = permitted & set().union(*forbidden_by.values())
+    return GuaranteeRow(
+        fault_class=fault_class.name,
+        summary=fault_class.summary,
+        disturbances=list(fault_class.kinds),
+        guarantees={claim: not permitted & anomalies for claim, anomalies in forbidden_by.items()},
+        broken_by=[rulings[anomaly].rule for anomaly in Anomaly if anomaly in breaking],
     )
 
 
-def lines(rows: list[Row]) -> list[str]:
-    """The matrix as text: a line per class of fault, a column per guarantee, and what breaks it."""
+def lines(rows: list[GuaranteeRow]) -> list[str]:
+    """The matrix as text: a line per class of faults, a column per guarantee, and the rules that break guarantees."""
     width = max(len(row.fault_class) for row in rows)
     head = " ".join(f"{claim:<13}" for claim in GUARANTEES)
     body = [

@@ -1,7 +1,7 @@
-"""Power: which partitions lost it on every in-sync replica, hence whatever no disk had been told to keep.
+"""Losses of power: in which partitions every in-sync replica lost what it had not flushed to disk.
 
-Pure. A broker that loses power loses what it had not flushed; what a broker that was in sync with it still has is not
-lost. Once it is in the ISR again it has copied what it lacked.
+Pure. A broker that loses power loses what it had not flushed. Nothing is lost while a replica that was in sync with it
+keeps its power. Once the broker is in the ISR again, it has copied what it lacked.
 """
 
 from __future__ import annotations
@@ -9,31 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from delivery_verifier.contract.observer import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Disturbance, Injection, Observation
 
-SIGTERM_EXITS = (0, -15, 143)
-"""Exit codes of an orderly end; a JVM answers SIGTERM with 143. Any other exit is a crash."""
-OBSERVER_LAG_US = 1_000_000
-"""The observer polls, and may see a change so much late."""
 
-
-def of_isr(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """One `isr_power_loss` per partition whose ISR consisted, at some moment, of nothing but brokers without their
-    power.
+def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
+    """One `isr_power_loss` per partition in whose ISR, at some moment, no broker had kept its power.
 
     `replicas` is the greatest m such that every member of the last ISR of m or more ended uncleanly (without power, or
-    by a crash). With eligible leader replicas (KIP-966), one that left the ISR in an orderly way still has all that m =
-    min.insync.replicas brokers acknowledged, and is elected; one that crashed is not.
+    by a crash). With eligible leader replicas (KIP-966), a broker that left the ISR in an orderly way still has all
+    that m = min.insync.replicas brokers acknowledged, and is elected; a broker that crashed is not.
     """
-    cuts = [one for one in injections if (act := ACTS.get(one.action)) and "power_loss" in act.counts_as]
+    cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:
         return
-    for (topic, partition), seen in _by_partition(observations).items():
-        moments = [*_moments(seen, observations, cuts)]
-        found = [moment for moment in moments if moment.lost and not _late_news(moment, moments)]
-        if found:
-            worst = max(found, key=lambda moment: (moment.planned, moment.replicas))
+    for (topic, partition), observed in _by_partition(observations).items():
+        states = list(_states(observed, observations, cuts))
+        losses = [state for state in states if state.lost and not _contradicted_soon(state, states)]
+        if losses:
+            worst = max(losses, key=lambda state: (state.planned, state.replicas))
             yield Disturbance(
                 kind="isr_power_loss",
                 at_us=worst.at_us,
@@ -46,68 +41,94 @@ def of_isr(observations: Sequence[Observation], injections: Iterable[Injection])
             )
 
 
-def _late_news(of: _Moment, moments: Iterable[_Moment]) -> bool:
-    """Whether the observer, which polls, saw right afterwards that one that still has its power had joined the ISR."""
-    return any(
-        of.at_us < it.at_us <= of.at_us + OBSERVER_LAG_US and it.isrs and it.isrs[-1] - of.dark for it in moments
-    )
+def _cuts_power(injection: Injection) -> bool:
+    act = ACTS.get(injection.action)
+    return act is not None and "power_loss" in act.counts_as
 
 
-@dataclass
-class _Moment:
-    """What is known of a partition at one moment: the ISRs so far, and who lacks what it had not flushed, or
-    crashed."""
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is known of a partition from one moment on.
+
+    `cuts`: losses of power that are not recovered. `isrs`: every ISR so far. `unpowered`: brokers that lack what they
+    had not flushed. `crashed`: brokers whose process crashed.
+    """
 
     at_us: int
-    cuts: list[Injection]
-    isrs: list[set[int]] = field(default_factory=list)
-    dark: set[int] = field(default_factory=set)
+    isrs: list[set[int]]
+    cuts: list[Injection] = field(default_factory=list)
+    unpowered: set[int] = field(default_factory=set)
     crashed: set[int] = field(default_factory=set)
 
     @property
     def lost(self) -> bool:
-        return bool(self.isrs) and self.isrs[-1] <= self.dark
+        """Whether no member of the ISR has kept what it had not flushed."""
+        return bool(self.isrs) and self.isrs[-1] <= self.unpowered
 
     @property
     def planned(self) -> bool:
-        """Whether each of the brokers was deprived of its power by an injection that bit."""
+        """Whether each member of the ISR lost its power by an injection that bit."""
         return self.isrs[-1] <= {broker for cut in self.cuts if cut.bit for broker in cut.brokers}
 
     @property
     def replicas(self) -> int:
-        return max(
-            (size for size in range(1, 1 + max(map(len, self.isrs))) if self._last(size) <= self.dark | self.crashed),
-            default=0,
-        )
+        """The greatest size for which every member of the last ISR of that size or more ended uncleanly; else 0."""
+        unclean = self.unpowered | self.crashed
+        largest = max(len(isr) for isr in self.isrs)
+        sizes = [size for size in range(1, largest + 1) if self._last_isr_of(size) <= unclean]
+        return max(sizes, default=0)
 
-    def _last(self, size: int) -> set[int]:
+    def _last_isr_of(self, size: int) -> set[int]:
+        """The last ISR with at least `size` members."""
         return next(isr for isr in reversed(self.isrs) if len(isr) >= size)
 
 
-def _moments(seen: list[Observation], all_seen: Sequence[Observation], cuts: list[Injection]) -> Iterator[_Moment]:
-    """The partition after every loss of power, crash, and change of its ISR."""
-    events: list[tuple[int, Observation | Injection | None]] = [(it.at_us, it) for it in seen if it.isr]
-    events += [(it.at_us, it) for it in all_seen if it.state == "exited" and it.exit_code not in SIGTERM_EXITS]
+def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
+    """Whether a broker that kept its power was seen to join the ISR within OBSERVER_LAG_US after `state`.
+
+    The observer polls: that broker may have been in the ISR before.
+    """
+    return any(
+        state.at_us < later.at_us <= state.at_us + OBSERVER_LAG_US and later.isrs and later.isrs[-1] - state.unpowered
+        for later in states
+    )
+
+
+def _states(
+    observed: list[Observation], observations: Sequence[Observation], cuts: list[Injection]
+) -> Iterator[_State]:
+    """The partition after every loss of power, recovery, crash, and change of its ISR, in order of time."""
+    events: list[tuple[int, Observation | Injection | None]] = [(seen.at_us, seen) for seen in observed if seen.isr]
+    events += [(seen.at_us, seen) for seen in observations if _is_crash(seen)]
     events += [(cut.bite_at_us, cut) for cut in cuts]
     events += [(cut.recovered_at_us, None) for cut in cuts if cut.recovered_at_us is not None]
-    now = _Moment(0, [])
-    for at_us, event in sorted(events, key=lambda pair: pair[0]):
+    state = _State(0, [])
+    for at_us, event in sorted(events, key=lambda timed: timed[0]):
         if isinstance(event, Injection):
-            cut, dark, crashed = [*now.cuts, event], now.dark | {*event.brokers}, now.crashed
-            now = _Moment(at_us, cut, now.isrs, dark, crashed)
+            unpowered = state.unpowered | set(event.brokers)
+            state = _State(at_us, state.isrs, [*state.cuts, event], unpowered, state.crashed)
         elif event is None:  # recovered: all replicas are in sync again
-            now = _Moment(at_us, [], now.isrs)
+            state = _State(at_us, state.isrs)
         elif event.kind == "process":
-            now = _Moment(at_us, now.cuts, now.isrs, now.dark, now.crashed | {event.broker})
+            state = _State(at_us, state.isrs, state.cuts, state.unpowered, state.crashed | {event.broker})
         else:
-            back = {*event.isr} - (now.isrs[-1] if now.isrs else set())
-            now = _Moment(at_us, now.cuts, [*now.isrs, {*event.isr}], now.dark - back, now.crashed - back)
-        yield now
+            state = _with_isr(state, at_us, set(event.isr))
+        yield state
+
+
+def _is_crash(observation: Observation) -> bool:
+    return observation.state == "exited" and observation.exit_code not in SIGTERM_EXITS
+
+
+def _with_isr(state: _State, at_us: int, isr: set[int]) -> _State:
+    """`state` with a new ISR. Brokers that joined it have copied what they lacked."""
+    joined = isr - state.isrs[-1] if state.isrs else isr
+    return _State(at_us, [*state.isrs, isr], state.cuts, state.unpowered - joined, state.crashed - joined)
 
 
 def _by_partition(observations: Sequence[Observation]) -> dict[tuple[str, int], list[Observation]]:
-    found: dict[tuple[str, int], list[Observation]] = {}
-    for seen in observations:
-        if seen.kind == "partition":
-            found.setdefault((seen.topic, seen.partition), []).append(seen)
-    return found
+    partitions: dict[tuple[str, int], list[Observation]] = {}
+    for observation in observations:
+        if observation.kind == "partition":
+            partitions.setdefault((observation.topic, observation.partition), []).append(observation)
+    return partitions

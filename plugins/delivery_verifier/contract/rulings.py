@@ -21,9 +21,11 @@ from delivery_verifier.model.scenario import Claim
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """What holds for one anomaly, by which rule. `because`: the disturbance kinds seen that permit it.
+    """What the contract or the claim says of one anomaly, and by which rule.
 
-    `only_unplanned`: every disturbance that permits it was unplanned, so that what it permits is a doubt, not a pass.
+    `because`: the kinds of observed disturbances that permit the anomaly. It is empty where the anomaly is forbidden,
+    or permitted on a quiet day, too. `only_unplanned`: only unplanned disturbances permit the anomaly, so that a case
+    of it is a doubt, not a pass.
     """
 
     anomaly: Anomaly
@@ -42,55 +44,66 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
 
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances.concerning`).
+    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances_of_topic`).
 
-    Where a topic was altered, the weakest of its settings counts. If that was not planned, or has no proof, what only
-    it permits is a doubt.
+    Where the topic was altered during the run, the weakest of its settings counts. If the change was unplanned, or has
+    no proof, then what only the change permits is a doubt.
     """
-    seen = list(disturbances)
-    rulings = _rulings(settings, seen)
-    for altered in ([it for it in seen if it.planned], seen):
-        weaker = weakened(settings, altered)
-        if weaker == settings:
-            continue
-        for anomaly, ruling in _rulings(weaker, seen).items():
-            doubtful = ruling.only_unplanned or altered is seen
-            told = replace(ruling, only_unplanned=doubtful, sentence=f"{ruling.sentence} {ALTERED}")
-            if ruling.ruling == "PERMITTED" and _stronger(told, rulings[anomaly]):
-                rulings[anomaly] = told
+    observed = list(disturbances)
+    rulings = _rulings(settings, observed)
+    as_planned = weakened(settings, [disturbance for disturbance in observed if disturbance.planned])
+    _permit_as_altered(rulings, settings, as_planned, observed, doubtful=False)
+    _permit_as_altered(rulings, settings, weakened(settings, observed), observed, doubtful=True)
     return rulings
+
+
+def _permit_as_altered(
+    rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
+) -> None:
+    """Replaces rulings where the topic's weaker settings excuse more. `doubtful`: the topic may not have had them."""
+    if weaker == settings:
+        return
+    for anomaly, ruling in _rulings(weaker, observed).items():
+        if ruling.ruling == "FORBIDDEN":
+            continue
+        altered = replace(
+            ruling, only_unplanned=ruling.only_unplanned or doubtful, sentence=f"{ruling.sentence} {ALTERED}"
+        )
+        if _excuses_more(altered, rulings[anomaly]):
+            rulings[anomaly] = altered
 
 
 ALTERED = "The topic was altered during the run: the weakest of its settings counts."
 
 
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
-    """`settings` with, of everything that the topic was altered to, the weakest. A setting that no rule knows is no
-    matter.
+    """`settings` with the weakest of all values that the topic had during the run.
 
-    Another min.insync.replicas makes the controller forget its eligible leader replicas.
+    Ignores settings that no rule looks at. Another value of min.insync.replicas makes the controller forget its
+    eligible leader replicas.
     """
-    for it in disturbances:
-        if it.kind != "topic_altered":
+    for altered in disturbances:
+        if altered.kind != "topic_altered":
             continue
-        if it.setting == "min.insync.replicas":
-            least = min(settings.min_insync_replicas, int(it.value))
+        if altered.setting == "min.insync.replicas":
+            least = min(settings.min_insync_replicas, int(altered.value))
             settings = dataclasses.replace(settings, min_insync_replicas=least, elr=False)
-        elif it.setting == "unclean.leader.election.enable":
-            unclean = settings.unclean_leader_election or it.value == "true"
+        elif altered.setting == "unclean.leader.election.enable":
+            unclean = settings.unclean_leader_election or altered.value == "true"
             settings = dataclasses.replace(settings, unclean_leader_election=unclean)
-        elif it.setting == "flush.messages":
-            settings = dataclasses.replace(settings, flush_messages=max(settings.flush_messages, int(it.value)))
+        elif altered.setting == "flush.messages":
+            rarest = max(settings.flush_messages, int(altered.value))
+            settings = dataclasses.replace(settings, flush_messages=rarest)
     return settings
 
 
-def _rulings(settings: Settings, seen: list[Disturbance]) -> dict[Anomaly, Ruling]:
+def _rulings(settings: Settings, observed: list[Disturbance]) -> dict[Anomaly, Ruling]:
     rulings = {anomaly: _forbidden(anomaly) for anomaly in Anomaly}
     for rule in RULES:
-        ruling = _permitted(rule, settings, seen) if rule.applies(settings) else None
+        ruling = _permitted(rule, settings, observed) if rule.applies(settings) else None
         if ruling:
-            old = rulings[rule.anomaly]
-            rulings[rule.anomaly] = ruling if _stronger(ruling, old) else _together(old, ruling)
+            previous = rulings[rule.anomaly]
+            rulings[rule.anomaly] = ruling if _excuses_more(ruling, previous) else _add_reasons(previous, ruling)
     return rulings
 
 
@@ -100,9 +113,9 @@ def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
 
 
 def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
-    """Which guarantees the rulings give of themselves, without being asked for more.
+    """Whether the rulings forbid all that each claim forbids. The claim `contract` forbids nothing, and is not listed.
 
-    RESENT is left aside: it is the application's doing, and no setting forbids it.
+    RESENT does not count: it is the application's doing, and no setting forbids it.
     """
     return {
         claim: all(rulings[anomaly].ruling == "FORBIDDEN" for anomaly in kind.forbids if anomaly is not Anomaly.RESENT)
@@ -133,32 +146,50 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
     )
 
 
-def _permitted(rule: ContractRule, settings: Settings, seen: list[Disturbance]) -> Ruling | None:
-    """The ruling of a rule that applies, if what it asks for was seen; planned only if each of its parts was."""
-    matching = [it for it in seen if it.kind in rule.kinds and rule.far_enough(settings, it)]
-    along = [[it for it in seen if it.kind == kind] for kind in rule.also_required]
-    if (rule.kinds and not matching) or not all(along):
+def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> Ruling | None:
+    """The ruling of `rule`, which applies to `settings`; None if a disturbance that the rule needs was not observed.
+
+    The permission is planned only if, for each condition of the rule, a planned disturbance meets it.
+    """
+    excuses = [
+        disturbance
+        for disturbance in observed
+        if disturbance.kind in rule.kinds and rule.far_enough(settings, disturbance)
+    ]
+    conditions = [[disturbance for disturbance in observed if disturbance.kind == kind] for kind in rule.also_required]
+    if rule.kinds:
+        conditions.append(excuses)
+    if not all(conditions):
         return None
-    parts = [*([matching] if rule.kinds else []), *along]
+    planned = all(any(disturbance.planned for disturbance in condition) for condition in conditions)
+    observed_kinds = {disturbance.kind for disturbance in excuses}
     return Ruling(
         anomaly=rule.anomaly,
         ruling="PERMITTED",
         rule=rule.id,
         sentence=rule.sentence,
         source=rule.source,
-        because=tuple(kind for kind in rule.kinds if any(found.kind == kind for found in matching)),
-        only_unplanned=not all(any(found.planned for found in part) for part in parts),
+        because=tuple(kind for kind in rule.kinds if kind in observed_kinds),
+        only_unplanned=not planned,
     )
 
 
-def _together(first: Ruling, other: Ruling) -> Ruling:
-    """`first`, with what `other` is `because` of as well, if that is no weaker; a quiet day needs no reason."""
-    if other.only_unplanned != first.only_unplanned:
-        return first
-    every = tuple(dict.fromkeys(first.because + other.because)) if first.because and other.because else ()
-    return replace(first, because=every)
+def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
+    """`ruling`, extended by the disturbances for which `other` permits the same anomaly.
+
+    Nothing is added if one of the two is planned and the other is not. If one of the two needs no disturbance, then
+    the anomaly needs none: `because` is empty.
+    """
+    if other.only_unplanned != ruling.only_unplanned:
+        return ruling
+    if not ruling.because or not other.because:
+        return replace(ruling, because=())
+    return replace(ruling, because=tuple(dict.fromkeys(ruling.because + other.because)))
 
 
-def _stronger(new: Ruling, old: Ruling) -> bool:
-    """Whether `new` excuses more than `old`: PERMITTED over FORBIDDEN, and a planned reason over an unplanned one."""
-    return old.ruling == "FORBIDDEN" or (old.only_unplanned and not new.only_unplanned)
+def _excuses_more(ruling: Ruling, previous: Ruling) -> bool:
+    """Whether `ruling`, which permits, excuses more than `previous`.
+
+    PERMITTED excuses more than FORBIDDEN, and a planned reason more than an unplanned one.
+    """
+    return previous.ruling == "FORBIDDEN" or (previous.only_unplanned and not ruling.only_unplanned)

@@ -1,4 +1,4 @@
-"""The delivery settings of one arm, validated: what librdkafka would refuse is refused here, with its own reason."""
+"""The delivery settings of one arm. What librdkafka would refuse is refused here, with librdkafka's own reason."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ALIASES = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
 }
-"""librdkafka's second names: a profile that used one could say two things at once."""
+"""librdkafka's second names of settings. They are refused: a profile could give both names different values."""
 
 
 class ContradictorySettings(ValueError):
-    """Settings that no producer can be made with, or whose promise this contract does not know."""
+    """Settings with which no producer can be created, or for which the contract knows no promise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All that delivery depends on, under Kafka's names in snake case. Timeouts in ms; 0: no limit."""
+    """All settings that delivery depends on, by Kafka's names in snake case. Timeouts are in ms; 0: no limit."""
 
     acks: Acks
     enable_idempotence: bool
@@ -50,9 +50,9 @@ class Settings:
     ) -> Settings:
         """The settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
 
-        Every one must be stated: none is left to a client's or a broker's default. What a profile does not know is
-        given beside it: the defaults are those of a run that says nothing else (three replicas, eligible leader
-        replicas as Kafka has them since 4.1, and all records read).
+        The profile must state every setting: none is left to a client's or a broker's default. What a profile does
+        not know are the other parameters. Their defaults are those of a run: three replicas, eligible leader replicas
+        (which Kafka has since 4.1), and all records read.
         """
         _check_names(profile)
         settings = cls(
@@ -76,8 +76,7 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """The settings of an arm of `scenario`, which knows the cluster and the topics. Raises
-        ContradictorySettings."""
+        """The settings of an arm, on the cluster and topics of `scenario`. Raises ContradictorySettings."""
         cluster = scenario.cluster
         return cls.of(
             arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version)
@@ -119,10 +118,12 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
 
 
 def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """An attempt that may outlive its transaction could be written into the next."""
+    """Refuses timeouts with which an attempt could outlive its transaction, and be written into the next one."""
     if not settings.enable_idempotence:
         raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
-    timeout = _number(producer, "transaction.timeout.ms", 1000, 900_000)  # brokers' own transaction.max.timeout.ms
+    timeout = _number(
+        producer, "transaction.timeout.ms", 1000, 900_000
+    )  # the brokers' default of transaction.max.timeout.ms
     if settings.delivery_timeout_ms > timeout:
         raise ContradictorySettings("`message.timeout.ms` must be set <= `transaction.timeout.ms`")
     if settings.socket_timeout_ms > timeout + 100:

@@ -1,7 +1,7 @@
-"""The order of settings: which of two are at least as strong for an anomaly, hence never permit it where the other does
-not.
+"""The order of settings: which of two settings are at least as strong for an anomaly.
 
-Declared as data, one sentence each; a test holds the contract to it on random settings and disturbances.
+Settings that are at least as strong as others never permit the anomaly where those others forbid it. The order is
+declared as data, one sentence each; a test holds the contract to it on random settings and disturbances.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ COPIES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How one setting, a field of Settings, orders settings that differ in nothing else.
+    """How one setting orders settings that are equal in all others. `field` is its name in Settings.
 
-    `strength` of a value: what is greater is at least as strong. `shown`: from weak to strong, for people.
+    `strength(settings)`: settings with a greater value are at least as strong. `shown` is the order for people, from
+    weak to strong.
     """
 
     anomalies: tuple[Anomaly, ...]
@@ -36,14 +37,14 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
     Order(
         LOSSES,
         "acks",
-        lambda it: ("0", "1", "all").index(it.acks),
+        lambda settings: ("0", "1", "all").index(settings.acks),
         "acks=0 < 1 < all",
         "The more replicas must have a record before it is acknowledged, the less can be lost of what was.",
     ),
     Order(
         COPIES,
         "acks",
-        lambda it: it.acks == "0",
+        lambda settings: settings.acks == "0",
         "acks=1 = all < 0",
         "What nobody acknowledges is never sent again, hence never written twice nor late: acks=0 is the stronger "
         "here.",
@@ -51,21 +52,21 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
     Order(
         LOSSES,
         "min_insync_replicas",
-        lambda it: it.min_insync_replicas,
+        lambda settings: settings.min_insync_replicas,
         "min.insync.replicas=1 < 2 < 3",
         "More replicas that must be in sync are more that must fail at once. The price is availability.",
     ),
     Order(
         LOSSES,
         "unclean_leader_election",
-        lambda it: not it.unclean_leader_election,
+        lambda settings: not settings.unclean_leader_election,
         "unclean.leader.election.enable=true < false",
         "A partition that waits for a replica that has everything loses nothing; it is offline until then.",
     ),
     Order(
         LOSSES,
         "elr",
-        lambda it: it.elr,
+        lambda settings: settings.elr,
         "no eligible leader replicas < eligible leader replicas",
         "A replica that left the ISR in an orderly way, and still has everything, may lead before one that lost its "
         "power.",
@@ -73,7 +74,7 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
     Order(
         LOSSES,
         "flush_messages",
-        lambda it: it.flush_messages == 1,
+        lambda settings: settings.flush_messages == 1,
         "flush.messages > 1 < flush.messages=1",
         "Only what is on disk before it is acknowledged survives the power of all replicas; anything rarer promises "
         "nothing.",
@@ -81,34 +82,34 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
     Order(
         LOSSES,
         "replication_factor",
-        lambda it: it.replication_factor,
+        lambda settings: settings.replication_factor,
         "replication.factor=1 < 2 < 3",
         "The same disturbances hurt no more with more replicas; what changes is how easily they come about.",
     ),
     Order(
         tuple(Anomaly),
         "enable_idempotence",
-        lambda it: it.enable_idempotence,
+        lambda settings: settings.enable_idempotence,
         "enable.idempotence=false < true",
         "The broker discards what a retry sends twice, and refuses what comes too early. Nothing gets worse.",
     ),
     Order(
         COPIES,
         "retries",
-        lambda it: -min(it.retries, 1),
+        lambda settings: -min(settings.retries, 1),
         "retries > 0 < retries=0",
         "More retries permit more duplicates and another order. The price of none is what fails.",
     ),
     Order(
         COPIES,
         "max_in_flight",
-        lambda it: -min(it.max_in_flight, 2),
+        lambda settings: -min(settings.max_in_flight, 2),
         "max.in.flight > 1 < max.in.flight=1",
         "What is not in flight cannot overtake. With librdkafka one in flight is less than a guarantee of order.",
     ),
 )
-"""Every declared order. Settings that differ in a field that no order of the anomaly names must be equal in it, except
-those of `WITHOUT_EFFECT`."""
+"""Every declared order. Two settings can be compared for an anomaly only if they are equal in every field that
+neither an order of that anomaly nor `WITHOUT_EFFECT` names."""
 
 WITHOUT_EFFECT: dict[str, str] = {
     "delivery_timeout_ms": "decides how long a record is tried, hence whether it fails or is INDETERMINATE, never "
@@ -120,14 +121,19 @@ WITHOUT_EFFECT: dict[str, str] = {
 """Fields of Settings that no rule looks at, with the reason."""
 
 
-def of(anomaly: Anomaly) -> list[Order]:
+def orders_for(anomaly: Anomaly) -> list[Order]:
     """The orders that count for `anomaly`."""
     return [order for order in STRENGTH_ORDERS if anomaly in order.anomalies]
 
 
-def at_least_as_strong(anomaly: Anomaly, one: Settings, other: Settings) -> bool:
-    """Whether `one` must not permit `anomaly` where `other` forbids it. Two settings may be incomparable."""
-    orders = of(anomaly)
-    free = {*WITHOUT_EFFECT, *(order.field for order in orders)}
-    equal = all(getattr(one, it.name) == getattr(other, it.name) for it in fields(Settings) if it.name not in free)
-    return equal and all(order.strength(one) >= order.strength(other) for order in orders)
+def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
+    """Whether `settings` must not permit `anomaly` where `other` forbids it.
+
+    False both ways round if the two cannot be compared.
+    """
+    orders = orders_for(anomaly)
+    may_differ = {*WITHOUT_EFFECT, *(order.field for order in orders)}
+    must_be_equal = [field.name for field in fields(Settings) if field.name not in may_differ]
+    if any(getattr(settings, name) != getattr(other, name) for name in must_be_equal):
+        return False
+    return all(order.strength(settings) >= order.strength(other) for order in orders)

@@ -1,78 +1,97 @@
-"""Bites: in how many injections an arm was hurt, from the cases that were written down with their times.
+"""Attribution: which injections hurt an arm, read off the cases that were written down with their times.
 
-Pure. A case belongs to the injection during which its record was under way: sent before recovery, and not settled yet
-one second before the bite; with a second's grace after recovery, in which clients find the new leaders. Where several
-meet it, the last one that began before it was settled; where it never was, the first.
+Pure. A case belongs to the injection during which its record was under way: the record was sent before the injection
+was recovered, and was not settled yet one second before the injection bit. Clients have one more second after recovery,
+to find the new leaders. If several injections qualify, the case belongs to the last of them that began before the
+record was settled; if the record was never settled, to the first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import comb
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from delivery_verifier.model.history import LEAD_US, Injection
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
+"""The columns of anomalies/ that the attribution reads."""
 LAG_US = 1_000_000
 CONFIDENCE = 0.95
 OUTSIDE = -1
-"""Stands for cases that no injection explains."""
+"""Stands for cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
-"""Per anomaly the ids of the injections in which it was seen, in order, OUTSIDE first."""
+"""Per anomaly the ids of the injections to which cases belong, in order, OUTSIDE first."""
+
+
+class _Case(NamedTuple):
+    """A case: its arm, its anomalies, and when its record was sent and settled, in µs; None where that is unknown."""
+
+    arm: str
+    kinds: tuple[str, ...]
+    sent_us: int | None
+    settled_us: int | None
+
+
+class _Window(NamedTuple):
+    """The time of an injection in µs. `end_us` is None if the injection was never recovered."""
+
+    begin_us: int
+    end_us: int | None
+    injection: int
 
 
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
     """Per arm: which injections hurt it, by which anomaly. `cases` are rows of anomalies/ with at least COLUMNS.
 
-    Cases without times, of records that nobody made, are OUTSIDE. Raises KeyError where a column is missing.
+    Cases without times, of records that were never attempted, are OUTSIDE. Raises KeyError if a column is missing.
     """
-    windows, found = list(_windows(injections)), dict[str, dict[str, set[int]]]()
-    for arm, kinds, sent_us, settled_us in _rows(cases):
-        owner = OUTSIDE if sent_us is None else _owner(sent_us, settled_us, windows)
-        for kind in kinds:
-            found.setdefault(arm, {}).setdefault(kind, set()).add(owner)
-    return {arm: {kind: sorted(ids) for kind, ids in sorted(kinds.items())} for arm, kinds in found.items()}
+    windows = _windows(injections)
+    owners: dict[str, dict[str, set[int]]] = {}
+    for case in _cases(cases):
+        owner = _owner(case, windows)
+        for kind in case.kinds:
+            owners.setdefault(case.arm, {}).setdefault(kind, set()).add(owner)
+    return {arm: {kind: sorted(ids) for kind, ids in sorted(kinds.items())} for arm, kinds in owners.items()}
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
     """Per arm the anomalies of records that were sent only when all injections were over."""
-    ends, found = [end for _, end, _ in _windows(injections)], dict[str, set[str]]()
-    if None not in ends:
-        over = max((end for end in ends if end is not None), default=0)
-        for arm, kinds, sent_us, _ in _rows(cases):
-            if sent_us is not None and sent_us > over:
-                found.setdefault(arm, set()).update(kinds)
-    return found
+    ends_us = [window.end_us for window in _windows(injections)]
+    if None in ends_us:
+        return {}
+    over_us = max((end_us for end_us in ends_us if end_us is not None), default=0)
+    kinds: dict[str, set[str]] = {}
+    for case in _cases(cases):
+        if case.sent_us is not None and case.sent_us > over_us:
+            kinds.setdefault(case.arm, set()).update(case.kinds)
+    return kinds
 
 
-def injections_with_cases(found: CasesByInjection) -> list[int]:
-    """The injections in which anything at all was seen; OUTSIDE is none."""
-    return sorted({number for numbers in found.values() for number in numbers} - {OUTSIDE})
+def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
+    """The shares that are compatible with `hits` of `trials` injections at CONFIDENCE.
 
-
-def confidence_interval(seen: int, of: int) -> tuple[float, float]:
-    """The shares of injections that are compatible with `seen` of `of` at CONFIDENCE: Clopper and Pearson's exact
-    bounds.
-
-    Where none or all were seen the bound is one-sided, as in "0 of 20: below 14 %". Raises ValueError for no
-    injections.
+    These are Clopper and Pearson's exact bounds. Where none or all were hit the bound is one-sided, as in "0 of 20:
+    below 14 %". Raises ValueError for no injections.
     """
-    if not 0 <= seen <= of or not of:
-        raise ValueError(f"{seen} of {of} injections")
-    risk = (1 - CONFIDENCE) / (1 if seen in (0, of) else 2)
-    low = 0.0 if seen == 0 else _solved(lambda share: 1 - _at_most(seen - 1, of, share) >= risk)
-    high = 1.0 if seen == of else _solved(lambda share: _at_most(seen, of, share) <= risk)
+    if not 0 <= hits <= trials or not trials:
+        raise ValueError(f"{hits} of {trials} injections")
+    one_sided = hits in (0, trials)
+    risk = 1 - CONFIDENCE if one_sided else (1 - CONFIDENCE) / 2
+    low = 0.0 if hits == 0 else _smallest_share(lambda share: 1 - _at_most(hits - 1, trials, share) >= risk)
+    high = 1.0 if hits == trials else _smallest_share(lambda share: _at_most(hits, trials, share) <= risk)
     return low, high
 
 
-def _at_most(seen: int, of: int, share: float) -> float:
-    return sum(comb(of, count) * share**count * (1 - share) ** (of - count) for count in range(seen + 1))
+def _at_most(hits: int, trials: int, share: float) -> float:
+    """The probability of at most `hits` hits (binomial distribution)."""
+    return sum(comb(trials, count) * share**count * (1 - share) ** (trials - count) for count in range(hits + 1))
 
 
-def _solved(reached: Callable[[float], bool]) -> float:
-    """The smallest share from which on `reached`, by bisection."""
+def _smallest_share(reached: Callable[[float], bool]) -> float:
+    """The smallest share from which on `reached` is true, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -80,32 +99,41 @@ def _solved(reached: Callable[[float], bool]) -> float:
     return high
 
 
-def _rows(cases: pa.Table) -> Iterator[tuple[str, tuple[str, ...], int | None, int | None]]:
-    """Of every case: its arm, its anomalies, and when its record was sent and settled, in µs."""
-    sent, settled = (_micros(cases[name]) for name in ("sent_at", "settled_at"))
-    named = (cases[name].to_pylist() for name in ("arm", "kind", "also"))
-    for arm, kind, also, sent_us, settled_us in zip(*named, sent, settled, strict=True):
-        yield arm, (kind, *(also or ())), sent_us, settled_us
+def _cases(cases: pa.Table) -> Iterator[_Case]:
+    sent, settled = _as_us(cases["sent_at"]), _as_us(cases["settled_at"])
+    names = (cases[name].to_pylist() for name in ("arm", "kind", "also"))
+    for arm, kind, also, sent_us, settled_us in zip(*names, sent, settled, strict=True):
+        yield _Case(arm, (kind, *(also or ())), sent_us, settled_us)
 
 
-def _windows(injections: Sequence[Injection]) -> Iterator[tuple[int, int | None, int]]:
-    """(begin, end or None, id) of every injection in µs, in order."""
-    for one in sorted(injections, key=lambda one: one.bite_at_us):
-        yield one.bite_at_us - LEAD_US, None if one.recovered_at_us is None else one.recovered_at_us + LAG_US, one.id
+def _windows(injections: Sequence[Injection]) -> list[_Window]:
+    """The windows of the injections, in order of their begin."""
+    windows = []
+    for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
+        recovered_us = injection.recovered_at_us
+        end_us = None if recovered_us is None else recovered_us + LAG_US
+        windows.append(_Window(injection.bite_at_us - LEAD_US, end_us, injection.id))
+    return windows
 
 
-def _owner(sent_us: int, settled_us: int | None, windows: Sequence[tuple[int, int | None, int]]) -> int:
+def _owner(case: _Case, windows: Sequence[_Window]) -> int:
+    """The id of the injection to which the case belongs, or OUTSIDE."""
+    if case.sent_us is None:
+        return OUTSIDE
     met = [
-        number
-        for begin, end, number in windows
-        if (end is None or sent_us <= end) and (settled_us is None or settled_us >= begin)
+        window.injection
+        for window in windows
+        if (window.end_us is None or case.sent_us <= window.end_us)
+        and (case.settled_us is None or case.settled_us >= window.begin_us)
     ]
-    return OUTSIDE if not met else met[0] if settled_us is None else met[-1]
+    if not met:
+        return OUTSIDE
+    return met[0] if case.settled_us is None else met[-1]
 
 
-def _micros(moments: pa.ChunkedArray) -> list[int | None]:
+def _as_us(times: pa.ChunkedArray) -> list[int | None]:
     """Times as µs since the epoch."""
-    if pa.types.is_timestamp(moments.type):
-        moments = moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())
-    found: list[int | None] = moments.to_pylist()
-    return found
+    if pa.types.is_timestamp(times.type):
+        times = times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64())
+    numbers: list[int | None] = times.to_pylist()
+    return numbers

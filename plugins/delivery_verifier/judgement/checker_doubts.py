@@ -1,15 +1,16 @@
 """Checker doubts: reasons to believe neither HELD nor VIOLATED, because the checking itself may be wrong.
 
-Pure. A doubt belongs to an arm, or to ALL. Whatever is wrong with the canary is wrong with the checker, hence with
-all arms.
+Pure. A doubt belongs to an arm, or to ALL. What is wrong with the canary is wrong with the checker, hence with all
+arms.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
-from delivery_verifier.contract.disturbances import explained, visible
+from delivery_verifier.contract.disturbances import must_be_observed, observed_during
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
@@ -24,11 +25,11 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.verdict import Doubt
 
 ALL = ""
-Found = tuple[str, Doubt]
-"""The arm a doubt belongs to, or ALL; and the doubt."""
+OwnedDoubt = tuple[str, Doubt]
+"""The name of the arm that a doubt belongs to, or ALL; and the doubt."""
 
 LOAD_INTERVAL_US = 1_000_000
-"""The widest interval of timeline/load, whose rows say when they begin."""
+"""The widest interval of timeline/load. Its rows say when they begin."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -36,13 +37,13 @@ LAW_DOUBTS = {
     "ledger_complete": "ledger_incomplete",
     "log_moved": "log_moved",
 }
-"""Names of the doubts that certain laws raise; any other is `books_unbalanced:<law>`."""
+"""Names of the doubts that certain laws raise. Any other law raises `books_unbalanced:<law>`."""
 
 
-def checker_doubts(evidence: Evidence, validation: Validation) -> list[Found]:
-    """Every reason to distrust the check. Those of the canary's arm count for all."""
+def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
+    """Every reason to distrust the check. Doubts of the canary's arm belong to all arms."""
     canary = evidence.scenario.canary.name
-    found = [
+    doubts = [
         *_tables(evidence),
         *_rows(evidence),
         *_partitions(evidence),
@@ -53,178 +54,197 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[Found]:
         *_exposure(evidence),
         *_evaluations(evidence, validation),
     ]
-    return [(ALL if arm == canary else arm, doubt) for arm, doubt in found]
+    return [(ALL if owner == canary else owner, doubt) for owner, doubt in doubts]
 
 
-def _doubt(arm: str, name: str, detail: str) -> Found:
+def _doubt(arm: str, name: str, detail: str) -> OwnedDoubt:
     return arm, Doubt(kind="checker", name=name, detail=detail)
 
 
-def _tables(evidence: Evidence) -> Iterator[Found]:
+def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
     for name, detail in evidence.books.problems:
         yield _doubt(ALL, name, detail)
 
 
-def _rows(evidence: Evidence) -> Iterator[Found]:
+def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """Every planned row of books/producers is there, once, and no other (besides those of another session)."""
     for arm in evidence.scenario.arms:
         rows = evidence.books.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):
             continue  # a missing column is a doubt already
-        found = Counter(zip(rows["producer"].to_pylist(), rows["partition"].to_pylist(), strict=True))
-        wanted = {
-            (producer, partition)
-            for producer in (-1, *range(arm.producers))
-            for partition in range(evidence.scenario.load.partitions)
-        }
-        missing, extra = len(wanted - set(found)), rows.num_rows - len(wanted & set(found))
+        present = set(zip(rows["producer"].to_pylist(), rows["partition"].to_pylist(), strict=True))
+        planned = set(product((-1, *range(arm.producers)), range(evidence.scenario.load.partitions)))
+        missing, extra = len(planned - present), rows.num_rows - len(planned & present)
         if missing:
             yield _doubt(arm.name, "partition_missing", f"{arm.name}: {missing} planned rows are not in the books")
         if extra:
             yield _doubt(arm.name, "rows_unplanned", f"{arm.name}: {extra} rows of the books were not planned")
 
 
-def _partitions(evidence: Evidence) -> Iterator[Found]:
+def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """The partitions that were read are the planned ones, from and to the offsets of the snapshot."""
-    snapshot = Counter((at.arm, at.partition, at.start, at.end) for at in evidence.offsets.partitions)
+    taken = evidence.offsets.partitions
     rows = evidence.books.rows("partitions")
     columns = ("arm", "partition", "start", "end", "tail_records")
     if not set(columns) <= set(rows.column_names):
         return
     read = rows.select(columns).to_pylist()
+    snapshot = Counter((partition.arm, partition.partition, partition.start, partition.end) for partition in taken)
     differing = snapshot - Counter((row["arm"], row["partition"], row["start"], row["end"]) for row in read)
-    for arm_name, partition, start, end in differing:
-        told = f"{arm_name}/{partition} was not read from {start} to {end}, as the snapshot says"
-        yield _doubt(arm_name, "read_incomplete", told)
+    for arm_name, number, start, end in differing:
+        detail = f"{arm_name}/{number} was not read from {start} to {end}, as the snapshot says"
+        yield _doubt(arm_name, "read_incomplete", detail)
     for arm in evidence.scenario.arms:
-        seen = {row["partition"] for row in read if row["arm"] == arm.name}
-        taken = {at.partition for at in evidence.offsets.partitions if at.arm == arm.name}
-        for partition in sorted(set(range(evidence.scenario.load.partitions)) - (seen & taken)):
-            yield _doubt(arm.name, "partition_missing", f"{arm.name}/{partition} is not in snapshot and books")
+        in_books = {row["partition"] for row in read if row["arm"] == arm.name}
+        in_snapshot = {partition.partition for partition in taken if partition.arm == arm.name}
+        for number in sorted(set(range(evidence.scenario.load.partitions)) - (in_books & in_snapshot)):
+            yield _doubt(arm.name, "partition_missing", f"{arm.name}/{number} is not in snapshot and books")
     for row in read:
         if row["tail_records"]:
-            told = f"{row['arm']}/{row['partition']}: {row['tail_records']} records stand behind the snapshot"
-            yield _doubt(row["arm"], "log_moved", told)
+            detail = f"{row['arm']}/{row['partition']}: {row['tail_records']} records stand behind the snapshot"
+            yield _doubt(row["arm"], "log_moved", detail)
 
 
-def _laws(evidence: Evidence) -> Iterator[Found]:
+def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """The two sides of every law are equal."""
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition", "left_name", "left", "right_name", "right"} <= set(rows.column_names):
         return
     for row in rows.to_pylist():
         if row["left"] != row["right"]:
             where = f"{row['arm']}/{row['partition']}" if row["partition"] != -1 else row["arm"]
-            told = f"{where}: {row['left_name']} = {row['left']}, but {row['right_name']} = {row['right']}"
+            detail = f"{where}: {row['left_name']} = {row['left']}, but {row['right_name']} = {row['right']}"
             name = LAW_DOUBTS.get(row["law"], f"books_unbalanced:{row['law']}")
-            yield _doubt(row["arm"] if row["arm"] in evidence.scenario.arm_names else ALL, name, told)
+            yield _doubt(row["arm"] if row["arm"] in evidence.scenario.arm_names else ALL, name, detail)
 
 
-def _coverage_of_laws(evidence: Evidence) -> Iterator[Found]:
-    """Every law speaks of all of every arm, and no law stands in the books that no expectation judges."""
+def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """The books have every law for every arm and all its partitions, and no law that no expectation judges."""
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
         return
-    spoken = set(zip(*(rows[name].to_pylist() for name in ("law", "arm", "partition")), strict=True))
+    present = set(zip(*(rows[name].to_pylist() for name in ("law", "arm", "partition")), strict=True))
     for law in LAWS:
-        for arm in evidence.scenario.arm_names if law != CANARY else ():
-            places = range(evidence.scenario.load.partitions) if law in LAWS_OF_PARTITIONS else (-1,)
-            silent = [place for place in places if (law, arm, place) not in spoken]
-            if silent:
-                told = f"{arm}: the law {law} is not in the books" + (f" of partitions {silent}" * (silent != [-1]))
-                yield _doubt(arm, "law_missing", told)
-    for law in sorted({law for law, _, _ in spoken} - set(LAWS)):
+        if law == CANARY:
+            continue  # compared here, not in the books
+        for arm in evidence.scenario.arm_names:
+            yield from _missing_law(present, law, arm, evidence.scenario.load.partitions)
+    for law in sorted({law for law, _, _ in present} - set(LAWS)):
         yield _doubt(ALL, "expectation_not_evaluated", f"no expectation judges the law {law}")
 
 
-def _canary(evidence: Evidence) -> Iterator[Found]:
-    for name, wanted, got in canary_pairs(evidence):
-        if wanted != got:
-            yield _doubt(ALL, "canary_wrong", f"the canary's {name} must be {wanted}, the reconciliation found {got}")
+def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
+    """The law is in the books of the arm: for each partition, or once for the whole arm (partition -1)."""
+    detail = f"{arm}: the law {law} is not in the books"
+    if law in LAWS_OF_PARTITIONS:
+        missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]
+        if missing:
+            yield _doubt(arm, "law_missing", f"{detail} of partitions {missing}")
+    elif (law, arm, -1) not in present:
+        yield _doubt(arm, "law_missing", detail)
+
+
+def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """Exactly what was planted was found, and something was planted."""
+    for name, planted, counted in canary_pairs(evidence):
+        if planted != counted:
+            detail = f"the canary's {name} must be {planted}, the reconciliation found {counted}"
+            yield _doubt(ALL, "canary_wrong", detail)
     if not evidence.canary_expected:
         yield _doubt(ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything")
 
 
-def _observer(evidence: Evidence) -> Iterator[Found]:
+def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """The observer saw every partition before the load, and something of every injection that bit.
 
-    Else it may have missed more, and the contract would be read off half a picture.
+    Otherwise the observer may have missed more, and the contract would rest on half of what happened.
     """
     for arm in evidence.scenario.arms:
         began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
-        seen = {
-            item.partition
-            for item in evidence.observations
-            if item.topic == arm.topic_name and (began_us is None or item.at_us <= began_us + LOAD_INTERVAL_US)
+        observed = {
+            observation.partition
+            for observation in evidence.observations
+            if observation.topic == arm.topic_name
+            and (began_us is None or observation.at_us <= began_us + LOAD_INTERVAL_US)
         }
-        blind = sorted(set(range(evidence.scenario.load.partitions)) - seen)
-        if blind:
-            told = f"{arm.name}: partitions {blind} were not observed before the load began"
-            yield _doubt(arm.name, "observer_blind", told)
-    yield from _last_seen(evidence)
+        unobserved = sorted(set(range(evidence.scenario.load.partitions)) - observed)
+        if unobserved:
+            detail = f"{arm.name}: partitions {unobserved} were not observed before the load began"
+            yield _doubt(arm.name, "observer_blind", detail)
+    yield from _last_observed(evidence)
     for injection in evidence.injections:
-        if injection.bit and visible(injection) and not explained(injection, evidence.disturbances):
-            told = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
-            yield _doubt(ALL, "observer_blind", told)
+        if injection.bit and must_be_observed(injection) and not observed_during(injection, evidence.disturbances):
+            detail = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
+            yield _doubt(ALL, "observer_blind", detail)
 
 
-def _last_seen(evidence: Evidence) -> Iterator[Found]:
-    """What the observer saw last of each partition is what the snapshot found: it did not stop looking before."""
-    partitions = sorted((item for item in evidence.observations if item.kind == "partition"), key=lambda it: it.at_us)
-    last = {(item.topic, item.partition): (item.leader, item.leader_epoch) for item in partitions}
-    for at in evidence.offsets.partitions:
-        seen, found = last.get((at.topic, at.partition)), (at.leader, at.leader_epoch)
-        if at.leader_epoch >= 0 and seen is not None and seen != found:
-            told = f"{at.arm}/{at.partition} has (leader, epoch) {found}, the observer last saw {seen}"
-            yield _doubt(at.arm, "observer_blind", told)
+def _last_observed(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """The last observation of each partition agrees with the snapshot: the observer did not stop before."""
+    observations = [observation for observation in evidence.observations if observation.kind == "partition"]
+    observations.sort(key=lambda observation: observation.at_us)
+    last = {
+        (observation.topic, observation.partition): (observation.leader, observation.leader_epoch)
+        for observation in observations
+    }
+    for partition in evidence.offsets.partitions:
+        observed = last.get((partition.topic, partition.partition))
+        in_snapshot = (partition.leader, partition.leader_epoch)
+        if partition.leader_epoch >= 0 and observed is not None and observed != in_snapshot:
+            where = f"{partition.arm}/{partition.partition}"
+            detail = f"{where} has (leader, epoch) {in_snapshot}, the observer last saw {observed}"
+            yield _doubt(partition.arm, "observer_blind", detail)
 
 
-def _exposure(evidence: Evidence) -> Iterator[Found]:
+def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
+    """The books have one exposure of every loaded arm to every injection."""
     for arm in evidence.scenario.loaded:
         for injection in evidence.injections:
             count = evidence.books.rows("exposure", arm=arm.name, injection=injection.id).num_rows
             if count != 1:
-                told = f"{arm.name}: the books have {count} exposures to injection {injection.id}, must be 1"
-                yield _doubt(arm.name, "exposure_missing", told)
+                detail = f"{arm.name}: the books have {count} exposures to injection {injection.id}, must be 1"
+                yield _doubt(arm.name, "exposure_missing", detail)
 
 
-def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[Found]:
+def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDoubt]:
     """The expectations that were evaluated are exactly the planned ones, and each saw what it had to see."""
-    plans = {plan.key: plan for plan in expected_evaluations(evidence)}
+    expected_by_key = {expected.key: expected for expected in expected_evaluations(evidence)}
     if validation.run_id != evidence.scenario.run_id:
         yield _doubt(ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}")
-    times = Counter(item.key for item in validation.evaluated)
-    for key in plans.keys() - times.keys():
-        yield _doubt(key[1], "expectation_not_evaluated", f"{_called(key)} was not evaluated")
-    for key in times.keys() - plans.keys():
-        yield _doubt(ALL, "expectation_not_evaluated", f"{_called(key)} was evaluated, and nobody planned it")
-    for item in validation.evaluated:
-        if times[item.key] > 1:
-            yield _doubt(item.arm, "expectation_not_evaluated", f"{_called(item.key)} was evaluated more than once")
-        if item.key in plans:
-            yield from _evaluation(plans[item.key], item)
+    times = Counter(evaluated.key for evaluated in validation.evaluated)
+    for key in expected_by_key.keys() - times.keys():
+        yield _doubt(key[1], "expectation_not_evaluated", f"{_name(key)} was not evaluated")
+    for key in times.keys() - expected_by_key.keys():
+        yield _doubt(ALL, "expectation_not_evaluated", f"{_name(key)} was evaluated, and nobody planned it")
+    for evaluated in validation.evaluated:
+        key = evaluated.key
+        if times[key] > 1:
+            yield _doubt(evaluated.arm, "expectation_not_evaluated", f"{_name(key)} was evaluated more than once")
+        if key in expected_by_key:
+            yield from _evaluation(expected_by_key[key], evaluated)
 
 
-def _evaluation(plan: ExpectedEvaluation, item: Evaluated) -> Iterator[Found]:
-    name = _called(plan.key)
-    if item.exception:
-        yield _doubt(plan.arm, "expectation_not_evaluated", f"{name} raised: {item.exception}")
+def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
+    """The expectation had its tolerance, saw its rows without nulls, and agrees with the books."""
+    name = _name(expected.key)
+    if evaluated.exception:
+        yield _doubt(expected.arm, "expectation_not_evaluated", f"{name} raised: {evaluated.exception}")
         return
-    if item.tolerance != plan.tolerance:
-        told = f"{name} was evaluated with tolerance {item.tolerance}, the contract says {plan.tolerance}"
-        yield _doubt(plan.arm, "expectation_not_evaluated", told)
-    if item.element_count != plan.rows or not plan.rows:
-        told = f"{name} saw {item.element_count} rows, planned were {plan.rows}"
-        yield _doubt(plan.arm, "expectation_not_evaluated", told)
-    if item.missing_count != 0:
-        yield _doubt(plan.arm, "nulls", f"{name} saw {item.missing_count} nulls")
-    alarm = plan.tolerance is not None and plan.count > plan.tolerance
-    if item.success is alarm or item.count != plan.count:
-        told = (
-            f"{name}: Great Expectations says {'success' if item.success else 'failure'}, the books count {plan.count}"
-        )
-        yield _doubt(plan.arm, "expectation_alarm", told)
+    if evaluated.tolerance != expected.tolerance:
+        detail = f"{name} was evaluated with tolerance {evaluated.tolerance}, the contract says {expected.tolerance}"
+        yield _doubt(expected.arm, "expectation_not_evaluated", detail)
+    if evaluated.element_count != expected.rows or not expected.rows:
+        detail = f"{name} saw {evaluated.element_count} rows, planned were {expected.rows}"
+        yield _doubt(expected.arm, "expectation_not_evaluated", detail)
+    if evaluated.missing_count != 0:
+        yield _doubt(expected.arm, "nulls", f"{name} saw {evaluated.missing_count} nulls")
+    must_fail = expected.tolerance is not None and expected.count > expected.tolerance
+    if evaluated.success is must_fail or evaluated.count != expected.count:
+        outcome = "success" if evaluated.success else "failure"
+        detail = f"{name}: Great Expectations says {outcome}, the books count {expected.count}"
+        yield _doubt(expected.arm, "expectation_alarm", detail)
 
 
-def _called(key: tuple[str, str, str]) -> str:
+def _name(key: tuple[str, str, str]) -> str:
+    """The expectation in words, e.g. `expectation LOST of safe`."""
     suite, arm, about = key
     return f"expectation {about}" + (f" of {arm}" if arm else f" of the {suite}")

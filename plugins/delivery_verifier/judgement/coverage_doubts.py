@@ -1,6 +1,6 @@
 """Coverage doubts: reasons not to say HELD, because the run did not put the arm to the test that was planned.
 
-Pure. They do not stand in the way of VIOLATED: what was found is found.
+Pure. They do not forbid VIOLATED: an anomaly that was found is found.
 """
 
 from __future__ import annotations
@@ -9,85 +9,80 @@ from collections import Counter
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE
-from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.model.history import Injection
-from delivery_verifier.model.scenario import Arm
 from delivery_verifier.model.verdict import Doubt
 
+NamedDetail = tuple[str, str]
+"""The name of a doubt, and its detail."""
 
-def coverage_doubts(evidence: Evidence, arm: Arm) -> list[Doubt]:
-    """Why the arm cannot be HELD. The canary carries no load and is not put to the test: it has none."""
-    if arm.role == "canary":
+
+def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
+    """Why the arm cannot be HELD. The canary has none: it carries no load, and is not put to the test."""
+    if arm.is_canary:
         return []
-    found = [
-        *_faults(evidence),
-        *_load(evidence, arm),
-        *_transactions(evidence, arm),
-        *_exposed(evidence, arm),
-        *_unplanned(evidence, arm),
-        *_elsewhere(evidence, arm),
-        *_at_another_time(evidence, arm),
+    doubts = [
+        *_faults(arm.run),
+        *_load(arm),
+        *_transactions(arm),
+        *_exposed(arm),
+        *_unplanned(arm),
+        *_elsewhere(arm),
+        *_at_another_time(arm),
     ]
-    return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in found]
+    return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in doubts]
 
 
-def _faults(evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
+    """Every planned injection was made, bit, was healed, and was recovered from."""
     fault = evidence.scenario.fault
-    wanted = Counter(step.action for step in fault.steps if step.act.bites)
-    made = Counter(injection.action for injection in evidence.injections)
-    for action, count in wanted.items():
-        if made[action] < count * fault.cycles:
-            told = f"the plan asks for {count * fault.cycles} x {action}, {made[action]} were recorded"
-            yield "fault_did_not_bite", told
+    planned = Counter(step.action for step in fault.steps if step.act.bites)
+    recorded = Counter(injection.action for injection in evidence.injections)
+    for action, per_cycle in planned.items():
+        count = per_cycle * fault.cycles
+        if recorded[action] < count:
+            yield "fault_did_not_bite", f"the plan asks for {count} x {action}, {recorded[action]} were recorded"
     for injection in evidence.injections:
+        name = f"injection {injection.id} ({injection.action})"
         if not injection.bit:
-            yield (
-                "fault_did_not_bite",
-                f"injection {injection.id} ({injection.action}) has no proof that it bit",
-            )
+            yield "fault_did_not_bite", f"{name} has no proof that it bit"
         if injection.healed_at_us is None or injection.recovered_at_us is None:
-            yield (
-                "fault_not_healed",
-                f"injection {injection.id} ({injection.action}) was never healed and recovered",
-            )
+            yield "fault_not_healed", f"{name} was never healed and recovered"
 
 
-def _transactions(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
-    """Where nothing was committed, nothing could be torn; where nothing was aborted, none of that could be visible."""
-    if not arm.transactional_id:
+def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """Transactions were committed, else none could be torn; and aborted, else none of those could be visible."""
+    if not arm.spec.transactional_id:
         return
-    counted = evidence.transactions.get(arm.name)
-    if counted is None or not counted.committed:
-        told = f"{arm.name}: of {counted.begun if counted else 'an unknown number of'} transactions none was committed"
-        yield "nothing_committed", told
-    elif not counted.aborted:
-        yield (
-            "nothing_aborted",
-            f"{arm.name}: of {counted.begun} transactions none was aborted, hence none could be visible",
-        )
+    counts = arm.transactions
+    if counts is None or not counts.committed:
+        begun = counts.begun if counts else "an unknown number of"
+        yield "nothing_committed", f"{arm.name}: of {begun} transactions none was committed"
+    elif not counts.aborted:
+        detail = f"{arm.name}: of {counts.begun} transactions none was aborted, hence none could be visible"
+        yield "nothing_aborted", detail
 
 
-def _load(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
-    totals = evidence.books.totals(arm.name)
-    reported, needed = totals.get("reported", 0), max(1, min(evidence.scenario.min_exposed, arm.records // 100))
+def _load(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """The arm's load was as large as planned, and went on until every injection was over."""
+    attempted, reported = arm.totals.get("attempted", 0), arm.totals.get("reported", 0)
+    planned = arm.spec.records
+    needed = max(1, min(arm.run.scenario.min_exposed, planned // 100))
     if not reported:
         yield "nothing_reported", f"{arm.name}: not one record was reported, there is nothing to hold"
     elif reported < needed:
-        attempted = totals.get("attempted", 0)
-        told = f"{arm.name}: {reported} of {attempted} records were reported, at least {needed} are needed"
-        yield "too_little_reported", told
-    if totals.get("attempted", 0) < arm.records:
-        told = f"{arm.name}: {totals.get('attempted', 0)} records were attempted, {arm.records} were planned"
-        yield "load_incomplete", told
-    for name, error in evidence.ended_early.items():
-        if name.split("/")[0] == arm.name:
-            yield "load_ended_early", f"{name}: {error}"
-    last_us = _last_reported_us(evidence, arm)
-    for injection in evidence.injections:
-        end_us = _end_us(injection)
-        if last_us is None or last_us <= end_us:
-            told = f"{arm.name}: no record was reported after injection {injection.id} was over"
-            yield "load_over_too_early", told
+        detail = f"{arm.name}: {reported} of {attempted} records were reported, at least {needed} are needed"
+        yield "too_little_reported", detail
+    if attempted < planned:
+        yield "load_incomplete", f"{arm.name}: {attempted} records were attempted, {planned} were planned"
+    for producer, error in arm.run.ended_early.items():
+        if producer.split("/")[0] == arm.name:
+            yield "load_ended_early", f"{producer}: {error}"
+    last_us = _last_reported_us(arm)
+    for injection in arm.run.injections:
+        if last_us is None or last_us <= _end_us(injection):
+            detail = f"{arm.name}: no record was reported after injection {injection.id} was over"
+            yield "load_over_too_early", detail
 
 
 def _end_us(injection: Injection) -> int:
@@ -95,66 +90,71 @@ def _end_us(injection: Injection) -> int:
     return injection.recovered_at_us or injection.healed_at_us or injection.bite_at_us
 
 
-def _last_reported_us(evidence: Evidence, arm: Arm) -> int | None:
+def _last_reported_us(arm: ArmEvidence) -> int | None:
     """Start of the last interval of the timeline until which the arm both sent and had records reported."""
-    rows = evidence.books.rows("load", arm=arm.name)
+    rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
         return None
-    last = [max((row["at_us"] for row in rows.to_pylist() if row[name]), default=0) for name in ("sent", "reported")]
-    return min(last) or None
+    intervals = rows.to_pylist()
+    last_sent_us = max((row["at_us"] for row in intervals if row["sent"]), default=0)
+    last_reported_us = max((row["at_us"] for row in intervals if row["reported"]), default=0)
+    return min(last_sent_us, last_reported_us) or None
 
 
-def _exposed(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
-    needed = max(1, evidence.scenario.min_exposed)  # 0 would call an arm HELD that no fault could hurt
-    for row in evidence.books.rows("exposure", arm=arm.name).to_pylist():
+def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """Enough reported records were exposed to every injection."""
+    needed = max(1, arm.run.scenario.min_exposed)  # 0 would call an arm HELD that no fault could hurt
+    for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if (row.get("reported") or 0) < needed:
-            told = (
+            detail = (
                 f"{arm.name}: {row.get('reported')} reported records were exposed to injection "
                 f"{row.get('injection')}, at least {needed} are needed ({row.get('outstanding')} attempts were "
                 "outstanding when it bit)"
             )
-            yield "too_little_exposed", told
+            yield "too_little_exposed", detail
 
 
-def _unplanned(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
-    found = [item for item in evidence.concerning(arm) if not item.planned]
-    if found:
-        kinds = ", ".join(f"{count} x {kind}" for kind, count in Counter(item.kind for item in found).items())
-        yield "unplanned_disturbance", f"{arm.name}: {kinds}, first: {found[0].detail}"
+def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """Nothing disturbed the arm but what was planned."""
+    unplanned = [disturbance for disturbance in arm.disturbances if not disturbance.planned]
+    if unplanned:
+        counts = Counter(disturbance.kind for disturbance in unplanned)
+        kinds = ", ".join(f"{count} x {kind}" for kind, count in counts.items())
+        yield "unplanned_disturbance", f"{arm.name}: {kinds}, first: {unplanned[0].detail}"
 
 
-def _elsewhere(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
-    """Cases that a disturbance permits, on partitions that no such disturbance touched: nothing explains them."""
-    width = evidence.scenario.load.partitions
-    for anomaly, ruling in evidence.rulings(arm).items():
-        causes = [item for item in evidence.concerning(arm) if item.kind in ruling.because]
-        if not causes or any(not item.topic for item in causes):  # a broker's end touches every partition
+def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """Cases that a disturbance permits stand only on partitions that such a disturbance touched."""
+    partitions = range(arm.run.scenario.load.partitions)
+    for anomaly, ruling in arm.rulings.items():
+        causes = [disturbance for disturbance in arm.disturbances if disturbance.kind in ruling.because]
+        if not causes or any(not cause.topic for cause in causes):  # a broker's end touches every partition
             continue
-        quiet = set(range(width)) - {partition for item in causes for partition in item.partitions}
-        cases = [evidence.books.cases_at(arm.name, anomaly, partition) for partition in sorted(quiet)]
-        if sum(cases):
-            where = f"on partitions {sorted(quiet)}, where no {ruling.because[0]} was seen"
-            told = f"{arm.name}: {sum(cases)} {anomaly} {where}"
-            yield "unexplained", told
+        touched = {partition for cause in causes for partition in cause.partitions}
+        quiet = [partition for partition in partitions if partition not in touched]
+        cases = sum(arm.run.books.cases_at(arm.name, anomaly, partition) for partition in quiet)
+        if cases:
+            where = f"on partitions {quiet}, where no {ruling.because[0]} was seen"
+            yield "unexplained", f"{arm.name}: {cases} {anomaly} {where}"
 
 
-def _at_another_time(evidence: Evidence, arm: Arm) -> Iterator[tuple[str, str]]:
-    """Cases that a disturbance permits, of records that were under way in no injection: nothing explains them either.
+def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """Cases that a disturbance permits are of records that were under way in an injection.
 
-    A loss of power takes back also what was acknowledged long before, but nothing that was sent only afterwards. Of
-    cases that were not written down nobody knows when their records were sent.
+    A loss of power also takes back records that were acknowledged long before it, but none that were sent only
+    afterwards. When the records of cases were sent that were not written down is unknown.
     """
-    cases = evidence.books.rows("cases", arm=arm.name).to_pylist()
-    cut, totals = {row["kind"] for row in cases if row.get("cut")}, evidence.books.totals(arm.name)
-    outside = {kind for kind, ids in (evidence.bites or {}).get(arm.name, {}).items() if OUTSIDE in ids}
-    late = evidence.afterwards.get(arm.name, set())
-    for anomaly, ruling in evidence.rulings(arm).items():
+    rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
+    cut = {row["kind"] for row in rows if row.get("cut")}
+    outside = {kind for kind, ids in (arm.cases_by_injection or {}).items() if OUTSIDE in ids}
+    for anomaly, ruling in arm.rulings.items():
         if not ruling.because:
             continue
-        if anomaly.value in (late if "isr_power_loss" in ruling.because else outside):
-            yield "unexplained", f"{arm.name}: {anomaly} of records that were under way in no injection that bit"
-        if anomaly.value in cut or (cut and totals.get(f"also_{anomaly.value.lower()}")):
-            yield (
-                "unexplained",
-                f"{arm.name}: not all cases of {anomaly} were written down; when the others were sent is unknown",
-            )
+        unexplained = arm.kinds_sent_afterwards if "isr_power_loss" in ruling.because else outside
+        if anomaly.value in unexplained:
+            detail = f"{arm.name}: {anomaly} of records that were under way in no injection that bit"
+            yield "unexplained", detail
+        _, hidden = arm.cases(anomaly)  # a hidden case is written down with the kind that hides it
+        if anomaly.value in cut or (cut and hidden):
+            detail = f"{arm.name}: not all cases of {anomaly} were written down; when the others were sent is unknown"
+            yield "unexplained", detail

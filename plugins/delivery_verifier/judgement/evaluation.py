@@ -1,7 +1,6 @@
 """Evaluations: which expectations a run must evaluate, and what Great Expectations said of each (validation.json).
 
-Pure. Both sides meet here: `expected_evaluations` is derived from the contract, an `Evaluated` from a validation
-result.
+Pure. `expected_evaluations` come from the contract, an `Evaluated` comes from a validation result.
 """
 
 from __future__ import annotations
@@ -12,13 +11,14 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.model.scenario import Arm, Scenario
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 
 Suite = Literal["guarantee", "evidence"]
+Pair = tuple[str, int | None, int | None]
+"""A name, and two counts that must be equal."""
 
 CANARY = "canary"
-"""Name under which the comparison of the canary's books with what was planted stands among the laws."""
+"""The law that compares the canary's books with what was planted."""
 
 LAWS: dict[str, str] = {
     "offsets_accounted": "Every offset between start and end of a partition holds a record that was read, or a "
@@ -115,34 +115,34 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
             arm=arm.name,
             about=anomaly.value,
             tolerance=ruling.tolerance,
-            rows=producer_rows(evidence.scenario, arm),
-            count=sum(evidence.books.cases(arm.name, anomaly)),
+            rows=producer_rows(arm),
+            count=sum(arm.cases(anomaly)),
         )
-        for arm in evidence.scenario.loaded
-        for anomaly, ruling in evidence.rulings(arm).items()
+        for arm in evidence.loaded
+        for anomaly, ruling in arm.rulings.items()
     ]
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
     """One expectation per law, over all its rows in the books; the canary's comparison is one of them."""
-    found = []
+    expected = []
     for law in LAWS:
-        pairs = [*canary_pairs(evidence)] if law == CANARY else _pairs(evidence, law)
+        pairs = canary_pairs(evidence) if law == CANARY else _pairs(evidence, law)
         unequal = sum(left != right for _, left, right in pairs)
-        found.append(
+        expected.append(
             ExpectedEvaluation(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal)
         )
-    return found
+    return expected
 
 
-def producer_rows(scenario: Scenario, arm: Arm) -> int:
-    """Planned rows of an arm in books/producers: one per partition for each producer, and one for what nobody owns."""
-    return scenario.load.partitions * (arm.producers + 1)
+def producer_rows(arm: ArmEvidence) -> int:
+    """Planned rows of an arm in books/producers: per partition one for each producer, and one for unowned records."""
+    return arm.run.scenario.load.partitions * (arm.spec.producers + 1)
 
 
-def canary_pairs(evidence: Evidence) -> list[tuple[str, int, int]]:
-    """(books column, planted, found) for every column the canary determines; a column that is missing found -1."""
-    totals = evidence.books.totals(evidence.scenario.canary.name)
+def canary_pairs(evidence: Evidence) -> list[Pair]:
+    """(books column, planted, found) for every column that the canary determines. -1 stands for a missing column."""
+    totals = evidence.canary.totals
     return [(name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())]
 
 
@@ -165,7 +165,8 @@ def evidence_table(evidence: Evidence) -> pa.Table:
     return pa.concat_tables([laws, pa.table(planted)], promote_options="permissive")
 
 
-def _pairs(evidence: Evidence, law: str) -> list[tuple[str, int | None, int | None]]:
+def _pairs(evidence: Evidence, law: str) -> list[Pair]:
+    """(law, left, right) for every row of the law in the books."""
     rows = evidence.books.rows("laws", law=law)
     if not {"left", "right"} <= set(rows.column_names):
         return []

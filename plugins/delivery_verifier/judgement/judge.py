@@ -1,7 +1,8 @@
 """The judge: reads a verdict off the evidence, and withholds it wherever the evidence can be doubted.
 
-Pure. Great Expectations found, the contract ruled; here both are put together, with suspicion: HELD and VIOLATED are
-said only if everything that had to be evaluated was evaluated, over what it had to see, and agrees with the books.
+Pure. Great Expectations evaluates and the contract rules; the judge puts both together, with suspicion. It says HELD or
+VIOLATED only if everything that had to be evaluated was evaluated, over all that it had to see, and agrees with the
+books.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from delivery_verifier.contract.rulings import Ruling
 from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
-from delivery_verifier.judgement.evidence import Evidence
-from delivery_verifier.judgement.sentences import arm_sentence, limits, run_sentence
-from delivery_verifier.model.anomalies import SECONDARY, TRANSACTIONAL, Anomaly, also_column, column
-from delivery_verifier.model.scenario import Arm, Bound, VerdictName, expected_text
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, case_counts
+from delivery_verifier.judgement.limits import limits
+from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
+from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
+from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
-"""A violation that was proven in one subject is not undone by a doubt about another."""
+"""Verdicts from worst to best. A doubt about one subject does not undo a violation that was proven in another."""
 
 
 def load_and_judge(run_dir: Path) -> RunVerdict:
@@ -41,45 +43,45 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     """The verdict of every arm and of the run. Raises ValueError if an expectation names a count that nobody keeps."""
     doubts = checker_doubts(evidence, validation)
-    arms = [
-        _arm(evidence, arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)])
-        for arm in evidence.scenario.arms
-    ]
+    arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
-    weak = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]
+    controls = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]
     green = all(arm.as_expected and arm.verdict != "INCONCLUSIVE" for arm in arms)
     return RunVerdict(
         run_id=evidence.scenario.run_id,
         scenario=evidence.scenario.name,
         verdict=min((arm.verdict for arm in subjects), key=WORST_FIRST.index),
         green=green,
-        sentence=run_sentence(evidence, subjects, weak),
+        sentence=run_sentence(evidence, subjects, controls),
         limits=limits(evidence),
         arms=arms,
         notes=_notes(evidence),
     )
 
 
-def _arm(evidence: Evidence, arm: Arm, checker: list[Doubt]) -> ArmVerdict:
-    findings = _canary_findings(evidence, arm) if arm.role == "canary" else _findings(evidence, arm)
-    doubts = [*checker, *coverage_doubts(evidence, arm)]
+def _judge_arm(arm: ArmEvidence, checker: list[Doubt]) -> ArmVerdict:
+    """The verdict of one arm. `checker`: the checker doubts that belong to it."""
+    spec = arm.spec
+    findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
+    doubts = [*checker, *coverage_doubts(arm)]
     verdict = verdict_of(doubts, findings)
-    books = evidence.books.totals(arm.name)
+    expectation = spec.expectation
+    as_expected = verdict in expectation.verdicts and all(_meets(arm.totals, bound) for bound in expectation.bounds)
     return ArmVerdict(
         arm=arm.name,
-        role=arm.role,
-        profile=arm.profile.name,
-        claim=arm.claim,
+        role=spec.role,
+        profile=spec.profile.name,
+        claim=spec.claim,
         verdict=verdict,
-        as_expected=verdict in arm.expectation.verdicts and all(_meets(books, it) for it in arm.expectation.bounds),
-        expected=expected_text(arm.expectation),
-        sentence=arm_sentence(evidence, arm, verdict, doubts, findings),
+        as_expected=as_expected,
+        expected=expected_text(expectation),
+        sentence=arm_sentence(arm, verdict, doubts, findings),
         doubts=doubts,
         findings=findings,
-        books=books,
-        exposure=evidence.exposure(arm),
-        longest_gap_s=_longest_gap_s(evidence, arm),
-        bites=None if evidence.bites is None or arm.role == "canary" else evidence.bites.get(arm.name, {}),
+        books=arm.totals,
+        exposure=arm.exposure,
+        longest_gap_s=_longest_gap_s(arm),
+        bites=arm.cases_by_injection,
     )
 
 
@@ -92,14 +94,18 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
     return "INCONCLUSIVE" if doubts else "HELD"
 
 
-def _findings(evidence: Evidence, arm: Arm) -> list[Finding]:
-    """One per anomaly. Without transactions no record can be a case of what only transactions can have."""
-    found = [_finding(evidence, arm, ruling) for ruling in evidence.rulings(arm).values()]
-    return [one for one in found if arm.transactional_id or one.count + one.also or one.anomaly not in TRANSACTIONAL]
+def _findings(arm: ArmEvidence) -> list[Finding]:
+    """One finding per anomaly; of the anomalies that only transactions can have, only where one can be or was found."""
+    findings = [_finding(arm, ruling) for ruling in arm.rulings.values()]
+    return [
+        finding
+        for finding in findings
+        if arm.spec.transactional_id or finding.count + finding.also or finding.anomaly not in TRANSACTIONAL
+    ]
 
 
-def _finding(evidence: Evidence, arm: Arm, ruling: Ruling) -> Finding:
-    count, also = evidence.books.cases(arm.name, ruling.anomaly)
+def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
+    count, also = arm.cases(ruling.anomaly)
     return Finding(
         anomaly=ruling.anomaly.value,
         ruling=ruling.ruling,
@@ -113,15 +119,13 @@ def _finding(evidence: Evidence, arm: Arm, ruling: Ruling) -> Finding:
     )
 
 
-def _canary_findings(evidence: Evidence, arm: Arm) -> list[Finding]:
-    """What was planted: exactly so many, else `canary_wrong`. As tolerance, it is what a finding may reach."""
-    found = []
+def _canary_findings(arm: ArmEvidence) -> list[Finding]:
+    """One finding per anomaly, with the planted cases as tolerance. Any other number is the doubt `canary_wrong`."""
+    findings = []
     for anomaly in Anomaly:
-        count, also = evidence.books.cases(arm.name, anomaly)
-        planted = evidence.canary_expected.get(column(anomaly), 0)
-        if anomaly in SECONDARY:
-            planted += evidence.canary_expected.get(also_column(anomaly), 0)
-        found.append(
+        count, also = arm.cases(anomaly)
+        planted = sum(case_counts(arm.run.canary_expected, anomaly))
+        findings.append(
             Finding(
                 anomaly=anomaly.value,
                 ruling="PERMITTED",
@@ -134,23 +138,27 @@ def _canary_findings(evidence: Evidence, arm: Arm) -> list[Finding]:
                 also=also,
             )
         )
-    return found
+    return findings
 
 
-def _meets(books: dict[str, int], bound: Bound) -> bool:
+def _meets(totals: dict[str, int], bound: Bound) -> bool:
+    """Whether the arm's counts meet a bound that its scenario expects. `bound.count`: an anomaly, or a column.
+
+    Raises ValueError if it is neither.
+    """
     name = bound.count.upper()
     if name in Anomaly.__members__:
-        anomaly = Anomaly[name]
-        value = books.get(column(anomaly), 0) + (books.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0)
-    elif bound.count.lower() in books:
-        value = books[bound.count.lower()]
+        value = sum(case_counts(totals, Anomaly[name]))
+    elif bound.count.lower() in totals:
+        value = totals[bound.count.lower()]
     else:
-        raise ValueError(f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(books)}")
+        raise ValueError(f"expectation: {bound.count!r} is no anomaly and no column of the books: {sorted(totals)}")
     return {"=": value == bound.value, ">=": value >= bound.value, "<=": value <= bound.value}[bound.op]
 
 
-def _longest_gap_s(evidence: Evidence, arm: Arm) -> float | None:
-    return max(map(float, evidence.books.values("gaps", "longest_gap_s", arm=arm.name)), default=None)
+def _longest_gap_s(arm: ArmEvidence) -> float | None:
+    gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
+    return max((float(gap_s) for gap_s in gaps_s), default=None)
 
 
 def _notes(evidence: Evidence) -> list[str]:

@@ -1,130 +1,69 @@
-"""Sentences: what a verdict says to someone who runs Kafka, and what it says it cannot say.
+"""Sentences: what a verdict says to someone who runs Kafka.
 
 Pure text. Nothing is decided here.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from delivery_verifier.judgement.attribution import OUTSIDE, confidence_interval, injections_with_cases
-from delivery_verifier.judgement.evidence import Evidence, Transactions
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
-from delivery_verifier.model.scenario import Arm
-from delivery_verifier.model.verdict import COUNTED, ArmVerdict, Doubt, Finding, exposed
-
-WANTED_BOUND = 0.1
-"""A bound that is worth aiming at; the limits name the cycles it takes."""
+from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
 
 
-def arm_sentence(
-    evidence: Evidence, arm: Arm, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]
-) -> str:
+def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
     """One sentence per arm: the verdict, the figures it rests on, and what was done to the cluster meanwhile."""
-    if arm.role == "canary":
+    if arm.is_canary:
         return _canary(verdict, doubts, findings)
     if verdict == "INCONCLUSIVE":
         return f"INCONCLUSIVE: {_because(doubts)}."
-    told = _violated(evidence, arm, findings) if verdict == "VIOLATED" else _held(evidence, arm, findings)
-    return f"{verdict}: {told}; {_circumstances(evidence, arm)}."
+    reason = _violated(arm, findings) if verdict == "VIOLATED" else _held(arm, findings)
+    return f"{verdict}: {reason}; {_circumstances(arm)}."
 
 
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
-    """The subjects' sentences, and beside them what became of the weak controls' records."""
-    faulted = any(injection.bit for injection in evidence.injections)
-    sound = [arm for arm in controls if not any(doubt.kind == "checker" for doubt in arm.doubts)]
-    told = [arm.sentence for arm in subjects]
+    """The subjects' sentences, and beside them what became of the controls' records.
+
+    Controls that have a checker doubt are left out.
+    """
+    faulted = bool(evidence.biting)
+    sentences = [subject.sentence for subject in subjects]
     if len(subjects) > 1:  # what was done to the cluster is said once, for all of them
-        told = [f"{arm.arm}: {arm.sentence.split('; ')[0].rstrip('.')}." for arm in subjects]
-        told += [f"{done[:1].upper()}{done[1:]}." for done in [_done(evidence)] if faulted]
-    several = len(sound) > 2
-    return " ".join([*told, *([_controls(sound, faulted)] if several else [_control(arm, faulted) for arm in sound])])
+        sentences = [f"{subject.arm}: {subject.sentence.split('; ')[0].rstrip('.')}." for subject in subjects]
+        if faulted:
+            fault = _done(evidence)
+            sentences.append(f"{fault[:1].upper()}{fault[1:]}.")
+    trusted = [control for control in controls if not any(doubt.kind == "checker" for doubt in control.doubts)]
+    if len(trusted) > 2:
+        sentences.append(_controls(trusted, faulted))
+    else:
+        sentences += [_control(control, faulted) for control in trusted]
+    return " ".join(sentences)
 
 
-def _controls(arms: Sequence[ArmVerdict], faulted: bool) -> str:
-    """What became of many controls: who was hurt, by what, and who was not."""
-    seen = {arm.arm: [finding for finding in arm.findings if finding.count + finding.also] for arm in arms}
-    hurt_ = [f"{name} ({_listed(found)})" for name, found in seen.items() if found]
-    unhurt = [name for name, found in seen.items() if not found]
-    return (
-        f"Of the controls, {'the fault hurt' if faulted else 'hurt without a fault were'} {', '.join(hurt_) or 'none'}"
-        + (f", and not {', '.join(unhurt)}" if unhurt and hurt_ else "")
-        + "."
-    )
-
-
-def _control(arm: ArmVerdict, faulted: bool) -> str:
-    """What was lost by a control, and whether a fault can be blamed for it."""
-    lost, reported = _count(arm.books.get("lost", 0)), arm.books.get("reported", 0)
-    if faulted:
-        return f"The fault took {lost} of {reported:,} records from the control {arm.profile}."
-    return f"Of the control {arm.profile}, {lost} of {reported:,} records were lost, without a fault."
-
-
-def limits(evidence: Evidence) -> list[str]:
-    """What this run did not show: how often it was tried, on how much, and what that bounds."""
-    bit = sum(injection.bit for injection in evidence.injections)
-    found = [_tried(evidence, bit)]
-    if bit:
-        # Injections of one cycle overlap and belong together: what is independent is the cycle.
-        rounds = len({injection.cycle for injection in evidence.injections if injection.bit})
-        what = "injections" if rounds == bit else "cycles of injections"
-        found += _hurt(evidence, rounds, what)
-        bound = confidence_interval(0, rounds)[1]
-        found.append(
-            f"An anomaly that was not seen in {rounds} of {rounds} {what} may still occur in up to {bound:.0%} of them "
-            f"(95 % confidence). The bound counts {what}, not records: records of one injection are not independent."
-            + (_advised() if bound > WANTED_BOUND else "")
-        )
-    found.append(
-        "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
-        "network partitions that were not injected may give another result."
-    )
-    return found
-
-
-def _hurt(evidence: Evidence, rounds: int, what: str) -> Iterator[str]:
-    """Which arms were hurt, in how many of the rounds: an arm that is hurt now and then is not hurt every time."""
-    if (known := evidence.bites) is None:
-        return
-    cycles = {injection.id: injection.cycle for injection in evidence.injections}
-    told, unhurt = [], []
-    for arm in evidence.scenario.loaded:
-        by_kind = {
-            kind: len({cycles[one] for one in ids if one != OUTSIDE}) for kind, ids in known.get(arm.name, {}).items()
-        }
-        if seen := len({cycles[one] for one in injections_with_cases(known.get(arm.name, {}))}):
-            low, high = confidence_interval(seen, rounds)
-            each = ", ".join(f"{kind} {count}" for kind, count in by_kind.items() if count)
-            told.append(f"{arm.name} in {seen} ({each}; that may be {low:.0%} to {high:.0%} of all)")
+def _controls(controls: Sequence[ArmVerdict], faulted: bool) -> str:
+    """What became of many controls: which were hurt, by what, and which were not."""
+    hurt, unhurt = [], []
+    for control in controls:
+        if cases := _with_cases(control.findings):
+            hurt.append(f"{control.arm} ({_listed(cases)})")
         else:
-            unhurt.append(arm.name)
-    if told:
-        none = f"; none hurt {', '.join(unhurt)}" if unhurt else ""
-        yield f"Of {rounds} {what}, so many hurt an arm: {', '.join(told)}{none}."
+            unhurt.append(control.arm)
+    which = "the fault hurt" if faulted else "hurt without a fault were"
+    others = f", and not {', '.join(unhurt)}" if unhurt and hurt else ""
+    return f"Of the controls, {which} {', '.join(hurt) or 'none'}{others}."
 
 
-def _advised() -> str:
-    """How many injections without a case bound an anomaly at WANTED_BOUND."""
-    needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
-    return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
-
-
-def _tried(evidence: Evidence, bit: int) -> str:
-    if not bit:
-        return "No fault was injected: this run says nothing of what a fault would do."
-    sums = {
-        name: [f"{arm.name} {exposed(evidence.exposure(arm), name):,}" for arm in evidence.scenario.loaded]
-        for name in COUNTED
-    }
-    return (
-        f"{bit} injection{'s' * (bit != 1)} that bit; reported records exposed to them: "
-        f"{', '.join(sums['reported'])}; attempts outstanding when they bit: {', '.join(sums['outstanding'])}."
-    )
+def _control(control: ArmVerdict, faulted: bool) -> str:
+    """What was lost by a control, and whether a fault can be blamed for it."""
+    lost, reported = _count(control.books.get("lost", 0)), control.books.get("reported", 0)
+    if faulted:
+        return f"The fault took {lost} of {reported:,} records from the control {control.profile}."
+    return f"Of the control {control.profile}, {lost} of {reported:,} records were lost, without a fault."
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
@@ -139,32 +78,38 @@ def _because(doubts: Sequence[Doubt]) -> str:
     return f"no verdict, because {doubts[0].detail}{more}" if doubts else "no verdict"
 
 
-def _held(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
-    seen = [finding for finding in findings if finding.count + finding.also]
-    if seen:
-        return f"of {_reported(evidence, arm)}, {_listed(seen)}, as the settings permit, and nothing they forbid"
-    whole = f"all {_reported(evidence, arm)} are in the log exactly once and in order"
-    return whole + _views(evidence.transactions.get(arm.name))
+def _held(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
+    cases = _with_cases(findings)
+    if cases:
+        return f"of {_reported(arm)}, {_listed(cases)}, as the settings permit, and nothing they forbid"
+    return f"all {_reported(arm)} are in the log exactly once and in order{_views(arm.transactions)}"
 
 
-def _views(counted: Transactions | None) -> str:
+def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.count + finding.also]
+
+
+def _views(counts: TransactionCounts | None) -> str:
     """What the committed view showed of transactions, of which none was torn and nothing aborted was visible."""
-    if counted is None:
+    if counts is None:
         return ""
-    unknown = counted.begun - counted.committed - counted.aborted
-    told = f"; who reads committed sees every one of the {counted.committed:,} transactions that were committed"
-    told += f", and nothing of the {counted.aborted:,} that were aborted" if counted.aborted else ""
-    return told + (f" ({unknown:,} more ended nobody knows how, and are seen whole or not at all)" if unknown else "")
+    text = f"; who reads committed sees every one of the {counts.committed:,} transactions that were committed"
+    if counts.aborted:
+        text += f", and nothing of the {counts.aborted:,} that were aborted"
+    unknown = counts.begun - counts.committed - counts.aborted
+    if unknown:
+        text += f" ({unknown:,} more ended nobody knows how, and are seen whole or not at all)"
+    return text
 
 
-def _violated(evidence: Evidence, arm: Arm, findings: Sequence[Finding]) -> str:
+def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
     broken = [
         finding
         for finding in findings
         if finding.tolerance is not None and finding.count + finding.also > finding.tolerance
     ]
     by = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
-    return f"of {_reported(evidence, arm)}, {_listed(broken)}, which {by} forbids"
+    return f"of {_reported(arm)}, {_listed(broken)}, which {by} forbids"
 
 
 def _listed(findings: Sequence[Finding]) -> str:
@@ -173,16 +118,16 @@ def _listed(findings: Sequence[Finding]) -> str:
     )
 
 
-def _reported(evidence: Evidence, arm: Arm) -> str:
-    totals = evidence.books.totals(arm.name)
-    unasked = totals.get("sent", 0) and not totals.get("acked", 0)
-    return f"{totals.get('reported', 0):,} {'sent' if unasked else 'acknowledged'} records"
+def _reported(arm: ArmEvidence) -> str:
+    only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
+    return f"{arm.totals.get('reported', 0):,} {'sent' if only_sent else 'acknowledged'} records"
 
 
-def _circumstances(evidence: Evidence, arm: Arm) -> str:
-    if not any(injection.bit for injection in evidence.injections):
+def _circumstances(arm: ArmEvidence) -> str:
+    """What was done to the cluster, and how much of the arm it could have hurt."""
+    if not arm.run.biting:
         return "no fault was injected"
-    return f"{_done(evidence)}, with {_exposed(evidence, arm)}"
+    return f"{_done(arm.run)}, with {_exposed(arm)}"
 
 
 def _done(evidence: Evidence) -> str:
@@ -193,10 +138,10 @@ def _done(evidence: Evidence) -> str:
     )
 
 
-def _exposed(evidence: Evidence, arm: Arm) -> str:
-    """Both counts: exposed records include those that were sent after another broker had taken over."""
-    outstanding, reported = (exposed(evidence.exposure(arm), name) for name in reversed(COUNTED))
-    bites = "the bite" if sum(injection.bit for injection in evidence.injections) == 1 else "the bites"
+def _exposed(arm: ArmEvidence) -> str:
+    """Both counts. Exposed records include those that were sent after another broker had taken over."""
+    outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
+    bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.contract import alternatives, forecast
 from delivery_verifier.contract.alternatives import Alternative
-from delivery_verifier.contract.guarantees import FAULT_CLASSES, Row, lines, matrix
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rulings import Ruling, contract, effective, guarantees
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import TRANSACTIONAL
@@ -45,7 +45,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     expected: list[str]
     guarantees: list[Guarantee]
     rulings: list[Ruling]
-    matrix: list[Row]
+    matrix: list[GuaranteeRow]
     alternatives: list[Alternative]
 
 
@@ -64,7 +64,7 @@ class OfScenario(Struct, frozen=True, kw_only=True):
 def explain(scenario: Scenario, arm: Arm) -> Explanation:
     """The explanation of one arm. Raises ContradictorySettings for settings that no producer can have."""
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
-    expected = _possible(settings, forecast.expected(scenario.fault, arm))
+    expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
     all_disturbances = [disturbance for faults in FAULT_CLASSES for disturbance in faults.disturbances]
     under_fault = guarantees(contract(settings, expected))
     always = guarantees(contract(settings, all_disturbances))
@@ -192,7 +192,7 @@ def describe(scenario: Scenario) -> str:
 
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """One line per anomaly that the arm can have: how its settings and claim rule on it under the scenario's fault."""
-    expected = forecast.expected(scenario.fault, arm)
+    expected = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()
     possible = [ruling for ruling in rulings if arm.transactional_id or ruling.anomaly not in TRANSACTIONAL]
     return [f"{ruling.anomaly:<15} {ruling.ruling:<10} {ruling.sentence}" for ruling in possible]

@@ -44,7 +44,6 @@ class Books:
 
     tables: Mapping[str, pa.Table]
     problems: list[tuple[str, str]] = field(default_factory=list)
-    _totals: dict[str, dict[str, int]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, pa.Table]) -> Books:
@@ -78,16 +77,8 @@ class Books:
 
     def totals(self, arm: str) -> dict[str, int]:
         """The arm's counts, each summed over its rows. A missing column has no total: absent is not zero."""
-        if arm not in self._totals:
-            rows = self.rows("producers", arm=arm)
-            self._totals[arm] = {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
-        return dict(self._totals[arm])
-
-    def cases(self, arm: str, anomaly: Anomaly) -> tuple[int, int]:
-        """(cases of this kind, cases of it that a kind of higher precedence hides) in the arm."""
-        totals = self.totals(arm)
-        also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
-        return totals.get(column(anomaly), 0), also
+        rows = self.rows("producers", arm=arm)
+        return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
         """Cases of this kind in one partition of the arm, including those that a kind of higher precedence hides."""

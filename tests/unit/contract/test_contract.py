@@ -201,7 +201,7 @@ def mixed(dice: random.Random, anomaly: Anomaly) -> tuple[Settings, Settings]:
     """Two random settings, the first at least as strong as the second: the better of both, field by field."""
     weaker, other = random_settings(dice), random_settings(dice)
     stronger = weaker
-    for order in strength.of(anomaly):
+    for order in strength.orders_for(anomaly):
         taken = replace(stronger, **{order.field: getattr(other, order.field)})
         stronger = taken if order.strength(taken) >= order.strength(stronger) else stronger
     for name in strength.WITHOUT_EFFECT:

@@ -7,7 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from delivery_verifier.contract.disturbances import concerning, disturbances, explained, visible
+from delivery_verifier.contract.disturbances import (
+    disturbances,
+    disturbances_of_topic,
+    must_be_observed,
+    observed_during,
+)
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.fault_actions import Act
 from delivery_verifier.model.history import INJECTED, DisturbanceKind, Injection, Observation
@@ -178,13 +183,13 @@ def test_a_leader_from_the_isr_is_a_clean_election_even_after_a_leaderless_time(
 
 def test_a_disturbance_concerns_its_own_topic_and_a_process_concerns_all() -> None:
     found = disturbances([START, at(103, 2, 1, [2, 3]), process(100, 1, "exited", -9)], [KILL])
-    assert {item.kind for item in concerning("another", found)} == {"broker_crash"}
-    assert len(concerning("t", found)) == 3
+    assert {item.kind for item in disturbances_of_topic("another", found)} == {"broker_crash"}
+    assert len(disturbances_of_topic("t", found)) == 3
 
 
 def test_an_injection_without_any_disturbance_in_its_window_shows_a_blind_observer() -> None:
-    assert explained(KILL, disturbances([START], [KILL])) == []
-    assert explained(KILL, disturbances([process(100, 1, "exited", -9)], [KILL]))
+    assert observed_during(KILL, disturbances([START], [KILL])) == []
+    assert observed_during(KILL, disturbances([process(100, 1, "exited", -9)], [KILL]))
 
 
 def made(
@@ -214,7 +219,7 @@ def test_a_loss_of_power_may_touch_any_topic_and_an_alteration_only_those_it_hit
     options: dict[str, str | int | bool] = {"setting": "min.insync.replicas", "value": 1}
     found = disturbances([], [made(monkeypatch, "power_loss", "topic_altered", options=options)])
     assert {(item.kind, item.topic) for item in found} == {("power_loss", ""), ("topic_altered", "t")}
-    assert [item.kind for item in concerning("another", found)] == ["power_loss"]
+    assert [item.kind for item in disturbances_of_topic("another", found)] == ["power_loss"]
     altered = next(item for item in found if item.kind == "topic_altered")
     assert (altered.setting, altered.value, altered.partitions) == ("min.insync.replicas", "1", [0])
     assert altered.detail == "hurt of t: setting=min.insync.replicas, value=1"
@@ -222,10 +227,10 @@ def test_a_loss_of_power_may_touch_any_topic_and_an_alteration_only_those_it_hit
 
 def test_what_an_injection_says_of_itself_shows_no_observer_that_sees(monkeypatch: pytest.MonkeyPatch) -> None:
     cut = made(monkeypatch, "connection_loss")
-    assert not explained(cut, disturbances([START], [cut]))
-    assert not visible(cut), "nothing is to be seen of a connection that was cut"
-    assert visible(made(monkeypatch, "isolation", observed_as=("leader_change",)))
-    assert visible(KILL)
+    assert not observed_during(cut, disturbances([START], [cut]))
+    assert not must_be_observed(cut), "nothing is to be seen of a connection that was cut"
+    assert must_be_observed(made(monkeypatch, "isolation", observed_as=("leader_change",)))
+    assert must_be_observed(KILL)
 
 
 ELECTION = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The rehearsal of a fault plan: what its steps cause only together."""
+"""The forecast of a fault plan: what its steps cause only together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.contract.forecast import ROLES, expected
+from delivery_verifier.contract.forecast import TARGET_BROKERS, expected_disturbances
 from delivery_verifier.faults import targets
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.fault_actions import Act, Proof
@@ -39,11 +39,11 @@ def plan(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> FaultP
 
 def together(*steps: tuple[str, str] | tuple[str, str, tuple[Proof, ...]]) -> list[tuple[str, int]]:
     kinds = ("isr_power_loss", "unclean_election")
-    return [(it.kind, it.replicas) for it in expected(plan(*steps), ARM) if it.kind in kinds]
+    return [(it.kind, it.replicas) for it in expected_disturbances(plan(*steps), ARM) if it.kind in kinds]
 
 
 def test_each_action_says_what_it_causes_and_what_it_is() -> None:
-    found = expected(plan(("test_off", "leader")), ARM)
+    found = expected_disturbances(plan(("test_off", "leader")), ARM)
     assert [it.kind for it in found] == ["power_loss", "broker_crash"]
     assert all(isinstance(it, Disturbance) and it.planned and it.topic == ARM.topic_name for it in found)
 
@@ -73,11 +73,16 @@ def test_a_short_freeze_takes_nobody_out_of_the_isr() -> None:
 
 
 def test_every_target_of_a_plan_has_its_brokers_in_the_rehearsal() -> None:
-    assert set(TARGETS) == set(ROLES) == set(targets._KINDS), "give the new target its brokers in rehearsal.ROLES"
+    assert set(TARGETS) == set(TARGET_BROKERS) == set(targets._KINDS), (
+        "give the new target its brokers in rehearsal.TARGET_BROKERS"
+    )
 
 
 def test_what_is_done_to_subjects_alone_is_expected_of_no_control() -> None:
     steps = plan(("elect_unclean", "leader"), ("alter_topic", "none"))
-    of_subject, of_control = expected(steps, ARM), expected(steps, replace(ARM, role="control"))
+    of_subject, of_control = (
+        expected_disturbances(steps, ARM),
+        expected_disturbances(steps, replace(ARM, role="control")),
+    )
     assert "unclean_request" in {it.kind for it in of_subject}
     assert {it.kind for it in of_control} == {"topic_altered"}

@@ -8,7 +8,7 @@ import pytest
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.contract.alternatives import ALTERNATIVES, alternatives
-from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, Row, lines, matrix
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rules import RULES
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.planning.own_settings import profiles
@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 EXAMPLES = promises_docs.examples(DOCS / "examples")
 
 
-def row(name: str, fault_class: str, elr: bool = True) -> Row:
+def row(name: str, fault_class: str, elr: bool = True) -> GuaranteeRow:
     rows = matrix(Settings.of(PROFILES[name], elr=elr))
     return next(one for one in rows if one.fault_class == fault_class)
 

@@ -34,7 +34,7 @@ from support.evidence import (
 )
 
 from delivery_verifier.catalogue import PROFILES
-from delivery_verifier.contract.disturbances import concerning
+from delivery_verifier.contract.disturbances import disturbances_of_topic
 from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
@@ -82,7 +82,7 @@ def test_a_rule_gives_nothing_without_each_of_the_disturbances_it_asks_for(rule:
 
 @pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
 def test_a_rule_gives_nothing_for_what_was_seen_on_another_topic(rule: ContractRule) -> None:
-    elsewhere = concerning("mine", seen_for(rule, topic="yours"))
+    elsewhere = disturbances_of_topic("mine", seen_for(rule, topic="yours"))
     assert all(contract(of, elsewhere)[rule.anomaly].ruling == "FORBIDDEN" for of in permitted_by(rule, seen_for(rule)))
 
 
@@ -209,5 +209,6 @@ def test_an_unclean_election_that_nobody_asked_for_convicts_where_the_topic_forb
     stale = partition(run, BITE + 2 * SECOND, SUBJECT, 0, 3, 2, [3])
     seen = [it for it in the_observations(run) if it.at_us <= BITE]
     evidence = evidence_of(run, lost_on(0), observations=[*seen, shrunk, stale])
-    assert "unclean_election" in {it.kind for it in evidence.concerning(run.arm(SUBJECT))}
+    subject = next(arm for arm in evidence.arms if arm.name == SUBJECT)
+    assert "unclean_election" in {disturbance.kind for disturbance in subject.disturbances}
     assert arm(judged(evidence)).verdict == "VIOLATED"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue import ENTRIES, build
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
 from delivery_verifier.contract import forecast
-from delivery_verifier.contract.disturbances import concerning
+from delivery_verifier.contract.disturbances import disturbances_of_topic
 from delivery_verifier.contract.rules import PROMISES, RULES
 from delivery_verifier.contract.rulings import Ruling, contract
 from delivery_verifier.contract.settings import Settings
@@ -61,7 +61,7 @@ IDS = [f"{entry.name}-{arm.name}" for entry, arm in ARMS]
 def rulings(entry: Entry, plan: ArmPlan) -> dict[Anomaly, Ruling]:
     scenario = build(entry, "rehearsed")
     arm = scenario.arm(plan.name)
-    seen = concerning(arm.topic_name, forecast.expected(scenario.fault, arm))
+    seen = disturbances_of_topic(arm.topic_name, forecast.expected_disturbances(scenario.fault, arm))
     return contract(Settings.of_arm(scenario, arm), seen)
 
 

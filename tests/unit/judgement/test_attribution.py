@@ -1,4 +1,4 @@
-"""Bites: a case belongs to the injection that its record met, and shares of injections are bounded exactly."""
+"""Attribution: a case belongs to the injection that its record met, and shares of injections are bounded exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.evidence import (
     the_injections,
 )
 
-from delivery_verifier.judgement.attribution import OUTSIDE, attribute_cases, confidence_interval, injections_with_cases
+from delivery_verifier.judgement.attribution import OUTSIDE, attribute_cases, confidence_interval
 
 FIRST = the_injections(RUN)[0]
 SECOND_BITE = RECOVERED + 20 * SECOND
@@ -51,12 +51,12 @@ def test_an_injection_hurts_an_arm_once_however_many_cases_it_made_and_of_whatev
         case(SECOND_BITE, SECOND_BITE, "DUPLICATED", "REORDERED")
     ]
     found = attribute_cases(cases(*rows), [FIRST, AGAIN])[WEAK]
-    assert found == {"LOST": [1], "DUPLICATED": [2], "REORDERED": [2]} and injections_with_cases(found) == [1, 2]
+    assert found == {"LOST": [1], "DUPLICATED": [2], "REORDERED": [2]}
 
 
 def test_what_no_injection_explains_hurt_in_none() -> None:
     found = attribute_cases(cases(case(1, 2)), [FIRST])[WEAK]
-    assert found == {"LOST": [OUTSIDE]} and injections_with_cases(found) == []
+    assert found == {"LOST": [OUTSIDE]}
 
 
 def test_a_column_that_is_missing_is_not_read_as_no_bite() -> None:
@@ -95,4 +95,4 @@ def test_without_the_cases_nothing_is_said_of_bites() -> None:
 
 def test_an_injection_that_did_not_bite_hurt_nobody() -> None:
     evidence = evidence_of(RUN, cases=cases(case(BITE, BITE + 1)), injections=[replace(FIRST, bit=False)])
-    assert evidence.bites == {WEAK: {"LOST": [OUTSIDE]}}
+    assert evidence.cases_by_injection == {WEAK: {"LOST": [OUTSIDE]}}

@@ -32,7 +32,7 @@ from support.evidence import (
     the_observations,
 )
 
-from delivery_verifier.judgement.evidence import Transactions
+from delivery_verifier.judgement.evidence import TransactionCounts
 from delivery_verifier.model.history import Observation
 
 
@@ -192,9 +192,12 @@ def test_the_vocabulary_and_what_can_be_done_are_the_same_actions() -> None:
 
 @pytest.mark.parametrize(
     ("counted", "told"),
-    [(None, "of an unknown number of transactions"), (Transactions(7, 0, 1), "of 7 transactions none was committed")],
+    [
+        (None, "of an unknown number of transactions"),
+        (TransactionCounts(7, 0, 1), "of 7 transactions none was committed"),
+    ],
 )
-def test_transactions_of_which_none_was_committed_hold_nothing(counted: Transactions | None, told: str) -> None:
+def test_transactions_of_which_none_was_committed_hold_nothing(counted: TransactionCounts | None, told: str) -> None:
     run = a_scenario("transactional")
     verdict = judged(evidence_of(run, transactions={"transactional": counted} if counted else {}))
     found = arm(verdict, "transactional")
@@ -204,14 +207,14 @@ def test_transactions_of_which_none_was_committed_hold_nothing(counted: Transact
 
 def test_transactions_of_which_none_was_aborted_do_not_show_that_aborted_ones_are_invisible() -> None:
     run = a_scenario("transactional")
-    verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 58, 0)}))
+    verdict = judged(evidence_of(run, transactions={"transactional": TransactionCounts(58, 58, 0)}))
     assert doubts(verdict, "transactional") == {("coverage", "nothing_aborted")}
     assert verdict.verdict == "INCONCLUSIVE"
 
 
 def test_what_was_seen_of_transactions_is_said() -> None:
     run = a_scenario("transactional")
-    verdict = judged(evidence_of(run, transactions={"transactional": Transactions(58, 52, 5)}))
+    verdict = judged(evidence_of(run, transactions={"transactional": TransactionCounts(58, 52, 5)}))
     assert arm(verdict, "transactional").verdict == "HELD"
     assert (
         "in order; who reads committed sees every one of the 52 transactions that were committed, and nothing of the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -21,13 +22,17 @@ from support.evidence import (
     lost,
     setting,
     the_injections,
+    validation_of,
     with_arm,
 )
 
-from delivery_verifier.judgement.evidence import Evidence, Transactions
+from delivery_verifier.contract.rulings import Ruling, effective
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.judgement.evidence import Evidence, TransactionCounts
 from delivery_verifier.judgement.sentences import run_sentence
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
-from delivery_verifier.model.scenario import Arm, Bound, Expectation, Scenario
+from delivery_verifier.model.history import Disturbance
+from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario
 
 
 def test_a_run_without_doubts_and_anomalies_is_held_and_green() -> None:
@@ -89,7 +94,7 @@ def test_every_anomaly_that_is_forbidden_convicts_and_is_named_in_the_sentence(a
         row = next(row for row in rows["books/producers.parquet"] if row["arm"] == subject and row["producer"] == 0)
         row[name] = 3
 
-    verdict = judged(evidence_of(run, change, transactions={subject: Transactions(3, 2, 1)}))
+    verdict = judged(evidence_of(run, change, transactions={subject: TransactionCounts(3, 2, 1)}))
     assert verdict.verdict == "VIOLATED", arm(verdict, subject)
     assert f"3 {KINDS[anomaly].participle}" in verdict.sentence
 
@@ -191,6 +196,20 @@ def test_evidence_is_pure_data_and_tables_with_other_types_do_not_become_zero() 
     plain: Evidence = evidence_of(RUN)
     assert isinstance(plain.books.tables["books/laws.parquet"], pa.Table)
     assert plain.books.totals("nobody")["lost"] == 0
+
+
+def test_one_judgement_works_out_the_contract_of_each_arm_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = []
+
+    def counted(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
+        claims.append(claim)
+        return effective(settings, claim, disturbances)
+
+    change = both(lost(3), lost(30, WEAK))
+    validation = validation_of(evidence_of(RUN, change))
+    monkeypatch.setattr("delivery_verifier.judgement.evidence.effective", counted)
+    assert judged(evidence_of(RUN, change), validation).verdict == "VIOLATED"
+    assert claims == [arm.claim for arm in RUN.loaded]
 
 
 def test_several_subjects_and_many_controls_are_told_in_one_line_each_and_the_fault_once() -> None:

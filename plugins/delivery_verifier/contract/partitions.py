@@ -1,0 +1,112 @@
+"""Disturbances of partitions: changes of leaders and ISRs, and whether an injection that bit explains them.
+
+Pure. The first observation of a partition that has a leader is its baseline, so that creating a topic is no
+disturbance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from delivery_verifier.contract.observer import in_window
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.history import Disturbance, DisturbanceKind, Injection, Observation
+
+
+@dataclass(slots=True)
+class _Partition:
+    """What is known of a partition so far.
+
+    `leader` is the last broker that led, `isr` the last ISR that was not empty, `replicas` every broker that was ever
+    seen in the ISR or as leader.
+    """
+
+    leader: int
+    epoch: int
+    isr: list[int]
+    elr: list[int]
+    replicas: set[int] = field(default_factory=set)
+
+    def update(self, observation: Observation) -> None:
+        """Takes the observation as the new state."""
+        if observation.leader >= 0:
+            self.leader = observation.leader
+        self.epoch = observation.leader_epoch
+        if observation.isr or observation.elr:  # if both are empty, the next leader is held against the last ones
+            self.isr, self.elr = observation.isr or self.isr, observation.elr
+        self.replicas |= {broker for broker in (observation.leader, *observation.isr) if broker >= 0}
+
+
+def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
+    """Changes of leaders and ISRs. Pass observations in order of time, and injections that bit."""
+    known: dict[tuple[str, int], _Partition] = {}
+    for observation in ordered:
+        if observation.kind != "partition":
+            continue
+        key = observation.topic, observation.partition
+        if key in known:
+            yield from _changes(known[key], observation, biting)
+        elif observation.leader < 0:
+            continue  # being created
+        else:
+            known[key] = _Partition(observation.leader, observation.leader_epoch, observation.isr, observation.elr)
+        known[key].update(observation)
+
+
+def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> Iterator[Disturbance]:
+    causes = [injection for injection in biting if in_window(injection, now.at_us)]
+    moved = now.leader != before.leader
+    if moved or now.leader_epoch != before.epoch:
+        planned = any(_explains_leader(cause, before, now) for cause in causes)
+        detail = f"leader {before.leader} -> {now.leader}, epoch {before.epoch} -> {now.leader_epoch}"
+        yield _disturbance("leader_change", now, planned, detail)
+        if moved and now.leader >= 0 and now.leader not in (*before.isr, *before.elr):
+            detail = f"leader {now.leader} was not in the last ISR seen, {before.isr}, nor eligible, {before.elr}"
+            yield _disturbance("unclean_election", now, planned, detail)
+    gone = set(before.isr) - set(now.isr)
+    if gone:
+        planned = any(_explains_shrink(cause, gone, before.leader) for cause in causes)
+        yield _disturbance("isr_shrink", now, planned, f"ISR {before.isr} -> {now.isr}")
+
+
+def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:
+    """Whether `cause` explains a new leader or leader epoch of a partition.
+
+    A fault of a follower explains no new leader until that follower leads. An election that is proven (`re_elected`)
+    explains only the leader and epoch that its proof names.
+    """
+    act = ACTS.get(cause.action)
+    if act is not None and "leader_change" not in act.observed_as:
+        return False
+    if "re_elected" in cause.proof:
+        elections: Any = cause.proof["re_elected"]
+        election = elections.get(f"{now.topic}-{now.partition}", {})
+        return bool(election) and (election["leader"], election["leader_epoch"]) == (now.leader, now.leader_epoch)
+    if now.leader == before.leader and before.replicas & set(cause.brokers):
+        return True
+    if not cause.led:
+        return before.leader in cause.brokers
+    leaders = {before.leader, now.leader}
+    return now.partition in cause.hit.get(now.topic, []) or bool(leaders & set(cause.brokers))
+
+
+def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
+    """Whether `cause` explains that the brokers `gone` left an ISR: its action must be one that shrinks ISRs."""
+    act = ACTS.get(cause.action)
+    if act is not None and "isr_shrink" not in act.observed_as:
+        return False
+    return gone <= set(cause.brokers) or leader in cause.brokers
+
+
+def _disturbance(kind: DisturbanceKind, now: Observation, planned: bool, detail: str) -> Disturbance:
+    return Disturbance(
+        kind=kind,
+        at_us=now.at_us,
+        planned=planned,
+        brokers=[now.leader] if now.leader >= 0 else [],
+        topic=now.topic,
+        partitions=[now.partition],
+        detail=f"{now.topic}/{now.partition}: {detail}",
+    )

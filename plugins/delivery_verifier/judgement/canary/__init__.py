@@ -1,0 +1,12 @@
+"""The canary: known anomalies of every kind, really written by `settle`, which the reconciliation must report exactly.
+
+If the reconciliation reports anything else, the checker is broken and no verdict may be given.
+"""
+
+from __future__ import annotations
+
+from delivery_verifier.judgement.canary.counts import EXPECTED, expected_counts
+from delivery_verifier.judgement.canary.layout import CanaryLayout, lay_out
+from delivery_verifier.judgement.canary.ledger import ledger_table
+
+__all__ = ["EXPECTED", "CanaryLayout", "expected_counts", "lay_out", "ledger_table"]

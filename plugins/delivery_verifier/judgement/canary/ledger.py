@@ -1,0 +1,43 @@
+"""The canary's ledger: what its one producer was told about every attempt."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store import ledger
+
+
+def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -> pa.Table:
+    """The canary's ledger. `offsets[i]` is the offset at which `layout.values[i]` stands. Schema: `ledger.SCHEMA`."""
+    now = now_us()
+    rows = [
+        {
+            "arm": scenario.canary.name,
+            "producer": 0,
+            "session": 0,
+            "sequence": row.sequence,
+            "attempt": row.attempt,
+            "partition": row.partition,
+            "partition_sequence": row.sequence,
+            "outcome": str(row.outcome),
+            "offset": _offset(row.acked_at, offsets),
+            "sent_at": now,
+            "settled_at": now,
+            "error": None,
+            "transaction": row.transaction,
+            "transaction_outcome": row.transaction_outcome,
+            "made_by": "client",
+        }
+        for row in layout.rows
+    ]
+    return pa.Table.from_pylist(rows, schema=ledger.SCHEMA)
+
+
+def _offset(acked_at: int | None, offsets: list[int]) -> int | None:
+    """The offset that was acknowledged: that of a value, or one that holds nothing."""
+    if acked_at is None or acked_at >= NOWHERE:
+        return acked_at
+    return offsets[acked_at]

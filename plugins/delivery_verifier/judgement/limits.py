@@ -1,0 +1,81 @@
+"""Limits: what a verdict says that its run did not show.
+
+Pure text. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.verdict import COUNTED, exposed
+
+WANTED_BOUND = 0.1
+"""The greatest bound, as a share of injections, for which the limits advise no more cycles."""
+
+
+def limits(evidence: Evidence) -> list[str]:
+    """What this run did not show: how often it was tried, on how much, and what that bounds."""
+    biting = evidence.biting
+    sentences = [_tried(evidence)]
+    if biting:
+        # Injections of one cycle overlap and belong together: what is independent is the cycle.
+        rounds = len({injection.cycle for injection in biting})
+        unit = "injections" if rounds == len(biting) else "cycles of injections"
+        sentences += _hurt(evidence, rounds, unit)
+        bound = confidence_interval(0, rounds)[1]
+        sentences.append(
+            f"An anomaly that was not seen in {rounds} of {rounds} {unit} may still occur in up to {bound:.0%} of them "
+            f"(95 % confidence). The bound counts {unit}, not records: records of one injection are not independent."
+            + (_advised() if bound > WANTED_BOUND else "")
+        )
+    sentences.append(
+        "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
+        "network partitions that were not injected may give another result."
+    )
+    return sentences
+
+
+def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
+    """Which arms were hurt, and in how many of the rounds. Says nothing if no arm was hurt, or if that is unknown."""
+    hurt, unhurt = [], []
+    for arm in evidence.loaded:
+        if arm.cases_by_injection is None:
+            return
+        rounds_by_kind = _rounds_with_cases(evidence, arm.cases_by_injection)
+        hit = set().union(*rounds_by_kind.values())
+        if not hit:
+            unhurt.append(arm.name)
+            continue
+        low, high = confidence_interval(len(hit), rounds)
+        kinds = ", ".join(f"{kind} {len(cycles)}" for kind, cycles in rounds_by_kind.items() if cycles)
+        hurt.append(f"{arm.name} in {len(hit)} ({kinds}; that may be {low:.0%} to {high:.0%} of all)")
+    if hurt:
+        none = f"; none hurt {', '.join(unhurt)}" if unhurt else ""
+        yield f"Of {rounds} {unit}, so many hurt an arm: {', '.join(hurt)}{none}."
+
+
+def _rounds_with_cases(evidence: Evidence, by_kind: CasesByInjection) -> dict[str, set[int]]:
+    """Per anomaly the cycles to whose injections cases belong."""
+    cycles = {injection.id: injection.cycle for injection in evidence.injections}
+    return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in by_kind.items()}
+
+
+def _advised() -> str:
+    """How many injections without a case bound an anomaly at WANTED_BOUND."""
+    needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
+    return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
+
+
+def _tried(evidence: Evidence) -> str:
+    biting = len(evidence.biting)
+    if not biting:
+        return "No fault was injected: this run says nothing of what a fault would do."
+    sums = {name: [f"{arm.name} {exposed(arm.exposure, name):,}" for arm in evidence.loaded] for name in COUNTED}
+    injections = "injection" if biting == 1 else "injections"
+    return (
+        f"{biting} {injections} that bit; reported records exposed to them: "
+        f"{', '.join(sums['reported'])}; attempts outstanding when they bit: {', '.join(sums['outstanding'])}."
+    )
