@@ -17,14 +17,15 @@ from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.data import Setting, dumps
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 
 
-class ProducerDied(RuntimeError):
+class ProducerDied(VerifierError, RuntimeError):
     """A producer process ended before its load did."""
 
 
-class AlreadySent(RuntimeError):
+class AlreadySent(VerifierError, RuntimeError):
     """This run's load was begun before; sent again under the same numbers, all of it would count as DUPLICATED."""
 
 

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.model.anomalies import TransactionOutcome
+from delivery_verifier.model.errors import VerifierError
 
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
@@ -26,7 +27,7 @@ CALL_S = 5.0
 """How long one call of the client may block; one that is not done by then is made again."""
 
 
-class Unended(RuntimeError):
+class Unended(VerifierError, RuntimeError):
     """A transaction could not be ended in time: nobody knows what becomes of it, and no other can begin."""
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.model.data import dumps
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import STEPS, Scenario
 from delivery_verifier.model.scenario_checks import loads
@@ -36,7 +37,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     notes: dict[str, str] = {}
 
 
-class IncompleteRun(RuntimeError):
+class IncompleteRun(VerifierError, RuntimeError):
     """A step's output is missing, unfinished or altered. No verdict may be read off it."""
 
 
