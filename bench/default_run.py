@@ -8,8 +8,6 @@ code 1 unless every run ended HELD.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import re
 import statistics
 import subprocess
@@ -20,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from delivery_verifier.cluster import workspaces
-from delivery_verifier.host import folders
+from delivery_verifier.host import folders, machine
 from delivery_verifier.planning.build import versions_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,7 +41,7 @@ def main() -> int:
         f"# The default run, {time.strftime('%Y-%m-%d')}",
         "",
         f"`python bench/default_run.py`: `kdv {' '.join(COMMAND)}`, {len(texts)} times in a row through one Airflow, "
-        f"on {os.cpu_count()} CPUs, {platform.system()} {platform.machine()}; "
+        f"on {machine.describe()}; "
         + ", ".join(f"{name} {version}" for name, version in versions_of("4.3.1").items())
         + ".",
         "",

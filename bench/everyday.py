@@ -119,7 +119,7 @@ def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
 
 def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
     """The tables as Markdown."""
-    lines = ["# Everyday faults, counted", "", saved.machine(versions), ""]
+    lines = ["# Everyday faults, counted", "", saved.circumstances(versions), ""]
     for entry in dict.fromkeys(verdict.scenario for verdict in verdicts):
         runs = [verdict for verdict in verdicts if verdict.scenario == entry]
         doubted = sum(bool(arm.doubts) for verdict in runs for arm in verdict.arms)

@@ -3,8 +3,6 @@ again."""
 
 from __future__ import annotations
 
-import os
-import platform
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +14,7 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.embedded.equipment import Lack, tried
+from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import equipment_of
@@ -60,7 +59,7 @@ def new_catalogue_run(
         started_at=now(),
         versions=versions_of(ClusterSpec().kafka_version),
         commit=commit(),
-        machine=machine(),
+        machine=machine.describe(),
         items=tuple(_item(entry, number, expected) for number in range(1, times + 1) for entry in found),
     )
 
@@ -72,7 +71,7 @@ def resume(name: str) -> CatalogueRun:
     A failed attempt stays in the record only until it is done again.
     """
     catalogue = catalogue_runs.read(name)
-    here = (versions_of(ClusterSpec().kafka_version), commit(), machine())
+    here = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
     if here != (catalogue.versions, catalogue.commit, catalogue.machine):
         raise BadInput(
             f"catalogue run is {name!r}; allowed: one that this commit began, with these versions, on this host; it "
@@ -86,12 +85,6 @@ def resume(name: str) -> CatalogueRun:
 def new_id() -> str:
     """A name for a catalogue run: the time, and four characters by which two of one second differ."""
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
-
-
-def machine() -> str:
-    """The host in one line: results of two machines are not to be compared without knowing it."""
-    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return f"{os.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.machine()}, {platform.system()} {platform.release()}"
 
 
 def _wanted(names: Sequence[str], tag: str) -> str:

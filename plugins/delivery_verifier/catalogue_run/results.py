@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
+from delivery_verifier.pages.throughput import records_per_s
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 COUNTS = (
@@ -40,8 +41,8 @@ def attempt(run_dir: Path) -> Attempt:
         verdict = msgspec.json.decode(run.sealed("conclude", "verdict.json"), type=RunVerdict)
     except msgspec.MsgspecError as error:
         raise IncompleteRun(f"{run_dir / 'verdict.json'} is damaged: {error}") from None
-    latency, load = _rows(run, "timeline/latency"), _rows(run, "timeline/load")
-    arms = [_arm(arm, latency, load) for arm in verdict.arms if arm.role != "canary"]
+    latency = _rows(run, "timeline/latency")
+    arms = [_arm(run, arm, latency) for arm in verdict.arms if arm.role != "canary"]
     doubts = sorted({f"{doubt.name}: {doubt.detail}" for arm in verdict.arms for doubt in arm.doubts})
     begun_us, ended_us = run.manifest("plan").started_at_us, run.manifest("conclude").finished_at_us
     started_at = datetime.fromtimestamp(begun_us / 1e6, UTC).isoformat(timespec="seconds")
@@ -63,7 +64,7 @@ def failed(run: str, started_at: str, seconds: float, error: BaseException | str
     return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(lines)[:600])
 
 
-def _arm(arm: ArmVerdict, latency: list[dict[str, Any]], load: list[dict[str, Any]]) -> ArmResult:
+def _arm(run: RunDirectory, arm: ArmVerdict, latency: list[dict[str, Any]]) -> ArmResult:
     return ArmResult(
         arm=arm.arm,
         role=arm.role,
@@ -76,7 +77,7 @@ def _arm(arm: ArmVerdict, latency: list[dict[str, Any]], load: list[dict[str, An
         longest_gap_s=arm.longest_gap_s,
         counts={name: arm.books[name] for name in COUNTS if name in arm.books},
         latency_ms_p99=p99(row for row in latency if row["arm"] == arm.arm),
-        records_per_s=throughput(row for row in load if row["arm"] == arm.arm),
+        records_per_s=records_per_s(run, arm.arm),
     )
 
 
@@ -94,12 +95,3 @@ def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
         key=lambda bucket: bucket.from_ms,
     )
     return Spread("", False, found).within[1] if found else None
-
-
-def throughput(load: Iterable[Mapping[str, Any]]) -> float | None:
-    """Reported records per second from the first interval in which one was reported to the last; None for less than
-    two."""
-    rows = sorted((row["at_us"], row["reported"]) for row in load if row["reported"])
-    if len(rows) < 2:
-        return None
-    return float(sum(reported for _, reported in rows) / ((rows[-1][0] - rows[0][0]) / 1e6))

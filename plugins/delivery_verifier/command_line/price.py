@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES
 from delivery_verifier.command_line import outputs
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import run_dir_of
-from delivery_verifier.host import folders, processes
+from delivery_verifier.host import folders, machine, processes
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import choice
 from delivery_verifier.run.progress import Follower
@@ -53,7 +51,7 @@ def price(arguments: argparse.Namespace) -> int:
     into = outputs.destination("--out", arguments.out or "price.html")
     arguments.of_a_stored_run = arguments.runs is not None
     code, runs = (0, [run_dir_of(name) for name in arguments.runs]) if arguments.runs else _measure(arguments)
-    found = prices.price(runs, machine())
+    found = prices.price(runs, machine.describe())
     price_page.write(found, into)
     if arguments.json:
         sys.stdout.write(dumps(found).decode())
@@ -66,14 +64,11 @@ def price(arguments: argparse.Namespace) -> int:
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     """Runs every measurement that was asked for, with one Spark session. The worst exit code, and the run
     directories."""
-    from delivery_verifier.host.java.jars import spark_jars
-    from delivery_verifier.host.java.runtime import java_home
     from delivery_verifier.run import direct
 
-    names, home_of_java = _wanted(arguments), str(java_home())
+    names = _selected(arguments)
     folders.require_writable()
-    os.environ.setdefault("JAVA_HOME", home_of_java)
-    os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+    direct.prepare_spark()
     from spark_jobs.session import end, local_session
 
     at, code = time.strftime("%Y%m%dT%H%M%S"), 0
@@ -91,13 +86,8 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     return code, runs
 
 
-def _wanted(arguments: argparse.Namespace) -> Sequence[str]:
+def _selected(arguments: argparse.Namespace) -> Sequence[str]:
     """The measurements, profile by profile. Raises BadInput."""
     profiles = [choice("profiles", name, PRICED) for name in arguments.profiles.split(",")]
     conditions = [choice("conditions", name, CONDITIONS) for name in arguments.conditions.split(",")]
     return [name for name in PRICES if name.split(".")[2] in profiles and name.split(".")[1] in conditions]
-
-
-def machine() -> str:
-    """The host in one line: without it a figure says nothing."""
-    return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"

@@ -13,6 +13,7 @@ from math import comb
 import pyarrow as pa
 
 from delivery_verifier.model.history import LEAD_US, Injection
+from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
 LAG_US = 1_000_000
@@ -82,7 +83,7 @@ def _solved(reached: Callable[[float], bool]) -> float:
 
 def _rows(cases: pa.Table) -> Iterator[tuple[str, tuple[str, ...], int | None, int | None]]:
     """Of every case: its arm, its anomalies, and when its record was sent and settled, in µs."""
-    sent, settled = (_micros(cases[name]) for name in ("sent_at", "settled_at"))
+    sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))
     named = (cases[name].to_pylist() for name in ("arm", "kind", "also"))
     for arm, kind, also, sent_us, settled_us in zip(*named, sent, settled, strict=True):
         yield arm, (kind, *(also or ())), sent_us, settled_us
@@ -101,11 +102,3 @@ def _owner(sent_us: int, settled_us: int | None, windows: Sequence[tuple[int, in
         if (end is None or sent_us <= end) and (settled_us is None or settled_us >= begin)
     ]
     return OUTSIDE if not met else met[0] if settled_us is None else met[-1]
-
-
-def _micros(moments: pa.ChunkedArray) -> list[int | None]:
-    """Times as µs since the epoch."""
-    if pa.types.is_timestamp(moments.type):
-        moments = moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())
-    found: list[int | None] = moments.to_pylist()
-    return found

@@ -22,6 +22,7 @@ from delivery_verifier.model.history import (
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.times import as_us
 
 if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
     import pandas as pd
@@ -157,15 +158,8 @@ def _table(path: Path, name: str) -> pa.Table:
     if absent:
         raise ValueError(f"columns are missing: {', '.join(absent)}")
     table = found.to_table(list(COLUMNS[name])) if path.is_dir() else found.read(list(COLUMNS[name]))
-    return _times_as_us(table)
-
-
-def _times_as_us(table: pa.Table) -> pa.Table:
-    for index, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type):
-            whole = table.column(index).cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
-            table = table.set_column(index, column.name, whole)
-    return table
+    columns = {column: as_us(table[column]) for column in table.column_names}
+    return pa.table(columns)
 
 
 def _why(error: BaseException) -> str:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict, exposed
 from delivery_verifier.pages.latency import spreads
 from delivery_verifier.pages.material import Material, read
+from delivery_verifier.pages.throughput import records_per_s
 from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -166,17 +164,13 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
         "outstanding at the bite": number(exposed(arm.exposure, "outstanding")) if arm.exposure else None,
         "longest silence": gap,
     }
-    return counts | _throughput(side.material.tables.get("timeline/load"), arm.arm) | _latency(side.material, arm.arm)
+    return counts | _throughput(side.material, arm.arm) | _latency(side.material, arm.arm)
 
 
-def _throughput(table: pa.Table | None, arm: str) -> dict[str, object]:
-    rows = None if table is None else table.filter(pc.equal(table["arm"], arm))
-    if rows is None or rows.num_rows < 2:
-        return {}
-    times = rows["at_us"]
-    interval_us = int(np.diff(np.unique(times.to_numpy())).min(initial=200_000))
-    span_s = (pc.max(times).as_py() - pc.min(times).as_py() + interval_us) / 1e6
-    return {"reported per second": number(round(pc.sum(rows["reported"]).as_py() / span_s))}
+def _throughput(material: Material, arm: str) -> dict[str, object]:
+    """The throughput of an arm; nothing where the run does not give it."""
+    rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
+    return {} if rate is None else {"reported per second": number(round(rate))}
 
 
 def _latency(material: Material, arm: str) -> dict[str, object]:

@@ -37,7 +37,7 @@ def render(comparison: Comparison) -> str:
     script = asset("page.js")
     template = environment().get_template("compare.html.j2")
     return template.render(
-        it=comparison,
+        comparison=comparison,
         heading=heading(comparison),
         caution=caution(comparison),
         scripts=[Markup(script)],

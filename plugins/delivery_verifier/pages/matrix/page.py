@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -37,7 +36,7 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
         environment()
         .get_template("matrix.html.j2")
         .render(
-            it=catalogue,
+            catalogue=catalogue,
             tables=found,
             everyday=matrix.everyday(found),
             headline=headline(catalogue),
@@ -49,7 +48,6 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
             runs=runs,
             history=history,
             when=_when,
-            path=lambda name: quote(name, safe=""),
             scripts=[Markup(script)],
             policy=source_of(script),
             style=Markup(asset("page.css") + asset("matrix.css")),

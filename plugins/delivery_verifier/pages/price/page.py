@@ -141,7 +141,7 @@ def render(price: Price) -> str:
         environment()
         .get_template("price.html.j2")
         .render(
-            it=price,
+            price=price,
             how=how(price),
             caution=CAUTION,
             groups=groups,

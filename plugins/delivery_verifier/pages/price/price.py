@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from msgspec import Struct
 
@@ -20,13 +17,14 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Scenario, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
+from delivery_verifier.pages.throughput import records_per_s
 from delivery_verifier.store.run_directory import RunDirectory
 
 
 class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One run of one profile under one condition.
 
-    `records_per_s`: reported records of the load proper, without the warm-up, from the first send to the last report.
+    `records_per_s`: as pages.throughput defines it, without the warm-up.
     `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were
     reported; None flat out, where records wait in the client's own queue. Counts are None where a checker doubt stands
     in their way.
@@ -106,7 +104,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
         verdict=arm.verdict,
         doubts=sorted({doubt.name for doubt in arm.doubts}),
         reported=arm.books.get("reported", 0),
-        records_per_s=_records_per_s(path, scenario),
+        records_per_s=records_per_s(run, arm.arm),
         latency_ms_p50=latency[0],
         latency_ms_p99=latency[1],
         latency_ms_p999=latency[2],
@@ -144,24 +142,3 @@ def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | 
         return None, None, None
     half, most, nearly_all, _ = Spread(arm, False, buckets).within
     return half, most, nearly_all
-
-
-def _records_per_s(path: Path, scenario: Scenario) -> float | None:
-    """Reported records per second of the load proper: the warm-up's blocks, one to each partition, come before it."""
-    (subject,) = scenario.subjects
-    ledger = ds.dataset(path / "ledger", format="parquet").to_table(
-        columns=["outcome", "sent_at", "settled_at"],
-        filter=(ds.field("arm") == subject.name)
-        & (ds.field("sequence") >= scenario.load.block * scenario.load.partitions),
-    )
-    heard = ledger.filter(
-        pc.and_(pc.is_in(ledger["outcome"], pa.array(["ACKED", "SENT"])), pc.is_valid(ledger["settled_at"]))
-    )
-    if not heard.num_rows:
-        return None
-    lasted_us = pc.max(_micros(heard["settled_at"])).as_py() - pc.min(_micros(ledger["sent_at"])).as_py()
-    return float(heard.num_rows / (lasted_us / 1e6)) if lasted_us > 0 else None
-
-
-def _micros(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    return moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())

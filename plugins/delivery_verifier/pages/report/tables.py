@@ -20,7 +20,6 @@ from delivery_verifier.pages.report.events import some
 from delivery_verifier.pages.words import SHARE_OF as _SHARE_OF
 from delivery_verifier.pages.words import breaks, listed, number, plain, share
 
-UNBALANCED_SHOWN = 50
 GAPS_SHOWN = 24
 PROOF_SHOWN = 800
 
