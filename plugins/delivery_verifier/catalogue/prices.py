@@ -55,10 +55,6 @@ def _fault(condition: Condition) -> FaultPlan:
     return FAULTS["kill_leader" if condition == "kill_leader" else "none"]
 
 
-PRICES: dict[str, Entry] = {
-    entry.name: entry
-    for profile in PRICED
-    for condition in get_args(Condition)
-    for entry in [_entry(condition, profile)]
-}
-"""Every measurement by its name, profile by profile. They promise nothing, and are no part of a catalogue run."""
+_ENTRIES = (_entry(condition, profile) for profile in PRICED for condition in get_args(Condition))
+PRICES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+"""Every measurement by its name, profile by profile. They promise nothing, and no catalogue run contains them."""

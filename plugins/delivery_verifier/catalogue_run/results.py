@@ -1,4 +1,4 @@
-"""The results: what one finished run tells a catalogue run, read off its run directory."""
+"""The results: the record of one finished run in its catalogue run, read off the run directory."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
 
 
 def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
-    """Within how many ms 99 % of the records were reported, from above; None without records."""
-    found = sorted(
+    """An upper bound, in ms, within which 99 % of the records were reported; None without records."""
+    filled = sorted(
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),
         key=lambda bucket: bucket.from_ms,
     )
-    return Spread("", False, found).within[1] if found else None
+    return Spread("", False, filled).within[1] if filled else None

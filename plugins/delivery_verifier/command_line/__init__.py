@@ -1,1 +1,4 @@
-"""The commands of kdv, one module per group; each takes parsed arguments and returns its exit code."""
+"""The command line: `kdv` and its commands. It parses, calls the other rooms, prints, and chooses the exit code.
+
+Uses every room below it. Known weakness: modules import heavy rooms inside functions, so that `kdv --help` is fast.
+"""

@@ -36,7 +36,7 @@ def decimal(field: str, value: object, low: float, high: float, *, above: bool =
     """`value` as a finite number from `low` (or `above` it) to `high`. Raises BadInput."""
     number = _as_decimal(value)
     if number is None or not (low < number if above else low <= number) or number > high:
-        allowed = f"a number {'above' if above else 'from'} {low:g} {'and up ' * above}to {high:g}"
+        allowed = f"a number above {low:g} and up to {high:g}" if above else f"a number from {low:g} to {high:g}"
         raise bad_input(field, value, allowed, f"e.g. {min(max(10.0, low), high):g}")
     return number
 

@@ -1,4 +1,4 @@
-"""Plain words: how the report names verdicts, anomalies, doubts, laws and files to a newcomer."""
+"""Plain words: how the pages name verdicts, roles, claims, anomalies and files to a newcomer, and write figures."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ BREAKS = {
     Anomaly.RESENT: "in the log once more because the application sent it again",
     Anomaly.MISPLACED: "not at the offset that was acknowledged",
     Anomaly.REORDERED: "in the log behind a record that was sent after it",
-    Anomaly.ABORTED_VISIBLE: "visible to who reads committed though its transaction was aborted",
-    Anomaly.TORN: "missing for who reads committed though its transaction was committed",
+    Anomaly.ABORTED_VISIBLE: "visible to a read_committed consumer though its transaction was aborted",
+    Anomaly.TORN: "missing for a read_committed consumer though its transaction was committed",
 }
 """What one case of an anomaly is, as the end of `a record that is ...`."""
 SHARE_OF = {
@@ -131,14 +131,14 @@ def share(count: int, whole: int) -> str:
 
 def said(sentence: str, verdict: str) -> str:
     """A sentence without the verdict in front of it, where the verdict stands beside it as a badge."""
-    told = sentence.removeprefix(f"{verdict}:").strip()
-    return told[:1].upper() + told[1:] if told != sentence else sentence
+    rest = sentence.removeprefix(f"{verdict}:").strip()
+    return rest[:1].upper() + rest[1:] if rest != sentence else sentence
 
 
 def headline(sentence: str) -> tuple[str, str]:
     """A sentence's first clause as a sentence of its own, and the rest: where the first `; ` or `. ` stands."""
-    places = [place for place in (sentence.find("; "), sentence.find(". ")) if place >= 0]
-    if not places:
+    ends = [end for end in (sentence.find("; "), sentence.find(". ")) if end >= 0]
+    if not ends:
         return sentence, ""
-    head, rest = sentence[: min(places)], sentence[min(places) + 2 :]
+    head, rest = sentence[: min(ends)], sentence[min(ends) + 2 :]
     return f"{head}.", rest[:1].upper() + rest[1:]

@@ -1,1 +1,1 @@
-"""Comparison."""
+"""Comparison: two runs side by side (`kdv compare`)."""

@@ -1,4 +1,4 @@
-"""The matrix: a catalogue run as tables of scenarios and profiles, computed from its record alone."""
+"""The tables of the matrix: scenarios by profiles, one table per kind, computed from the record of a catalogue run."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def tables(catalogue: CatalogueRun) -> list[Table]:
     return [_table(kind, [item for item in catalogue.items if item.kind == kind]) for kind in kinds]
 
 
-def everyday(found: Iterable[Table]) -> Table | None:
+def everyday(all_tables: Iterable[Table]) -> Table | None:
     """The everyday faults, to be shown as fault x profile; None if none of them was run."""
-    return next((table for table in found if table.kind == EVERYDAY and table.columns), None)
+    return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
 
 
 def _table(kind: str, items: Sequence[Item]) -> Table:
@@ -105,7 +105,7 @@ def _row(rounds: Sequence[Item]) -> ScenarioRow:
         fault=item.fault,
         tags=", ".join(item.tags),
         state=worst.state,
-        green=all(one.green for one in rounds),
+        green=all(other.green for other in rounds),
         note=_note(worst),
         cells=cells,
         runs=_runs(rounds),
@@ -121,18 +121,18 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
-    found = []
+    runs = []
     for item in rounds:
-        for place, attempt in enumerate(item.attempts, 1):
+        for ordinal, attempt in enumerate(item.attempts, 1):
             words = [f"round {item.round}"] if len(rounds) > 1 else []
-            words += [f"attempt {place}"] if len(item.attempts) > 1 else []
-            found.append((", ".join(words) or "report", attempt))
-    return found
+            words += [f"attempt {ordinal}"] if len(item.attempts) > 1 else []
+            runs.append((", ".join(words) or "report", attempt))
+    return runs
 
 
 def _cell(arms: Sequence[ArmResult], rounds: int) -> Cell:
-    arm = next((one for one in arms if not one.as_expected), arms[0])
-    verdicts = list(dict.fromkeys(one.verdict for one in arms))
+    arm = next((other for other in arms if not other.as_expected), arms[0])
+    verdicts = list(dict.fromkeys(other.verdict for other in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
     return Cell(
         arm=arm.arm,
@@ -157,11 +157,11 @@ def _tone(arms: Sequence[ArmResult]) -> str:
 
 
 def _counts(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
-    """lost, duplicated and reordered: a count, or the range over the rounds; a dash where the books have none. What an
-    application sent again is told only where it did."""
+    """lost, duplicated and reordered: a count, or its range over the rounds; a dash where the books have none. `resent`
+    only where an application sent records again."""
     resent = _range([arm.counts.get("resent") for arm in arms])
-    told = [(name, _range([arm.counts.get(name) for arm in arms])) for name in _KINDS_OF_LOSS]
-    return told if resent in ("0", "–") else [*told, ("resent", resent)]
+    counts = [(name, _range([arm.counts.get(name) for arm in arms])) for name in _KINDS_OF_LOSS]
+    return counts if resent in ("0", "–") else [*counts, ("resent", resent)]
 
 
 def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:

@@ -7,28 +7,28 @@ from pathlib import Path
 from delivery_verifier.pages.html import environment
 from delivery_verifier.pages.overview import rows as stored_runs
 from delivery_verifier.pages.overview import trend
-from delivery_verifier.pages.overview.wanted import VERDICTS, Wanted
+from delivery_verifier.pages.overview.run_filter import VERDICTS, RunFilter
 
 LISTED = 200
 """Rows on one page; how many there are beyond is said."""
 
 
-def overview(runs: Path, wanted: Wanted, *, docs: bool, dag_path: str = "") -> str:
-    """All runs below `runs` that are wanted. `docs`: whether there are Data Docs; `dag_path`: where a run is
-    started."""
-    everything = stored_runs.rows(runs)
-    listed = wanted.of(everything)
+def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "") -> str:
+    """The page of the runs below `runs` that match the filter. `docs`: whether there are Data Docs; `dag_path`: the
+    address at which a run is started."""
+    all_rows = stored_runs.rows(runs)
+    matching = run_filter.matching(all_rows)
     return render(
         "overview.html.j2",
         "Delivery",
-        rows=listed[:LISTED],
-        total=len(everything),
-        matching=len(listed),
-        wanted=wanted,
+        rows=matching[:LISTED],
+        total=len(all_rows),
+        matching=len(matching),
+        run_filter=run_filter,
         verdicts=VERDICTS,
-        profiles=stored_runs.profiles(everything),
-        faults=stored_runs.faults(everything),
-        lanes=trend.lanes(listed),
+        profiles=stored_runs.profiles(all_rows),
+        faults=stored_runs.faults(all_rows),
+        lanes=trend.lanes(matching),
         trend=trend,
         docs=docs,
         dag_path=dag_path,

@@ -1,6 +1,6 @@
-"""The rows of the page: one per run directory, read leniently, for a newer version must still list old runs.
+"""The rows of the page of all runs, one per run directory. Reading is lenient: a newer version must list old runs.
 
-A verdict is taken only as `conclude` sealed it. Whatever is missing, void or damaged is no verdict, and never green.
+A verdict counts only as `conclude` sealed it. A verdict that is missing, void or damaged is no verdict, never green.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 def rows(runs: Path) -> list[StoredRunRow]:
     """All runs below `runs`, newest first; at most READ_AT_MOST are read. Empty if there is no such folder."""
-    found = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
-    newest = sorted(((_stamp(file)[0], file.parent) for file in found), reverse=True)[:READ_AT_MOST]
+    files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
+    newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
     return sorted((read(run) for _, run in newest), key=lambda row: (row.at, row.name), reverse=True)
 
 
@@ -160,15 +160,15 @@ def _judged(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
         step = f"last finished step: {last_step}" if last_step else "no step finished"
         return msgspec.structs.replace(row, why=step)
     try:
-        found = _sealed_verdict(run)
+        verdict = _sealed_verdict(run)
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
         return msgspec.structs.replace(row, why=f"verdict.json cannot be believed: {error}")
     return msgspec.structs.replace(
         row,
-        verdict=found.verdict,
-        green=found.green and found.verdict != NO_VERDICT,
-        sentence=found.sentence,
-        figures=_figures([arm for arm in found.arms if arm.role == "subject"]),
+        verdict=verdict.verdict,
+        green=verdict.green and verdict.verdict != NO_VERDICT,
+        sentence=verdict.sentence,
+        figures=_figures([arm for arm in verdict.arms if arm.role == "subject"]),
     )
 
 
@@ -183,24 +183,24 @@ def _sealed_verdict(run: Path) -> _Verdict:
 
 def _figures(subjects: list[_ArmVerdict]) -> Figures:
     gaps = [arm.longest_gap_s for arm in subjects if arm.longest_gap_s is not None]
-    hurt = [exposed(arm.exposure) for arm in subjects if arm.exposure]
+    exposed_records = [exposed(arm.exposure) for arm in subjects if arm.exposure]
     return Figures(
         lost=_sum(subjects, "lost"),
         duplicated=_sum(subjects, "duplicated"),
         reordered=_sum(subjects, "reordered"),
         longest_gap_s=max(gaps, default=None),
-        exposed=min(hurt, default=None),
+        exposed=min(exposed_records, default=None),
     )
 
 
 def _sum(subjects: list[_ArmVerdict], count: str) -> int | None:
-    known = [arm.books[count] for arm in subjects if count in arm.books]
-    return sum(known) if known else None
+    counts = [arm.books[count] for arm in subjects if count in arm.books]
+    return sum(counts) if counts else None
 
 
 def _time(text: str) -> datetime | None:
     try:
-        at = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

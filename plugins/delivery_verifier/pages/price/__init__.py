@@ -1,1 +1,1 @@
-"""Price."""
+"""Price: what each profile costs and gives, measured alone (`kdv price`)."""
