@@ -41,13 +41,13 @@ class Bypassed:
 
     action: Action
 
-    def do(self, now: ActionContext) -> int:
+    def do(self, context: ActionContext) -> int:
         """Nothing."""
         return now_us()
 
-    def proof(self, now: ActionContext) -> dict[str, object]:
+    def proof(self, context: ActionContext) -> dict[str, object]:
         """What the real one would say now."""
-        return self.action.proof(now)
+        return self.action.proof(context)
 
 
 def main() -> int:

@@ -64,14 +64,14 @@ def _run() -> str:
 
 def seconds(text: str) -> list[tuple[str, float]]:
     """Seconds of each step in what `kdv run` printed, in order, and those from the trigger to the verdict."""
-    begun, found = dict[str, float](), list[tuple[str, float]]()
-    for at, step, state in _STEP.findall(text):
+    begun_s, steps = dict[str, float](), list[tuple[str, float]]()
+    for at_s, step, state in _STEP.findall(text):
         if state == "running":
-            begun.setdefault(step, float(at))
+            begun_s.setdefault(step, float(at_s))
         else:
-            found.append((step, float(at) - begun.get(step, float(at))))
-            last = float(at)
-    return [*found, ("trigger to verdict", last - min(begun.values()))] if found else []
+            steps.append((step, float(at_s) - begun_s.get(step, float(at_s))))
+            last_s = float(at_s)
+    return [*steps, ("trigger to verdict", last_s - min(begun_s.values()))] if steps else []
 
 
 def _table(runs: list[dict[str, float]]) -> list[str]:
@@ -90,15 +90,15 @@ def _ends(texts: list[str]) -> list[str]:
 
 def _left() -> dict[str, float]:
     """What could grow: processes of this project, their memory, and the disk beside the runs themselves."""
-    ours = [
-        one
-        for one in psutil.process_iter(["cmdline", "memory_info"])
-        if str(ROOT) in " ".join(one.info["cmdline"] or [])
+    processes = [
+        process
+        for process in psutil.process_iter(["cmdline", "memory_info"])
+        if str(ROOT) in " ".join(process.info["cmdline"] or [])
     ]
     runs = sum(1 for _ in folders.runs_dir().glob("*/scenario.json"))
     return {
-        "processes": len(ours),
-        "their memory, MB": round(sum(one.info["memory_info"].rss for one in ours) / 1e6),
+        "processes": len(processes),
+        "their memory, MB": round(sum(process.info["memory_info"].rss for process in processes) / 1e6),
         "runs kept": runs,
         "disk below runs/, MB": round(_size(folders.runs_dir()) / 1e6),
         "workspaces": len(workspaces.all_workspaces()),
