@@ -108,7 +108,7 @@ def believed(verdict: RunVerdict) -> list[str]:
 def report(rows: list[Row]) -> str:
     """The table as Markdown."""
     wrong = sum(is_wrong(outcome) for _, outcome, _ in rows)
-    machine = saved.machine(versions_of(ClusterSpec().kafka_version))
+    machine = saved.circumstances(versions_of(ClusterSpec().kafka_version))
     return "\n".join(
         [
             "# Faults that were made not to bite",

@@ -3,7 +3,7 @@
 `python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run, sends
 SIGKILL to one process of a kind, at a moment drawn uniformly from the time that such a process lives in an undisturbed
 run, and judges what comes of it: a verdict must agree with an independent recount of ledger and log, and 60 s later no
-process, workspace, lock or rule is left. An interrupted campaign is taken up where it was. Rows go to
+process, workspace, lock or rule is left. Where a series of trials was interrupted, the next call goes on. Rows go to
 bench/results/chaos-<seed>.json, the table to docs/results/chaos-<date>.md. Exit code 1 if anything was found.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -27,7 +26,7 @@ import chaos_host
 import chaos_trial
 from chaos_trial import Trial
 
-from delivery_verifier.host import folders
+from delivery_verifier.host import folders, machine
 from delivery_verifier.planning.provenance import versions_of
 
 BENCH = Path(__file__).parent
@@ -140,11 +139,10 @@ def _load(file: Path) -> dict[str, Any]:
     if file.is_file():
         state: dict[str, Any] = json.loads(file.read_text())
         return state
-    machine = f"{os.cpu_count()} CPUs, {platform.platform()}"
     return {
         "date": time.strftime("%Y-%m-%d"),
         "command": " ".join(["python", *sys.argv]),
-        "machine": machine,
+        "machine": machine.describe(),
         "versions": versions_of("4.3.1"),
         "undisturbed_s": {},
         "rows": [],

@@ -8,8 +8,6 @@ code 1 unless every run ended HELD.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import re
 import statistics
 import subprocess
@@ -20,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from delivery_verifier.cluster import workspaces
-from delivery_verifier.host import folders
+from delivery_verifier.host import folders, machine
 from delivery_verifier.planning.provenance import versions_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,7 +41,7 @@ def main() -> int:
         f"# The default run, {time.strftime('%Y-%m-%d')}",
         "",
         f"`python bench/default_run.py`: `kdv {' '.join(COMMAND)}`, {len(texts)} times in a row through one Airflow, "
-        f"on {os.cpu_count()} CPUs, {platform.system()} {platform.machine()}; "
+        f"on {machine.describe()}; "
         + ", ".join(f"{name} {version}" for name, version in versions_of("4.3.1").items())
         + ".",
         "",
@@ -66,14 +64,14 @@ def _run() -> str:
 
 def seconds(text: str) -> list[tuple[str, float]]:
     """Seconds of each step in what `kdv run` printed, in order, and those from the trigger to the verdict."""
-    begun, found = dict[str, float](), list[tuple[str, float]]()
-    for at, step, state in _STEP.findall(text):
+    begun_s, steps = dict[str, float](), list[tuple[str, float]]()
+    for at_s, step, state in _STEP.findall(text):
         if state == "running":
-            begun.setdefault(step, float(at))
+            begun_s.setdefault(step, float(at_s))
         else:
-            found.append((step, float(at) - begun.get(step, float(at))))
-            last = float(at)
-    return [*found, ("trigger to verdict", last - min(begun.values()))] if found else []
+            steps.append((step, float(at_s) - begun_s.get(step, float(at_s))))
+            last_s = float(at_s)
+    return [*steps, ("trigger to verdict", last_s - min(begun_s.values()))] if steps else []
 
 
 def _table(runs: list[dict[str, float]]) -> list[str]:
@@ -92,15 +90,15 @@ def _ends(texts: list[str]) -> list[str]:
 
 def _left() -> dict[str, float]:
     """What could grow: processes of this project, their memory, and the disk beside the runs themselves."""
-    ours = [
-        one
-        for one in psutil.process_iter(["cmdline", "memory_info"])
-        if str(ROOT) in " ".join(one.info["cmdline"] or [])
+    processes = [
+        process
+        for process in psutil.process_iter(["cmdline", "memory_info"])
+        if str(ROOT) in " ".join(process.info["cmdline"] or [])
     ]
     runs = sum(1 for _ in folders.runs_dir().glob("*/scenario.json"))
     return {
-        "processes": len(ours),
-        "their memory, MB": round(sum(one.info["memory_info"].rss for one in ours) / 1e6),
+        "processes": len(processes),
+        "their memory, MB": round(sum(process.info["memory_info"].rss for process in processes) / 1e6),
         "runs kept": runs,
         "disk below runs/, MB": round(_size(folders.runs_dir()) / 1e6),
         "workspaces": len(workspaces.all_workspaces()),

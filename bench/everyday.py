@@ -57,7 +57,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: the cluster is ended on the way out
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--entries", default=",".join(name for name, one in catalogue.ENTRIES.items() if "everyday" in one.tags)
+        "--entries", default=",".join(name for name, entry in catalogue.ENTRIES.items() if "everyday" in entry.tags)
     )
     parser.add_argument("--injections", type=int, default=20)
     parser.add_argument("--cycles", type=int, default=7)
@@ -66,7 +66,7 @@ def main() -> int:
     if arguments.runs:
         verdicts = [read_verdict(run_dir_of(name)) for name in arguments.runs]
         print(report(verdicts, RunDirectory(run_dir_of(arguments.runs[-1])).read_scenario().versions))
-        return 0 if all(one.green for one in verdicts) else 1
+        return 0 if all(verdict.green for verdict in verdicts) else 1
     for name in arguments.entries.split(","):
         catalogue.SCENARIOS[name] = longer(catalogue.ENTRIES[name], arguments.cycles)
     return _run(arguments.entries.split(","), arguments.injections)
@@ -83,7 +83,7 @@ def longer(entry: Entry, cycles: int) -> Entry:
     return replace(entry, fault=replace(entry.fault, cycles=cycles), load=load, records=records)
 
 
-def _run(entries: list[str], wanted: int) -> int:
+def _run(entries: list[str], injections: int) -> int:
     direct.prepare_spark()
     from spark_jobs.session import local_session
 
@@ -97,10 +97,10 @@ def _run(entries: list[str], wanted: int) -> int:
                 versions = RunDirectory(folders.runs_dir() / name).read_scenario().versions
                 target.write_text(report(verdicts, versions))
                 print(verdicts[-1].sentence, flush=True)
-                if _injections(verdicts, entry) >= wanted or not catalogue.ENTRIES[entry].fault.steps:
+                if _injections(verdicts, entry) >= injections or not catalogue.ENTRIES[entry].fault.steps:
                     break
     print(target.read_text())
-    return 0 if all(one.green for one in verdicts) else 1
+    return 0 if all(verdict.green for verdict in verdicts) else 1
 
 
 def _injections(verdicts: list[RunVerdict], entry: str) -> int:
@@ -109,21 +109,22 @@ def _injections(verdicts: list[RunVerdict], entry: str) -> int:
 
 def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
     """Per arm, over the runs of `entry` in which there is no doubt about that arm."""
-    found: dict[str, Tally] = defaultdict(Tally)
+    by_arm: dict[str, Tally] = defaultdict(Tally)
     for verdict in verdicts:
         for arm in verdict.arms:
             if verdict.scenario == entry and arm.role != "canary" and not arm.doubts:
-                found[arm.arm].add(arm)
-    return found
+                by_arm[arm.arm].add(arm)
+    return by_arm
 
 
 def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
     """The tables as Markdown."""
-    lines = ["# Everyday faults, counted", "", saved.machine(versions), ""]
+    lines = ["# Everyday faults, counted", "", saved.circumstances(versions), ""]
     for entry in dict.fromkeys(verdict.scenario for verdict in verdicts):
         runs = [verdict for verdict in verdicts if verdict.scenario == entry]
         doubted = sum(bool(arm.doubts) for verdict in runs for arm in verdict.arms)
-        done = f"{len(runs)} run{'s' * (len(runs) != 1)}, {sum(one.green for one in runs)} as expected"
+        plural = "" if len(runs) == 1 else "s"
+        done = f"{len(runs)} run{plural}, {sum(verdict.green for verdict in runs)} as expected"
         lines += [
             f"## {entry}",
             "",

@@ -11,7 +11,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import re
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 from delivery_verifier import catalogue
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.host import machine
 from delivery_verifier.host.java.jars import fetch
 from delivery_verifier.host.java.runtime import java_home
 from delivery_verifier.host.waiting import wait_until
@@ -63,8 +63,7 @@ def main() -> int:
     result = {
         "command": " ".join(["python", *sys.argv]),
         "date": datetime.date.today().isoformat(),
-        "cpus": os.cpu_count(),
-        "machine": platform.platform(),
+        "machine": machine.describe(),
         "load_average": os.getloadavg(),
         "versions": versions_of("4.3.1"),
         "rows": rows,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
+
+from delivery_verifier.host import machine
 
 
 def target(kind: str) -> Path:
@@ -16,7 +16,7 @@ def target(kind: str) -> Path:
     return folder / f"{kind}-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
 
 
-def machine(versions: Mapping[str, str]) -> str:
+def circumstances(versions: Mapping[str, str]) -> str:
     """Date, machine and versions, as one line."""
-    told = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{datetime.date.today()}; {os.cpu_count()} CPUs, {platform.platform()}; {told}"
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{datetime.date.today()}; {machine.describe()}; {listed}"

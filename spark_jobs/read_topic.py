@@ -13,6 +13,7 @@ from pyarrow import dataset
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Offsets, PartitionSnapshot
 from delivery_verifier.model.record import MARKER_PRODUCER
 from delivery_verifier.model.scenario import RAW as RAW_VIEW
@@ -117,7 +118,7 @@ def _require_markers(markers: Mapping[Place, int], parts: Sequence[PartitionSnap
     for part in parts:
         count, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end
         if count < expected:
-            raise RuntimeError(
+            raise StepFailed(
                 f"{part.topic}, partition {part.partition}: {count} of {expected} markers were read behind the "
                 f"snapshot{reader}: the read is incomplete"
             )

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from delivery_verifier.host.java.class_archive import ClassArchive
 from delivery_verifier.host.processes import how_it_ended
+from delivery_verifier.model.errors import VerifierError
 
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
@@ -29,7 +30,7 @@ DYING_S = 15.0
 """How long a JVM may take to end after its connections have closed. It takes longer the more memory it has."""
 
 
-class SparkGone(RuntimeError):
+class SparkGone(VerifierError, RuntimeError):
     """Spark's JVM ended while it was needed. What it was computing has no result."""
 
 

@@ -113,5 +113,5 @@ def test_the_tab_of_a_run_that_failed_quotes_the_log_of_its_task(local_airflow: 
     wait_until(lambda: client.state(DAG_ID, run_id) == "failed", "the run to fail", 90)
     tab = local_airflow.http("viewer").get(f"/delivery/dag/{DAG_ID}/{run_id}/").text
     assert "Step plan failed" in tab
-    assert "RuntimeError: scenario.fail_step is plan" in tab
+    assert "StepFailed: scenario.fail_step is plan" in tab
     assert "refresh" not in tab

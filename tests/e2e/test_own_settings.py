@@ -15,7 +15,7 @@ from support.stored_runs import arm
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.command_line import options as fields
+from delivery_verifier.command_line import options
 from delivery_verifier.host import folders
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.history import read_offsets
@@ -51,7 +51,7 @@ def own(
     file.write_text(PRODUCER)
     line = ["run", "--producer-config", str(file), "--topic-override", "min.insync.replicas=2"]
     line += ["--fault", "none", "--records", str(RECORDS), "--duration-s", "4"]
-    params: dict[str, Any] = fields.given(cli._parser().parse_args(line))
+    params: dict[str, Any] = options.params_of(cli._parser().parse_args(line))
     specs: list[ProducerSpec] = []
     seen: list[bytes] = []
     run = RunDirectory(folders.runs_dir() / "own-settings")

@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 from delivery_verifier import catalogue
 from delivery_verifier.model.scenario import VerdictName
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, RunVerdict
+from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory
 from support import runs_for_overview
 
 BEGUN = datetime(2026, 11, 21, 12, tzinfo=UTC)
+SILENCE = timedelta(seconds=5)
+"""Between the warm-up and the load."""
 LATENCIES = [(False, 1.0, 1.12, 980), (True, 1000.0, 1122.0, 15), (True, 5000.0, 5623.0, 5)]
 
 
@@ -36,6 +39,7 @@ def made(
     with run.writing("plan") as output:
         output.write_json("scenario.json", plan)
     with run.writing("produce") as output:
+        output.counts[LOAD_BEGAN] = int((BEGUN + SILENCE).timestamp() * 1e6)
         (output.staging / "ledger").mkdir()
         pq.write_table(
             _ledger(profile, plan.load.block * plan.load.partitions), output.staging / "ledger" / "one.parquet"
@@ -69,7 +73,7 @@ def made(
 
 
 def _ledger(arm: str, warm_up: int) -> pa.Table:
-    moments = [BEGUN] * warm_up + [BEGUN + timedelta(seconds=5, milliseconds=at) for at in range(1001)]
+    moments = [BEGUN] * warm_up + [BEGUN + SILENCE + timedelta(milliseconds=at) for at in range(1001)]
     time, count = pa.timestamp("us", tz="UTC"), len(moments)
     return pa.table(
         {

@@ -57,4 +57,4 @@ def _fault(condition: Condition) -> FaultPlan:
 
 _ENTRIES = [_entry(condition, profile) for profile in PRICED for condition in get_args(Condition)]
 PRICES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""Every measurement by its name, profile by profile. They promise nothing, and are no part of a catalogue run."""
+"""Every measurement by its name, profile by profile. They promise nothing, and no catalogue run contains them."""

@@ -1,10 +1,7 @@
-"""The beginning: a catalogue run with every entry that was wanted, before any of them has run; or one that is taken up
-again."""
+"""The beginning: a new catalogue run, in which every selected entry is pending; or an interrupted one to be resumed."""
 
 from __future__ import annotations
 
-import os
-import platform
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +13,7 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.embedded.equipment import Lack, tried
+from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import equipment_of
@@ -27,14 +25,16 @@ from delivery_verifier.store import catalogue_runs
 MOST_ROUNDS = 100
 
 
-def begin(name: str, *, direct: bool, **wanted: Any) -> CatalogueRun:
-    """A new catalogue run, written down as pending; `wanted` as `new_catalogue_run` takes it. Raises BadInput, also if
-    it is there already."""
+def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
+    """A new catalogue run, written to its directory. `selected` are the other arguments of `new_catalogue_run`.
+
+    Raises BadInput, also where a catalogue run has this name already.
+    """
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
         raise bad_input(
             "catalogue run", name, "a name that none has yet", f"take it up again with: kdv catalogue --resume {name}"
         )
-    catalogue = new_catalogue_run(name, direct=direct, **wanted)
+    catalogue = new_catalogue_run(name, direct=direct, **selected)
     catalogue_runs.write(catalogue)
     return catalogue
 
@@ -48,53 +48,49 @@ def new_catalogue_run(
     rounds: object = 1,
     direct: bool = False,
 ) -> CatalogueRun:
-    """A new catalogue run, not written down. Raises BadInput."""
-    found, expected = selection.entries(names, tag), selection.expectable(expect_unavailable)
-    times = whole("repeat", rounds, 1, MOST_ROUNDS)
+    """A new catalogue run, not written anywhere. Raises BadInput."""
+    entries, expected_unavailable = selection.entries(names, tag), selection.expectable(expect_unavailable)
+    round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
     return CatalogueRun(
         id=name,
-        wanted=_wanted(names, tag),
-        expect_unavailable=expected,
+        wanted=_asked_for(names, tag),
+        expect_unavailable=expected_unavailable,
         direct=direct,
-        rounds=times,
+        rounds=round_count,
         started_at=now(),
         versions=versions_of(ClusterSpec().kafka_version),
         commit=commit(),
-        machine=machine(),
-        items=tuple(_item(entry, number, expected) for number in range(1, times + 1) for entry in found),
+        machine=machine.describe(),
+        items=tuple(
+            _item(entry, number, expected_unavailable) for number in range(1, round_count + 1) for entry in entries
+        ),
     )
 
 
 def resume(name: str) -> CatalogueRun:
-    """The catalogue run `name`, with whatever has no verdict open again, and availability looked at anew. Raises
-    BadInput.
+    """The catalogue run `name`, to be continued: every item without a verdict is open again.
 
-    A failed attempt stays in the record only until it is done again.
+    What this host lacks is tried anew. Attempts without a verdict are dropped from the record. Raises BadInput where
+    the commit, the versions or the host are others than those that began it.
     """
     catalogue = catalogue_runs.read(name)
-    here = (versions_of(ClusterSpec().kafka_version), commit(), machine())
-    if here != (catalogue.versions, catalogue.commit, catalogue.machine):
+    circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
+    if circumstances != (catalogue.versions, catalogue.commit, catalogue.machine):
         raise BadInput(
             f"catalogue run is {name!r}; allowed: one that this commit began, with these versions, on this host; it "
             f"was begun by {catalogue.commit} on {catalogue.machine}. Begin another: its verdicts would stand for "
             "what it did not run on"
         )
-    items = [_again(item, catalogue.expect_unavailable) for item in catalogue.items]
+    items = [_reopened(item, catalogue.expect_unavailable) for item in catalogue.items]
     return replace(catalogue, items=tuple(items), ended_at="")
 
 
 def new_id() -> str:
-    """A name for a catalogue run: the time, and four characters by which two of one second differ."""
+    """A name for a catalogue run: the time, and four random characters that tell two runs of one second apart."""
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
 
 
-def machine() -> str:
-    """The host in one line: results of two machines are not to be compared without knowing it."""
-    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return f"{os.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.machine()}, {platform.system()} {platform.release()}"
-
-
-def _wanted(names: Sequence[str], tag: str) -> str:
+def _asked_for(names: Sequence[str], tag: str) -> str:
     parts = [f"the tag {tag}"] if tag else []
     return " and ".join([*parts, *([", ".join(names)] if names else [])]) or "everything"
 
@@ -109,28 +105,28 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
         tags=tuple(entry.tags),
         fault=entry.fault.name,
         round=number,
-        unavailable=_told(lacking),
+        unavailable=_sentence(lacking),
         expected_unavailable=not any(lack.failed for lack in lacking.values())
         and selection.expects(expected, entry, lacking),
     )
 
 
-def _again(item: Item, expected: Sequence[str]) -> Item:
+def _reopened(item: Item, expected: Sequence[str]) -> Item:
     entry = selection.entries([item.name])[0]
     with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
     return replace(_item(entry, item.round, expected), attempts=with_verdict)
 
 
 def unavailable(entry: Entry) -> str:
-    """What this host lacks to run the entry, and the remedy; empty if it can. Tried once per process."""
-    return _told(_lacking(entry))
+    """What this host lacks to run the entry, with the remedy; empty if nothing. Each trial runs once per process."""
+    return _sentence(_lacking(entry))
 
 
 def _lacking(entry: Entry) -> dict[Capability, Lack]:
     return {need: lack for need in equipment_of(entry.fault) if (lack := tried(need)) is not None}
 
 
-def _told(lacking: Mapping[Capability, Lack]) -> str:
+def _sentence(lacking: Mapping[Capability, Lack]) -> str:
     return "; ".join(
         f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacking.items()
     )

@@ -1,7 +1,8 @@
-"""Directly: entries in this process with one warm Spark session; an entry is judged while the next one's cluster boots.
+"""The direct runner: entries in this process, with one warm Spark session. The cluster of the next entry boots while an
+entry is judged.
 
-No judging runs beside a load: faults with deadlines must find the processors as free as in a run of its own. Whatever
-is left of the entry before has ended before the next one sends its first record.
+No judging runs beside a load: faults with deadlines must find the processors as free as in a run of its own. The
+judging of the previous entry therefore ends before the next entry sends its first record.
 """
 
 from __future__ import annotations
@@ -36,37 +37,36 @@ class DirectRunner:
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs the half that needs a cluster here, and has the rest judged in another thread."""
+        """Runs the half that needs a cluster in this thread, and has the judging done in another thread."""
         started_at, begun, watch = now(), time.monotonic(), partial(self._watch, run)
         fields = {"scenario": entry, "owner": self._owner}
         try:
-            run_dir = direct.observe(fields, run, watch, self.session, lambda: self._ready(before_load))
-        except Exception as error:  # this entry failed; it is written down as failed, and the next one is taken
-            done: Future[Attempt] = Future()
-            done.set_result(results.failed(run, started_at, time.monotonic() - begun, error))
-            return done
+            run_dir = direct.observe(fields, run, watch, self.session, lambda: self._before_load(before_load))
+        except Exception as error:  # recorded as a failed attempt, so that the next entry can run
+            failed: Future[Attempt] = Future()
+            failed.set_result(results.failed(run, started_at, time.monotonic() - begun, error))
+            return failed
         return self._judges.submit(attempted, partial(self._judge, run_dir, watch), run)
 
     def session(self) -> SparkSession:
-        """The session, once it has started; another one where its JVM has ended, which is no reason to stop the
-        rest."""
+        """The session, once it has started. Where its JVM has ended, a new session: the others can still be judged."""
         from spark_jobs.session import living, local_session
 
         with self._one_at_a_time:
-            first = self._spark.exception() is None
-            now: Future[SparkSession] = Future()
-            now.set_result(living(self._spark.result()) if first else local_session())
-            self._spark = now
-            return now.result()
+            started = self._spark.exception() is None
+            session: Future[SparkSession] = Future()
+            session.set_result(living(self._spark.result()) if started else local_session())
+            self._spark = session
+            return session.result()
 
     def end(self) -> None:
-        """Ends the session, if one lives."""
+        """Ends the session, if it has started."""
         from spark_jobs.session import end
 
         if self._spark.exception() is None:
             end(self._spark.result())
 
-    def _ready(self, before_load: Callable[[], None]) -> None:
+    def _before_load(self, before_load: Callable[[], None]) -> None:
         before_load()
         self.session()  # one that is still starting would take the processors from the first load
 
@@ -77,19 +77,19 @@ class DirectRunner:
 
 @contextmanager
 def runner(watch: Watch, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
-    """A runner with one Spark session (`spark`, or one of its own, which ends with the block).
+    """A runner with one Spark session: `spark`, or else a session of its own that ends with the block.
 
     The session starts, and Great Expectations is imported, while the first cluster boots.
     """
     folders.require_writable()
     direct.prepare_spark()
     with ThreadPoolExecutor(1, "judge") as judges:
-        made = DirectRunner(judges.submit(_warm_up, spark), judges, watch)
+        direct_runner = DirectRunner(judges.submit(_warm_up, spark), judges, watch)
         try:
-            yield made
+            yield direct_runner
         finally:
             if spark is None:
-                judges.submit(made.end).result()
+                judges.submit(direct_runner.end).result()
 
 
 def _warm_up(spark: SparkSession | None) -> SparkSession:

@@ -1,5 +1,4 @@
-"""The loop: takes every entry of a catalogue run in turn, writes down what it ended with, and never stops for one of
-them."""
+"""The loop: runs the items of a catalogue run one after another and records every attempt. No failure stops it."""
 
 from __future__ import annotations
 
@@ -23,10 +22,10 @@ class Runner(Protocol):
     """Runs entries, one after another."""
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs `entry` as the run `run` and returns as soon as the next one may begin; the rest may still be judged.
+        """Runs `entry` as the run `run`. Returns as soon as the next entry may begin; this one may still be judged.
 
-        Calls `before_load` once what is left of the entry before has ended. A future never holds an error of the run:
-        that is an attempt too.
+        Calls `before_load` when the cluster is up, before the first record is sent: it returns once the previous entry
+        has been judged. The future never holds an error of the run, for a failure is an attempt too.
         """
 
 
@@ -35,7 +34,7 @@ Told = Callable[[CatalogueRun, Item], None]
 
 
 class Loop:
-    """One catalogue run on its way. Every attempt is written down as soon as it is known."""
+    """One catalogue run under way. Every attempt is written to its record as soon as it is known."""
 
     def __init__(self, catalogue: CatalogueRun, runner: Runner, told: Told) -> None:
         self.catalogue = catalogue
@@ -47,36 +46,40 @@ class Loop:
         """Runs all items that are open, an INCONCLUSIVE one once more, and returns the finished catalogue run."""
         catalogue_runs.write(self.catalogue)
         while (item := self._next()) is not None:
-            ours = (item, self._runner.begin(item.name, self._free_name(item), self._note))
-            self._note()  # if the run ended before its load, nobody has asked for what came before it
-            self._awaited = ours
+            attempt = self._runner.begin(item.name, self._free_name(item), self._note)
+            self._note()  # a run that ended before its load has not called before_load
+            self._awaited = (item, attempt)
         self.catalogue = replace(self.catalogue, ended_at=now())
         catalogue_runs.write(self.catalogue)
         return self.catalogue
 
     def _next(self) -> Item | None:
-        """The next open item but the one whose judgement is awaited; when no other is left, that is waited for."""
+        """The next open item, other than the one whose judgement is awaited.
+
+        Where no other is open, the judgement is awaited first: an INCONCLUSIVE item is open once more.
+        """
         awaited = self._awaited[0] if self._awaited else None
-        if (found := next((item for item in self.catalogue.open if item is not awaited), None)) is None:
+        item = next((item for item in self.catalogue.open if item is not awaited), None)
+        if item is None:
             self._note()
-            found = next(iter(self.catalogue.open), None)
-        return found
+            item = next(iter(self.catalogue.open), None)
+        return item
 
     def _note(self) -> None:
-        """Writes down the attempt that is awaited, if one is."""
+        """Waits for the attempt that is being judged, if there is one, and records it."""
         with self._lock:
             awaited, self._awaited = self._awaited, None
             if awaited is None:
                 return
             item, attempt = awaited[0], awaited[1].result()
             changed = replace(item, attempts=(*item.attempts, attempt))
-            items = tuple(changed if one is item else one for one in self.catalogue.items)
+            items = tuple(changed if other is item else other for other in self.catalogue.items)
             self.catalogue = replace(self.catalogue, items=items)
             catalogue_runs.write(self.catalogue)
         self._told(self.catalogue, changed)
 
     def _free_name(self, item: Item) -> str:
-        """The name of the next run of `item`: that of one which was interrupted is taken."""
+        """A name for the next run of `item` that no run directory has yet: an interrupted run keeps its name."""
         stem = run_name(self.catalogue, item)
         names = (
             folders.run_directory_name(f"{stem}-{number}" if number > 1 else stem) for number in itertools.count(1)
@@ -94,7 +97,7 @@ def attempted(work: Callable[[], Attempt], run: str) -> Attempt:
     started_at, begun = now(), time.monotonic()
     try:
         return work()
-    except Exception as error:  # one entry that fails must not stop the rest; it is shown, and never green
+    except Exception as error:  # one failed entry must not stop the others; it is shown, and never green
         return results.failed(run, started_at, time.monotonic() - begun, error)
 
 

@@ -1,4 +1,4 @@
-"""The text of a catalogue run: its list, a line per entry while it goes, and what it came to."""
+"""The progress of a catalogue run on a terminal: its list, a line per entry while it runs, and its summary."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SIGNS = {
 }
 
 
-def listing(found: Iterable[tuple[Entry, str]]) -> str:
-    """The entries by kind, one to a line, each with its tags and why it is unavailable, if it is."""
+def listing(entries: Iterable[tuple[Entry, str]]) -> str:
+    """The entries by kind, one to a line, each with its tags and, where it is unavailable, the reason."""
     lines, kind = [], ""
-    for entry, why in found:
+    for entry, why in entries:
         if selection.KINDS[entry.name] != kind:
             kind = selection.KINDS[entry.name]
             lines.append(kind)
@@ -46,7 +46,7 @@ def verdicts(attempt: Attempt) -> str:
 
 
 def summary(catalogue: CatalogueRun, page: Path, to: TextIO) -> None:
-    """What the catalogue run came to, what needs attention, and where its page is."""
+    """Writes the outcome of the catalogue run, what needs attention, and where its page is."""
     counts = listed(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
@@ -72,14 +72,14 @@ def _why(item: Item) -> str:
 
 
 class Progress:
-    """One line per entry that has ended; between them, which step is at work, on a terminal only."""
+    """One line per entry that has ended; on a terminal also the step that is at work."""
 
     def __init__(self, to: TextIO) -> None:
         self._to, self._begun = to, time.monotonic()
         self._lock = threading.Lock()
 
     def begin(self, catalogue: CatalogueRun, more: str) -> None:
-        """Says how much there is to do, what this host cannot do, and `more`."""
+        """Says how many entries are to run and which this host cannot run; `more` ends the first line."""
         self.say(f"catalogue run {catalogue.id}: {len(catalogue.open)} to run; {more}")
         for item in catalogue.items:
             if item.unavailable:
@@ -87,10 +87,11 @@ class Progress:
 
     def told(self, catalogue: CatalogueRun, item: Item) -> None:
         """An item has got another attempt."""
-        attempt, left, done = item.attempts[-1], len(catalogue.open), sum(len(one.attempts) for one in catalogue.items)
+        attempt, open_items = item.attempts[-1], len(catalogue.open)
+        done = sum(len(other.attempts) for other in catalogue.items)
         state = "inconclusive, once more" if item.open else item.state
         each = (time.monotonic() - self._begun) / max(done, 1)
-        rest = f"{left} left, about {left * each / 60:.1f} min" if left else "none left"
+        rest = f"{open_items} left, about {open_items * each / 60:.1f} min" if open_items else "none left"
         self.say(f"{SIGNS[item.state]} {item.name}  {verdicts(attempt)}: {state}  ({attempt.seconds:.0f} s; {rest})")
 
     def step(self, run: str, step: str, state: str, _seconds: float) -> None:

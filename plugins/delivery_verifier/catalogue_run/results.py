@@ -1,4 +1,4 @@
-"""The results: what one finished run tells a catalogue run, read off its run directory."""
+"""The results: the record of one finished run in its catalogue run, read off the run directory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, c
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
+from delivery_verifier.pages.throughput import records_per_s
 from delivery_verifier.store.run_directory import RunDirectory
 
 COUNTS = (
@@ -35,8 +36,8 @@ def attempt(run_dir: Path) -> Attempt:
     """
     run = RunDirectory(run_dir)
     verdict = run.verdict()
-    latency, load = _rows(run, "timeline/latency"), _rows(run, "timeline/load")
-    arms = [_arm(arm, latency, load) for arm in verdict.arms if arm.role != "canary"]
+    latency = _rows(run, "timeline/latency")
+    arms = [_arm(run, arm, latency) for arm in verdict.arms if arm.role != "canary"]
     doubts = sorted({f"{doubt.name}: {doubt.detail}" for arm in verdict.arms for doubt in arm.doubts})
     begun_us, ended_us = run.manifest("plan").started_at_us, run.manifest("conclude").finished_at_us
     started_at = datetime.fromtimestamp(begun_us / 1e6, UTC).isoformat(timespec="seconds")
@@ -58,7 +59,7 @@ def failed(run: str, started_at: str, seconds: float, error: BaseException | str
     return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(lines)[:600])
 
 
-def _arm(arm: ArmVerdict, latency: list[dict[str, Any]], load: list[dict[str, Any]]) -> ArmResult:
+def _arm(run: RunDirectory, arm: ArmVerdict, latency: list[dict[str, Any]]) -> ArmResult:
     return ArmResult(
         arm=arm.arm,
         role=arm.role,
@@ -71,7 +72,7 @@ def _arm(arm: ArmVerdict, latency: list[dict[str, Any]], load: list[dict[str, An
         longest_gap_s=arm.longest_gap_s,
         counts={name: arm.books[name] for name in COUNTS if name in arm.books},
         latency_ms_p99=p99(row for row in latency if row["arm"] == arm.arm),
-        records_per_s=throughput(row for row in load if row["arm"] == arm.arm),
+        records_per_s=records_per_s(run, arm.arm),
     )
 
 
@@ -83,18 +84,9 @@ def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
 
 
 def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
-    """Within how many ms 99 % of the records were reported, from above; None without records."""
-    found = sorted(
+    """An upper bound, in ms, within which 99 % of the records were reported; None without records."""
+    filled = sorted(
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),
         key=lambda bucket: bucket.from_ms,
     )
-    return Spread("", False, found).within[1] if found else None
-
-
-def throughput(load: Iterable[Mapping[str, Any]]) -> float | None:
-    """Reported records per second from the first interval in which one was reported to the last; None for less than
-    two."""
-    rows = sorted((row["at_us"], row["reported"]) for row in load if row["reported"])
-    if len(rows) < 2:
-        return None
-    return float(sum(reported for _, reported in rows) / ((rows[-1][0] - rows[0][0]) / 1e6))
+    return Spread("", False, filled).within[1] if filled else None

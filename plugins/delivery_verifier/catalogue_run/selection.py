@@ -17,19 +17,20 @@ KINDS: dict[str, str] = {
 
 
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
-    """The entries that are named, or have the tag, or all, in the order of the catalogue. Raises BadInput."""
+    """The entries with one of these names and this tag, in the order of the catalogue; without either, all. Raises
+    BadInput."""
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
     if tag:
         choice("tag", tag, tags())
-    found = [
+    selected = [
         entry for entry in ENTRIES.values() if (not names or entry.name in names) and (not tag or tag in entry.tags)
     ]
-    if not found:
+    if not selected:
         raise BadInput(
             f"tag is {tag!r}, which none of the scenarios has that were named: {', '.join(names)}; leave out one"
         )
-    return found
+    return selected
 
 
 def tags() -> list[str]:
@@ -38,8 +39,7 @@ def tags() -> list[str]:
 
 
 def expects(words: Collection[str], entry: Entry, lacking: Collection[Capability]) -> bool:
-    """Whether it is no surprise that an entry is unavailable: it, or its kind, was named, or all the equipment it
-    lacks."""
+    """Whether `words` say that an entry may be unavailable: they name it, its kind, or every capability it lacks."""
     kind = KINDS[entry.name]
     named = entry.name in words or (kind in words and kind not in CAPABILITIES)
     return named or (bool(lacking) and set(lacking) <= set(words))
@@ -55,5 +55,5 @@ def expectable(text: str) -> tuple[str, ...]:
 
 
 def expected_here() -> str:
-    """What this host is known not to be able to run: KDV_EXPECT_UNAVAILABLE, else nothing."""
+    """What this host is known to be unable to run: the value of KDV_EXPECT_UNAVAILABLE, or empty."""
     return os.environ.get("KDV_EXPECT_UNAVAILABLE", "")

@@ -16,12 +16,13 @@ from delivery_verifier.cluster.protocol import requests as wire
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.processes import how_it_ended, identify
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.store.run_directory import RunDirectory
 
 UP_DEADLINE_S = 90.0
 
 
-class ControllerDied(RuntimeError):
+class ControllerDied(VerifierError, RuntimeError):
     """The controller ended: nobody elects leaders any more, so that nothing that is waited for will come."""
 
 
@@ -148,7 +149,7 @@ class Cluster:
         def up() -> bool:
             for broker, state in self.states().items():
                 if broker in wanted and state == "exited":
-                    raise RuntimeError(f"broker {broker} ended while starting: {self.last_log(broker)}")
+                    raise StepFailed(f"broker {broker} ended while starting: {self.last_log(broker)}")
             if self.has_proxy and not (self.workspace / PROXY_SOCKET).exists():
                 return False
             try:

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from delivery_verifier.host import variables
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
+from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
 """How long a cluster outlives the last sign of work on it. Nobody renews it while Airflow starts the next task, which a
@@ -24,12 +25,14 @@ PATIENCE_S = 1.0
 """Whoever only asks who holds the host's lock holds it himself for a moment."""
 
 
-class ClusterGone(RuntimeError):
+class ClusterGone(VerifierError, RuntimeError):
     """The keeper of this run's cluster is not there any more."""
 
 
-class HostBusy(RuntimeError):
+class HostBusy(VerifierError, RuntimeError):
     """Another run holds this host."""
+
+    exit_code = 75
 
 
 def lock_file() -> Path:
@@ -110,7 +113,7 @@ def call(
         raise ClusterGone(f"the {whom} at {socket_path} ended in the middle of {operation}")
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
-        raise RuntimeError(f"{whom}: {operation}: {answer['error']}")
+        raise StepFailed(f"{whom}: {operation}: {answer['error']}")
     return answer
 
 

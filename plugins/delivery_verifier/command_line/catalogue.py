@@ -58,24 +58,24 @@ def register(add: Add) -> None:
 def catalogue(arguments: argparse.Namespace) -> int:
     """`kdv catalogue`."""
     if arguments.list:
-        found = selection.entries(arguments.names, arguments.tag)
-        sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in found]))
+        entries = selection.entries(arguments.names, arguments.tag)
+        sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in entries]))
         return 0
-    out = outputs.destination("--out", arguments.out) if arguments.out else None
-    table = (
+    copy = outputs.destination("--out", arguments.out) if arguments.out else None
+    results = (
         outputs.destination("--results", f"{arguments.results}/catalogue-{date.today()}.md")
         if arguments.results
         else None
     )
     folders.require_writable()
-    ended = _directly(arguments) if arguments.direct else _through_airflow(arguments)
-    page = catalogue_runs.directory(ended.id) / catalogue_runs.PAGE
-    summary(ended, page, sys.stdout)
-    if out is not None:
-        shutil.copyfile(page, out)
-    if table is not None:
-        table.write_text(document(ended), encoding="utf-8")
-    return ended.exit_code
+    finished = _directly(arguments) if arguments.direct else _through_airflow(arguments)
+    page = catalogue_runs.directory(finished.id) / catalogue_runs.PAGE
+    summary(finished, page, sys.stdout)
+    if copy is not None:
+        shutil.copyfile(page, copy)
+    if results is not None:
+        results.write_text(document(finished), encoding="utf-8")
+    return finished.exit_code
 
 
 def _directly(arguments: argparse.Namespace) -> CatalogueRun:
@@ -85,16 +85,16 @@ def _directly(arguments: argparse.Namespace) -> CatalogueRun:
 
     if (holder := lease.holder()) is not None:
         raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
-    started, progress = _begun(arguments), Progress(sys.stderr)
+    started, progress = _started(arguments), Progress(sys.stderr)
     progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
-    told = _writing(page.write, progress.told)
+    watch = _writing_too(page.write, progress.told)
     with runner(progress.step) as running:
-        ended = Loop(started, running, told).run()
-    page.write(ended)
-    return ended
+        finished = Loop(started, running, watch).run()
+    page.write(finished)
+    return finished
 
 
-def _begun(arguments: argparse.Namespace) -> CatalogueRun:
+def _started(arguments: argparse.Namespace) -> CatalogueRun:
     """A new catalogue run, or the one to be resumed. Raises BadInput."""
     if not arguments.resume:
         return begin.begin(
@@ -113,14 +113,16 @@ def _begun(arguments: argparse.Namespace) -> CatalogueRun:
     return begin.resume(arguments.resume)
 
 
-def _writing(write: Callable[[CatalogueRun], Path], told: Callable[[CatalogueRun, Item], None]) -> Callable[..., None]:
-    """The page is as far as the catalogue run, whenever somebody looks."""
+def _writing_too(
+    write: Callable[[CatalogueRun], Path], watch: Callable[[CatalogueRun, Item], None]
+) -> Callable[..., None]:
+    """`watch`, after which the page is written again: it is always as far as the catalogue run."""
 
-    def both(catalogue: CatalogueRun, item: Item) -> None:
-        told(catalogue, item)
+    def watch_and_write(catalogue: CatalogueRun, item: Item) -> None:
+        watch(catalogue, item)
         write(catalogue)
 
-    return both
+    return watch_and_write
 
 
 def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
@@ -148,7 +150,7 @@ def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
         nonlocal known
         if (item := item_of(known, run_id)) is not None:
             changed = replace(item, attempts=(*item.attempts, attempt_of(run_id, state)))
-            known = replace(known, items=tuple(changed if one is item else one for one in known.items))
+            known = replace(known, items=tuple(changed if other is item else other for other in known.items))
             progress.told(known, changed)
 
     conf = {"names": arguments.names, "tag": arguments.tag, "expect_unavailable": arguments.expect_unavailable}

@@ -7,8 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from delivery_verifier.command_line import options as fields
-from delivery_verifier.command_line import parsers
+from delivery_verifier.command_line import options, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.run import carry_out
 from delivery_verifier.command_line.stored import run_dir_of
@@ -30,29 +29,30 @@ def register(add: Add) -> None:
     sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: in the current folder)")
     sub.add_argument("--direct", action="store_true", help="without Airflow")
     sub.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
-    fields.add(sub, only=frozenset(fields.RUN_FIELDS) - {"kafka_version", "fail_step"})
+    options.add(sub, only=frozenset(options.RUN_FIELDS) - {"kafka_version", "fail_step"})
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """`kdv compare`. 0 also where two stored runs differ: it shows. Runs that it started itself answer for their
-    verdicts."""
+    """`kdv compare`. Returns 0 for two stored runs, also where they differ; else the worse exit code of the two new
+    runs."""
     from delivery_verifier.pages.comparison import comparison
     from delivery_verifier.pages.comparison import page as compare_page
 
     if bool(arguments.kafka_versions) == bool(arguments.runs) or len(arguments.runs) not in (0, 2):
         raise BadInput(f"runs is {' '.join(arguments.runs)!r}; allowed: two runs, or none with --kafka-versions A B")
-    arguments.of_a_stored_run = not arguments.kafka_versions  # what a run of today leaves undone is no bad input
+    # A new run that is incomplete is a failure, and no bad input.
+    arguments.of_a_stored_run = not arguments.kafka_versions
     started = _run_both(arguments) if arguments.kafka_versions else []
     runs = [run_dir for run_dir, _ in started] or [run_dir_of(name) for name in arguments.runs]
-    found = comparison.compare(*runs)
-    into = Path(arguments.out) if arguments.out else Path(f"{runs[0].name}-beside-{runs[1].name}.html")
+    compared = comparison.compare(*runs)
+    file = Path(arguments.out) if arguments.out else Path(f"{runs[0].name}-beside-{runs[1].name}.html")
     try:
-        compare_page.write(found, into)
+        compare_page.write(compared, file)
     except OSError as error:
-        why = f"out is {str(into)!r}: cannot be written ({error.strerror})"
+        why = f"out is {str(file)!r}: cannot be written ({error.strerror})"
         raise BadInput(f"{why}; name a file in a folder that exists") from None
-    compare_page.text(found, sys.stdout)
-    print(f"page       {into.absolute()}")
+    compare_page.text(compared, sys.stdout)
+    print(f"page       {file.absolute()}")
     return max((code for _, code in started), default=0)
 
 
@@ -60,15 +60,15 @@ def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
     """Runs the scenario once per version, with one seed, load and settings. Each run's directory and exit code."""
     from delivery_verifier.planning.build import scenario_from_params
 
-    given, at = fields.given(arguments), time.strftime("%Y%m%dT%H%M%S")
-    wanted = {
-        f"{at}-{place}-kafka-{version}": {**given, "kafka_version": version}
-        for place, version in enumerate(arguments.kafka_versions, 1)
+    common, started_at = options.params_of(arguments), time.strftime("%Y%m%dT%H%M%S")
+    runs = {
+        f"{started_at}-{number}-kafka-{version}": {**common, "kafka_version": version}
+        for number, version in enumerate(arguments.kafka_versions, 1)
     }
-    for run_id, params in wanted.items():
+    for run_id, params in runs.items():
         scenario_from_params(params, run_id)  # both are refused before the first one runs
-    done = [
+    ended = [
         carry_out(params, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=False)
-        for run_id, params in wanted.items()
+        for run_id, params in runs.items()
     ]
-    return [(run_dir, verdict.exit_code) for verdict, run_dir, _ in done]
+    return [(run_dir, verdict.exit_code) for verdict, run_dir, _ in ended]

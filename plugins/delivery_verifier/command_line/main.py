@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from delivery_verifier import __version__
-from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.lease import ClusterGone
 from delivery_verifier.command_line import catalogue, host, stored
 from delivery_verifier.command_line import compare as comparing
 from delivery_verifier.command_line import price as pricing
@@ -25,18 +23,13 @@ from delivery_verifier.command_line import prune as pruning
 from delivery_verifier.command_line import run as running
 from delivery_verifier.command_line.parsers import BAD_INPUT, Parser
 from delivery_verifier.host import variables
-from delivery_verifier.host.java.jars import JarError
-from delivery_verifier.host.java.runtime import JavaError
-from delivery_verifier.host.waiting import DeadlinePassed
-from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.client import AirflowError
-from delivery_verifier.orchestration.local.run import RunFailed
-from delivery_verifier.planning.preflight import Unavailable
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.store.run_directory import IncompleteRun
 
-UNAVAILABLE, FAILED, BUSY = 69, 70, 75
 GROUPS = (running, catalogue, stored, comparing, pricing, host, pruning)
 """Modules that add their commands, in the order in which the help shows them."""
+OF_THE_HOST = (OSError, subprocess.SubprocessError)
+"""Errors of the host, a full disk or a missing tool: their message says all that a traceback would."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,22 +42,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.command(arguments) or 0)
     except KeyboardInterrupt:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
-    except Exception as error:  # told, with its code: nothing that failed is ever taken for a verdict
+    except Exception as error:  # shown with its exit code: nothing that failed may be taken for a verdict
         return _fail(_code_of(error, arguments), error)
 
 
 def _code_of(error: Exception, arguments: argparse.Namespace) -> int:
-    """The exit code that stands for `error`. One that nobody foresaw is told with its traceback."""
-
-    if isinstance(error, lease.HostBusy):
-        return BUSY
-    if isinstance(error, Unavailable):
-        return UNAVAILABLE
-    if isinstance(error, BadInput) or (arguments.of_a_stored_run and isinstance(error, IncompleteRun)):
+    """The exit code that stands for `error`. The traceback is printed as well where nobody foresaw the error."""
+    if isinstance(error, IncompleteRun) and arguments.of_a_stored_run:
         return BAD_INPUT
-    if not isinstance(error, EXPECTED):
-        traceback.print_exc()
-    return FAILED
+    if isinstance(error, VerifierError):
+        return error.exit_code
+    if not isinstance(error, OF_THE_HOST):
+        traceback.print_exception(error)
+    return VerifierError.exit_code
 
 
 def _terminate(number: int, _frame: object) -> None:
@@ -96,17 +86,3 @@ def _parser() -> argparse.ArgumentParser:
     for group in GROUPS:
         group.register(add)
     return parser
-
-
-EXPECTED = (
-    AirflowError,
-    RunFailed,
-    JarError,
-    JavaError,
-    ClusterGone,
-    DeadlinePassed,
-    RuntimeError,
-    OSError,
-    subprocess.SubprocessError,
-)
-"""What the command line reports as `70`: the run failed, and there is no verdict."""

@@ -1,4 +1,4 @@
-"""The options that say what a run is, which are the fields of the Airflow form as well."""
+"""The options that describe a run. They are the fields of the Airflow form as well."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from delivery_verifier.planning.own_settings import profiles, properties
 from delivery_verifier.planning.own_settings.clients import Client
 
 
-def _shown(choices: Iterable[str]) -> str:
-    return "{" + ",".join(choices) + "}"
+def _choices(names: Iterable[str]) -> str:
+    return "{" + ",".join(names) + "}"
 
 
 RUN_FIELDS: dict[str, dict[str, Any]] = {
@@ -27,12 +27,15 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
         "help": "a scenario of the catalogue, in place of profile, fault, claim and load; `kdv list scenarios`",
     },
     "profile": {"metavar": "NAME", "help": "delivery settings to be verified (default safe); `kdv list profiles`"},
-    "fault": {"metavar": _shown(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
-    "claim": {"metavar": _shown(get_args(Claim)), "help": "what must hold: the settings' contract (default), or more"},
+    "fault": {"metavar": _choices(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
+    "claim": {
+        "metavar": _choices(get_args(Claim)),
+        "help": "what must hold: the settings' contract (default), or more",
+    },
     "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
     "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},
     "pacing": {
-        "metavar": _shown(get_args(OwnPacing)),
+        "metavar": _choices(get_args(OwnPacing)),
         "help": "spread over the planned duration (default), or flat_out",
     },
     "producers": {"metavar": "N", "help": "producer processes of the subject (default 1)"},
@@ -60,7 +63,7 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
         "help": "fewer exposed records than this forbid HELD (default 100, or 1%% of records)",
     },
     "duration_s": {"metavar": "S", "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
-    "fail_step": {"metavar": _shown(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
+    "fail_step": {"metavar": _choices(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
 }
 """Options of `run` and `plan`, which are the fields of the Airflow form as well; `params` checks them."""
 
@@ -78,32 +81,32 @@ FILES: dict[str, dict[str, Any]] = {
         "help": "save the settings as a profile, for --profile NAME and the Airflow form",
     },
 }
-"""Options that are read here, on the user's host: what is sent on is the profile that they describe, without secrets.
-"""
+"""Options that this process reads on the user's host. It passes on only the profile that they describe, no secrets."""
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
 """Repeatable options, and the fields of the form that take the same, one to a line."""
 
 
-def given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields that were given on the command line, with the settings of the user's own as `own_profile`."""
-    found = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
+def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The fields on the command line, under their names in the form; the user's own settings as `own_profile`."""
+    params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():
         if lines := getattr(arguments, option):
-            found[field] = properties.text(properties.parse("\n".join(lines), field))
-    if (own := _own_profile(arguments, found)) is not None:
-        found["own_profile"] = msgspec.to_builtins(own)
-        found.pop("profile", None)
-    if "scenario" in found and (beside := sorted(set(found) - set(BESIDE_A_SCENARIO))):
+            params[field] = properties.text(properties.parse("\n".join(lines), field))
+    if (profile := _own_profile(arguments, params)) is not None:
+        params["own_profile"] = msgspec.to_builtins(profile)
+        params.pop("profile", None)
+    if "scenario" in params and (settled := sorted(set(params) - set(BESIDE_A_SCENARIO))):
+        names = ", ".join(name.replace("_", "-") for name in settled)
         raise BadInput(
-            f"scenario is {found['scenario']!r}, which settles {', '.join(name.replace('_', '-') for name in beside)} "
+            f"scenario is {params['scenario']!r}, which settles {names} "
             f"itself; allowed beside it: {', '.join(BESIDE_A_SCENARIO[1:4])}. Leave out one or the other"
         )
-    return found
+    return params
 
 
-def _own_profile(arguments: argparse.Namespace, found: dict[str, Any]) -> Profile | None:
-    """The profile of files or of a saved name, sent whole: whoever runs it need not know the files. Raises BadInput."""
-    name = found.get("profile")
+def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
+    """The profile that files or a saved name describe, as a whole: a run needs no file of the user. Raises BadInput."""
+    name = params.get("profile")
     if name and arguments.producer_config:
         raise BadInput(f"profile is {name!r}, but producer_config gives all producer settings: give one of the two")
     if name in catalogue.PROFILES or not name:
@@ -119,7 +122,7 @@ def _own_profile(arguments: argparse.Namespace, found: dict[str, Any]) -> Profil
         else base
     )
     if arguments.save_profile:
-        texts = (found.pop(field, "") for field in OVERRIDES.values())
+        texts = (params.pop(field, "") for field in OVERRIDES.values())
         own = profiles.overridden(own or base or catalogue.PROFILES["safe"], *texts)
         check_settings(own)
         own = profiles.save(own, arguments.save_profile)
@@ -127,7 +130,7 @@ def _own_profile(arguments: argparse.Namespace, found: dict[str, Any]) -> Profil
 
 
 def _unknown(name: str) -> Profile:
-    """Raises BadInput, with what is wrong with a saved profile of that name, if there is one."""
+    """Raises BadInput. Where a saved profile of that name cannot be read, the message says why."""
     if (why := profiles.unreadable().get(f"{name}.json")) is not None:
         raise BadInput(f"profile is {name!r}, but {profiles.folder() / name}.json cannot be read: {why}")
     inputs.choice("profile", name, profiles.known(), "`kdv list profiles` describes them")

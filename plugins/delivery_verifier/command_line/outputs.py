@@ -27,27 +27,26 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bundle-full", action="store_true", help="with the raw ledger and log in the bundle")
 
 
-def destination(field: str, given: str) -> Path:
-    """The file to be written. Raises BadInput unless it can be."""
-    file, allowed = Path(given), "a file in a folder that is there and can be written"
+def destination(field: str, name: str) -> Path:
+    """The file that the option `field` names. Raises BadInput where it cannot be written."""
+    file, allowed = Path(name), "a file in a folder that is there and can be written"
     try:
         folder = file.absolute().parent
-        sound = bool(given) and not file.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
+        sound = bool(name) and not file.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
     except OSError as error:
-        raise bad_input(field, given, allowed, str(error.strerror)) from None
+        raise bad_input(field, name, allowed, str(error.strerror)) from None
     if not sound:
-        raise bad_input(field, given, allowed, f"make the folder, or name another, e.g. {field} kdv.out")
+        raise bad_input(field, name, allowed, f"make the folder, or name another, e.g. {field} kdv.out")
     return file
 
 
 @contextmanager
-def junit(given: str | None, run_id: str) -> Iterator[Tell]:
-    """Inside, the verdict is told to what this yields; if there is none, whatever ended the block is written as an
-    error."""
-    if given is None:
+def junit(name: str | None, run_id: str) -> Iterator[Tell]:
+    """Yields a function that writes the verdict. An error that ends the block is written in place of a verdict."""
+    if name is None:
         yield lambda run_dir, verdict: None
         return
-    file = destination("--junit", given)
+    file = destination("--junit", name)
     file.unlink(missing_ok=True)  # a run that is killed must not leave the last one's file behind
     from delivery_verifier.pages import junit as xml
 
@@ -62,7 +61,7 @@ def junit(given: str | None, run_id: str) -> Iterator[Tell]:
 
 
 def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
-    """Writes the bundle that was asked for, if one was, and says so on stderr."""
+    """Writes the bundle if --bundle is given, and says so on stderr."""
     if arguments.bundle is None:
         if arguments.bundle_full:
             raise BadInput("--bundle-full is given without --bundle; allowed: both; add --bundle FILE.zip")

@@ -1,4 +1,4 @@
-"""How a command gets its parser: one that ends with 64 on a mistyped option, and the door through which groups add."""
+"""The parsers: one that ends with 64 on a mistyped option, and the protocol by which a module adds its commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def port(arguments: argparse.Namespace) -> int | None:
-    """The port that was asked for, None if none was. Raises BadInput."""
+    """The value of --port; None where it is not given. Raises BadInput."""
     return None if arguments.port is None else whole("--port", arguments.port, 1, 65535, example=8080)
 
 

@@ -1,10 +1,8 @@
-"""kdv price: what every guarantee costs and gives, measured now or read from stored runs."""
+"""kdv price: what every guarantee costs and gives, measured in new runs or read from stored runs."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from delivery_verifier.catalogue.prices import CONDITIONS, PRICED, PRICES
 from delivery_verifier.command_line import outputs
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import run_dir_of
-from delivery_verifier.host import folders, processes
+from delivery_verifier.host import folders, machine, processes
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import choice
 from delivery_verifier.run.progress import Follower
@@ -45,45 +43,41 @@ def register(add: Add) -> None:
 
 
 def price(arguments: argparse.Namespace) -> int:
-    """`kdv price`. 0 unless a run that it started itself is not as expected: a profile may lose what it never
-    promised."""
+    """`kdv price`. Returns 0 for stored runs, else the worst exit code of the new runs. A profile may lose what its
+    settings never promised: such a run is as expected."""
     from delivery_verifier.pages.price import page as price_page
     from delivery_verifier.pages.price import price as prices
 
-    into = outputs.destination("--out", arguments.out or "price.html")
+    file = outputs.destination("--out", arguments.out or "price.html")
     arguments.of_a_stored_run = arguments.runs is not None
     code, runs = (0, [run_dir_of(name) for name in arguments.runs]) if arguments.runs else _measure(arguments)
-    found = prices.price(runs, machine())
-    price_page.write(found, into)
+    priced = prices.price(runs, machine.describe())
+    price_page.write(priced, file)
     if arguments.json:
-        sys.stdout.write(dumps(found).decode())
+        sys.stdout.write(dumps(priced).decode())
         return code
-    price_page.text(found, sys.stdout)
-    print(f"page       {into.absolute()}")
+    price_page.text(priced, sys.stdout)
+    print(f"page       {file.absolute()}")
     return code
 
 
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
-    """Runs every measurement that was asked for, with one Spark session. The worst exit code, and the run
-    directories."""
-    from delivery_verifier.host.java.jars import spark_jars
-    from delivery_verifier.host.java.runtime import java_home
+    """Runs the selected measurements with one Spark session. Returns the worst exit code, and the run directories."""
     from delivery_verifier.run import direct
 
-    names, home_of_java = _wanted(arguments), str(java_home())
+    names = _selected(arguments)
     folders.require_writable()
-    os.environ.setdefault("JAVA_HOME", home_of_java)
-    os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
+    direct.prepare_spark()
     from spark_jobs.session import end, local_session
 
-    at, code = time.strftime("%Y%m%dT%H%M%S"), 0
+    started_at, code = time.strftime("%Y%m%dT%H%M%S"), 0
     runs: list[Path] = []
     spark = local_session()
     try:
-        for place, name in enumerate(names, 1):
-            run = folders.run_directory_name(f"{at}-{name}")
+        for number, name in enumerate(names, 1):
+            run = folders.run_directory_name(f"{started_at}-{name}")
             with Follower(folders.runs_dir() / run, quiet=arguments.json) as follower:
-                follower.say(f"{place} of {len(names)}: {name}")
+                follower.say(f"{number} of {len(names)}: {name}")
                 verdict = direct.run({"scenario": name, "owner": str(processes.myself())}, run, follower.step, spark)
             code, runs = max(code, verdict.exit_code), [*runs, folders.runs_dir() / run]
     finally:
@@ -91,13 +85,8 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     return code, runs
 
 
-def _wanted(arguments: argparse.Namespace) -> Sequence[str]:
-    """The measurements, profile by profile. Raises BadInput."""
+def _selected(arguments: argparse.Namespace) -> Sequence[str]:
+    """The measurements that the options select, profile by profile. Raises BadInput."""
     profiles = [choice("profiles", name, PRICED) for name in arguments.profiles.split(",")]
     conditions = [choice("conditions", name, CONDITIONS) for name in arguments.conditions.split(",")]
     return [name for name in PRICES if name.split(".")[2] in profiles and name.split(".")[1] in conditions]
-
-
-def machine() -> str:
-    """The host in one line: without it a figure says nothing."""
-    return f"{os.cpu_count()} CPUs, {platform.machine()}, {platform.system()} {platform.release()}"

@@ -28,21 +28,19 @@ def prune(arguments: argparse.Namespace) -> int:
     if arguments.keep is None and arguments.max_gb is None:
         raise BadInput("neither --keep nor --max-gb is given; allowed: one or both; e.g. kdv prune --keep 50 --dry-run")
     keep = None if arguments.keep is None else whole("--keep", arguments.keep, 0, 10**6, example=50)
-    most = None if arguments.max_gb is None else decimal("--max-gb", arguments.max_gb, 0, 1e6) * 1e9
+    max_bytes = None if arguments.max_gb is None else decimal("--max-gb", arguments.max_gb, 0, 1e6) * 1e9
     if not arguments.dry_run:
         retention.finish(folders.runs_dir())
-    going = retention.surplus(folders.runs_dir(), keep, most)
-    for run in going:
-        doing = "would remove" if arguments.dry_run else "removed"
-        print(f"{doing} {run.path}{_beside(run)} ({run.size / 1e6:,.1f} MB)", flush=True)
+    removable = retention.surplus(folders.runs_dir(), keep, max_bytes)
+    for run in removable:
+        verb = "would remove" if arguments.dry_run else "removed"
+        print(f"{verb} {run.path}{_with_runs(run)} ({run.size / 1e6:,.1f} MB)", flush=True)
         if not arguments.dry_run:
             retention.remove(run)
-    print(
-        f"{len(going)} runs, {sum(run.size for run in going) / 1e6:,.1f} MB"
-        + " (nothing was removed)" * arguments.dry_run
-    )
+    untouched = " (nothing was removed)" if arguments.dry_run else ""
+    print(f"{len(removable)} runs, {sum(run.size for run in removable) / 1e6:,.1f} MB{untouched}")
     return 0
 
 
-def _beside(one: retention.Kept) -> str:
-    return f" with {len(one.runs)} runs" if one.runs else ""
+def _with_runs(unit: retention.Retained) -> str:
+    return f" with {len(unit.runs)} runs" if unit.runs else ""

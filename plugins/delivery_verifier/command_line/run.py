@@ -1,4 +1,4 @@
-"""kdv run and kdv plan: one scenario, done or only told."""
+"""kdv run, kdv plan and kdv explain: one scenario, carried out, planned, or explained by the rules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.command_line import options as fields
-from delivery_verifier.command_line import outputs, parsers
+from delivery_verifier.command_line import options, outputs, parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import read_verdict, show
 from delivery_verifier.host import folders, processes
@@ -28,77 +27,76 @@ _EXAMPLES = """examples:
 
 def register(add: Add) -> None:
     """The commands of this module."""
-    one = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
-    fields.add(one)
-    one.add_argument("--run-id", help="name of the run (default: the time)")
-    one.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
-    one.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
-    one.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
-    outputs.add_junit(one)
-    dry = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
-    fields.add(dry)
-    dry.add_argument("--json", action="store_true", help="print scenario.json")
-    why = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
-    fields.add(
-        why,
+    run_parser = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
+    options.add(run_parser)
+    run_parser.add_argument("--run-id", help="name of the run (default: the time)")
+    run_parser.add_argument("--direct", action="store_true", help="without Airflow: the same steps in this process")
+    run_parser.add_argument("--port", metavar="N", help="port of the local Airflow (default 8080, or KDV_PORT)")
+    run_parser.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
+    outputs.add_junit(run_parser)
+    plan_parser = add("plan", plan, "Say what a run would do to which cluster, without doing it.")
+    options.add(plan_parser)
+    plan_parser.add_argument("--json", action="store_true", help="print scenario.json")
+    explain_parser = add("explain", explain, "Say what settings promise under a fault, by which rule, without any run.")
+    options.add(
+        explain_parser,
         only=("scenario", "profile", "fault", "claim", "min_insync_replicas", "replication_factor", "kafka_version"),
     )
-    why.add_argument("--json", action="store_true", help="print the explanation as JSON")
+    explain_parser.add_argument("--json", action="store_true", help="print the explanation as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`kdv run`."""
     run_id = _new_run_id() if arguments.run_id is None else arguments.run_id
-    with outputs.junit(arguments.junit, run_id) as tell:
+    with outputs.junit(arguments.junit, run_id) as record:
         verdict, run_dir, url = _run(arguments, folders.check_run_id(run_id))
-        tell(run_dir, verdict)
+        record(run_dir, verdict)
     show(verdict, run_dir, url, as_json=arguments.json)
     return verdict.exit_code
 
 
 def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, str | None]:
-    given = fields.given(arguments)
-    return carry_out(given, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=arguments.json)
+    params = options.params_of(arguments)
+    return carry_out(params, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=arguments.json)
 
 
 def carry_out(
-    given: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
+    params: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
 ) -> tuple[RunVerdict, Path, str | None]:
-    """Says what the settings promise, runs the scenario, and returns its verdict, its directory and where Airflow shows
-    it.
+    """Shows what the settings promise and runs the scenario. Returns its verdict, its directory and its URL in Airflow.
 
-    Raises BadInput before anything is started, and whatever the run itself failed with: then there is no verdict.
+    Raises BadInput before anything is started, and whatever error ends the run: then there is no verdict.
     """
     folders.require_writable()
     name = folders.run_directory_name(run_id)
     follower = Follower(folders.runs_dir() / name, quiet=quiet)
-    _tell_promises(given, follower)
+    _show_promises(params, follower)
     with follower:
         if direct:
             from delivery_verifier.run.direct import run as run_directly
 
-            verdict = run_directly({**given, "owner": str(processes.myself())}, name, follower.step)
+            verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step)
             return verdict, folders.runs_dir() / name, None
-        return _run_through_airflow(given, run_id, follower, port)
+        return _run_through_airflow(params, run_id, follower, port)
 
 
 def _new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
 
 
-def _tell_promises(given: dict[str, Any], follower: Follower) -> None:
-    """What the settings promise, before anything is started. Raises BadInput: it is told here, not in a task's log."""
+def _show_promises(params: dict[str, Any], follower: Follower) -> None:
+    """Shows what the settings promise, before anything is started. Raises BadInput here, and not in a task's log."""
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises
 
-    scenario = scenario_from_params(given, "planned")
+    scenario = scenario_from_params(params, "planned")
     for arm in scenario.subjects:
         for line in (*arm.profile.notes, f"{arm.name} promises under {scenario.fault.name}:", *promises(scenario, arm)):
             follower.say(line)
 
 
 def _run_through_airflow(
-    given: dict[str, Any], run_id: str, follower: Follower, port: int | None
+    params: dict[str, Any], run_id: str, follower: Follower, port: int | None
 ) -> tuple[RunVerdict, Path, str]:
     from delivery_verifier.orchestration.local import lifecycle
     from delivery_verifier.orchestration.local.client import ui_url
@@ -107,13 +105,14 @@ def _run_through_airflow(
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.params import as_conf
 
-    preflight.require(scenario_from_params(given, folders.run_directory_name(run_id)))  # told here, not in a task's log
+    # Refused here, and not in a task's log.
+    preflight.require(scenario_from_params(params, folders.run_directory_name(run_id)))
     follower.say("bringing up Airflow on this host (first time about half a minute)")
     status = lifecycle.up(port)
     url = ui_url(status.url or "", DAG_ID, run_id)
     follower.say(f"Airflow is up; this run: {url}")
     run_dir = run_through_airflow(
-        as_conf(given),
+        as_conf(params),
         run_id,
         lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s),
         port=port,
@@ -127,7 +126,7 @@ def plan(arguments: argparse.Namespace) -> int:
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import describe
 
-    scenario = scenario_from_params(fields.given(arguments), "planned")
+    scenario = scenario_from_params(options.params_of(arguments), "planned")
     sys.stdout.write(dumps(scenario).decode() if arguments.json else describe(scenario))
     return 0
 
@@ -139,12 +138,12 @@ def explain(arguments: argparse.Namespace) -> int:
     from delivery_verifier.planning import explanation
     from delivery_verifier.planning.build import scenario_from_params
 
-    given = fields.given(arguments)
-    scenario = scenario_from_params(given, "explained")
-    if name := given.get("scenario"):
-        whole = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
-        sys.stdout.write(dumps(whole).decode() if arguments.json else explanation.told_scenario(whole))
+    params = options.params_of(arguments)
+    scenario = scenario_from_params(params, "explained")
+    if name := params.get("scenario"):
+        explained = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
+        sys.stdout.write(dumps(explained).decode() if arguments.json else explanation.told_scenario(explained))
         return 0
-    found = explanation.explain(scenario, scenario.subjects[0])
-    sys.stdout.write(dumps(found).decode() if arguments.json else explanation.told(found))
+    of_subject = explanation.explain(scenario, scenario.subjects[0])
+    sys.stdout.write(dumps(of_subject).decode() if arguments.json else explanation.told(of_subject))
     return 0

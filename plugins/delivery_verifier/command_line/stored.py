@@ -1,4 +1,4 @@
-"""kdv report, kdv reconcile and kdv list: runs that have ended."""
+"""kdv report, kdv reconcile and kdv list: what is stored on this host, and what can be run."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def register(add: Add) -> None:
 
 def report(arguments: argparse.Namespace) -> int:
     """`kdv report`."""
-    with outputs.junit(arguments.junit, Path(arguments.run).name) as tell:
+    with outputs.junit(arguments.junit, Path(arguments.run).name) as record:
         run_dir = run_dir_of(arguments.run)
         outputs.bundle(arguments, run_dir)  # first: a run without a verdict is what tickets are about
         read_scenario(run_dir)
         verdict = read_verdict(run_dir)
-        tell(run_dir, verdict)
+        record(run_dir, verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
     return verdict.exit_code
 
@@ -53,14 +53,14 @@ def reconcile(arguments: argparse.Namespace) -> int:
     from delivery_verifier.run.steps.conclude import judge_and_report
     from delivery_verifier.run.steps.validate import validate
 
-    with outputs.junit(arguments.junit, Path(arguments.run).name) as tell:
+    with outputs.junit(arguments.junit, Path(arguments.run).name) as record:
         run_dir = run_dir_of(arguments.run)
         read_scenario(run_dir)
         RunDirectory(run_dir).require("plan", "produce", "inject_fault", "settle", "read_topic")
         direct.reconcile(run_dir, from_log=True)
         validate(run_dir)
         verdict = judge_and_report(run_dir)
-        tell(run_dir, verdict)
+        record(run_dir, verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
     return verdict.exit_code
 
@@ -110,7 +110,7 @@ def read_verdict(run_dir: Path) -> RunVerdict:
 
 
 def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
-    """Prints a verdict, where its evidence is, and the command that repeats it."""
+    """Prints a verdict, the places of its evidence, and the command that repeats the run."""
     from delivery_verifier.pages import terminal as text
 
     text.write(verdict, sys.stdout, as_json=as_json)
@@ -130,19 +130,19 @@ def password_file() -> Path:
     return passwords_file()
 
 
-def run_dir_of(given: str) -> Path:
-    """The run directory that `given` is, or the name of one in the runs folder. Raises BadInput."""
+def run_dir_of(name: str) -> Path:
+    """The run directory at the path `name`, or of that name in the runs folder. Raises BadInput."""
     allowed = f"a run directory, or the name of a run in {folders.runs_dir()}"
     try:
-        path = Path(given) if Path(given).is_dir() else folders.runs_dir() / Path(given).name
-        found = bool(given) and (path / "scenario.json").is_file()
-        runs = [one.parent.name for one in folders.runs_dir().glob("*/scenario.json")]
+        path = Path(name) if Path(name).is_dir() else folders.runs_dir() / Path(name).name
+        is_run = bool(name) and (path / "scenario.json").is_file()
+        runs = [scenario.parent.name for scenario in folders.runs_dir().glob("*/scenario.json")]
     except OSError as error:
-        raise bad_input("run", given, allowed, f"it cannot be read: {error.strerror}") from None
-    named = (path.is_dir() and path == Path(given)) or Path(given).name == given
-    if found and named:
+        raise bad_input("run", name, allowed, f"it cannot be read: {error.strerror}") from None
+    is_named = (path.is_dir() and path == Path(name)) or Path(name).name == name
+    if is_run and is_named:
         return path
-    if Path(given).name in ("scenario.json", "verdict.json", "report.html") and Path(given).is_file():
-        raise bad_input("run", given, allowed, f"give its folder: {Path(given).parent}")
-    near = nearest(Path(given).name, runs)
-    raise bad_input("run", given, allowed, f"did you mean {near}?" if near else "`kdv list runs` names them")
+    if Path(name).name in ("scenario.json", "verdict.json", "report.html") and Path(name).is_file():
+        raise bad_input("run", name, allowed, f"give its folder: {Path(name).parent}")
+    suggestion = nearest(Path(name).name, runs)
+    raise bad_input("run", name, allowed, f"did you mean {suggestion}?" if suggestion else "`kdv list runs` names them")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from delivery_verifier.model.data import Setting
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import RAW, Arm, Isolation, Profile, Scenario
 
 Acks = Literal["0", "1", "all"]
@@ -21,7 +22,7 @@ ALIASES = {
 """librdkafka's second names of settings. They are refused: a profile could give both names different values."""
 
 
-class ContradictorySettings(ValueError):
+class ContradictorySettings(VerifierError, ValueError):
     """Settings with which no producer can be created, or for which the contract knows no promise."""
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.fault_actions import Act
 from delivery_verifier.model.scenario import Scenario
 
 
-class Unresolved(RuntimeError):
+class Unresolved(VerifierError, RuntimeError):
     """A target stands for no broker at this moment."""
 
 

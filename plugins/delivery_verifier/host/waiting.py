@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from delivery_verifier.model.errors import VerifierError
+
 T = TypeVar("T")
 
 
-class DeadlinePassed(TimeoutError):
+class DeadlinePassed(VerifierError, TimeoutError):
     """A predicate did not become true within its deadline."""
 
 

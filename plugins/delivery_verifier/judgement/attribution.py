@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from delivery_verifier.model.history import LEAD_US, Injection
+from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
 """The columns of anomalies/ that the attribution reads."""
@@ -100,7 +101,7 @@ def _smallest_share(reached: Callable[[float], bool]) -> float:
 
 
 def _cases(cases: pa.Table) -> Iterator[_Case]:
-    sent, settled = _as_us(cases["sent_at"]), _as_us(cases["settled_at"])
+    sent, settled = (as_us(cases[name]).to_pylist() for name in ("sent_at", "settled_at"))
     names = (cases[name].to_pylist() for name in ("arm", "kind", "also"))
     for arm, kind, also, sent_us, settled_us in zip(*names, sent, settled, strict=True):
         yield _Case(arm, (kind, *(also or ())), sent_us, settled_us)
@@ -129,11 +130,3 @@ def _owner(case: _Case, windows: Sequence[_Window]) -> int:
     if not met:
         return OUTSIDE
     return met[0] if case.settled_us is None else met[-1]
-
-
-def _as_us(times: pa.ChunkedArray) -> list[int | None]:
-    """Times as µs since the epoch."""
-    if pa.types.is_timestamp(times.type):
-        times = times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64())
-    numbers: list[int | None] = times.to_pylist()
-    return numbers

@@ -17,17 +17,18 @@ from delivery_verifier.load import layout, transactions
 from delivery_verifier.load.live_ledger import Control, Gate, State, Word
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.data import Setting, dumps
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 
 UNLIMITED_RATE = 1e9
 """Records per second that no producer reaches: the rate for which the blocks of a flat out load are chosen."""
 
 
-class ProducerDied(RuntimeError):
+class ProducerDied(VerifierError, RuntimeError):
     """A producer process ended before its load did."""
 
 
-class AlreadySent(RuntimeError):
+class AlreadySent(VerifierError, RuntimeError):
     """This run's load was begun before. Sent again under the same sequences, all of it would count as DUPLICATED."""
 
 

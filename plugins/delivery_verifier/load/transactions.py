@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from delivery_verifier.load.live_ledger import Control, Word
 from delivery_verifier.model.anomalies import TransactionOutcome
+from delivery_verifier.model.errors import VerifierError
 
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
@@ -29,7 +30,7 @@ MOST_S = 1.0
 a timeout."""
 
 
-class Unended(RuntimeError):
+class Unended(VerifierError, RuntimeError):
     """A transaction could not be ended in time. Nobody knows what becomes of it, and no other can begin."""
 
 

@@ -11,12 +11,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from delivery_verifier.model.errors import VerifierError
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _SHOWN = 80
 
 
-class BadInput(ValueError):
+class BadInput(VerifierError, ValueError):
     """A field the user gave is not allowed; the message names field, value, what is allowed, and the remedy."""
+
+    exit_code = 64
 
 
 def whole(field: str, value: object, low: int, high: int, example: int | None = None) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from delivery_verifier.model.data import Data, Name, Setting
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import FaultPlan
 
@@ -153,7 +154,7 @@ class Scenario(Data, frozen=True):
     def fail_if_asked(self, step: Step) -> None:
         """Raises RuntimeError if `fail_step` names `step`: how the run's own alarm is tested on the real parts."""
         if self.fail_step == step:
-            raise RuntimeError(f"scenario.fail_step is {step}: this step fails as asked")
+            raise StepFailed(f"scenario.fail_step is {step}: this step fails as asked")
 
     @property
     def arm_names(self) -> tuple[str, ...]:

@@ -74,10 +74,10 @@ class DoubtGroup:
 
 def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
     """Doubts by name, checker doubts first."""
-    found: dict[tuple[str, str], DoubtGroup] = {}
+    by_name: dict[tuple[str, str], DoubtGroup] = {}
     for arm in verdict.arms if verdict else []:
         for doubt in arm.doubts:
-            same = found.setdefault((doubt.kind, doubt.name), DoubtGroup(doubt.kind, doubt.name, [], []))
-            same.arms.extend([arm.arm] if arm.arm not in same.arms else [])
-            same.details.extend([doubt.detail] if doubt.detail not in same.details else [])
-    return sorted(found.values(), key=lambda one: one.kind != "checker")
+            group = by_name.setdefault((doubt.kind, doubt.name), DoubtGroup(doubt.kind, doubt.name, [], []))
+            group.arms.extend([arm.arm] if arm.arm not in group.arms else [])
+            group.details.extend([doubt.detail] if doubt.detail not in group.details else [])
+    return sorted(by_name.values(), key=lambda group: group.kind != "checker")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -13,31 +15,53 @@ from markupsafe import Markup
 from delivery_verifier.pages import words
 from delivery_verifier.pages.doubts import advice
 
-_TEMPLATES = Path(__file__).parent / "templates"
+_PAGES = Path(__file__).parent
+_TEMPLATES = _PAGES / "templates"
 
 
 @cache
 def environment() -> Environment:
-    """The templates, with everything escaped that is not our own."""
-    made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+    """The templates of all pages. Every value is escaped but the markup that this project writes itself.
+
+    Great Expectations makes an environment of its own for Data Docs; expectations/data_docs only adds its templates.
+    """
+    templates = Environment(
+        loader=FileSystemLoader([_TEMPLATES, _PAGES / "overview" / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_finalize,
+        finalize=_printed,
     )
-    made.filters.update(number=words.number, plain=words.plain, said=words.said, clean=words.clean)
-    made.filters.update(headline=words.headline, latency=words.latency)
-    made.globals.update(words=words, advice=advice)
-    return made
+    templates.filters.update(
+        number=words.number,
+        plain=words.plain,
+        said=words.said,
+        clean=words.clean,
+        headline=words.headline,
+        latency=words.latency,
+        when=_when,
+        path=_path,
+    )
+    templates.globals.update(words=words, advice=advice)
+    return templates
 
 
-def _finalize(value: object) -> object:
-    """What an expression of the template prints: no control characters, and a dash for nothing."""
+def _printed(value: object) -> object:
+    """What an expression of a template prints: no control characters, and a dash for nothing."""
     if value is None:
         return "–"
     return value if isinstance(value, (Markup, int, float)) else words.clean(value)
+
+
+def _when(moment: datetime) -> str:
+    """A moment as `2026-11-21 02:00`, in UTC."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _path(name: str) -> str:
+    """A name as one part of an address."""
+    return quote(name, safe="")
 
 
 @cache

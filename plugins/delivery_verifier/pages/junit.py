@@ -20,7 +20,7 @@ def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
     A case fails where its arm did not end as expected; INCONCLUSIVE is an error: nothing was shown. Raises OSError.
     """
     cases = [_arm(verdict, arm) for arm in verdict.arms]
-    cases += [_law(verdict, item) for item in validation.evaluated if item.suite == "evidence"]
+    cases += [_law(verdict, law) for law in validation.evaluated if law.suite == "evidence"]
     _write(
         file,
         verdict.run_id,
@@ -57,13 +57,13 @@ def _arm(verdict: RunVerdict, arm: ArmVerdict) -> TestCase:
     return case
 
 
-def _law(verdict: RunVerdict, item: Evaluated) -> TestCase:
-    case = TestCase(clean(item.about), clean(f"{verdict.scenario}.evidence"))
-    case.system_out = clean(LAWS.get(item.about, ""))
-    if item.exception:
-        case.result = [_error(item.exception, "exception")]
-    elif not item.success:
-        case.result = [Failure(clean(f"{item.about}: {item.count} of {item.expected_rows} do not hold"), "evidence")]
+def _law(verdict: RunVerdict, law: Evaluated) -> TestCase:
+    case = TestCase(clean(law.about), clean(f"{verdict.scenario}.evidence"))
+    case.system_out = clean(LAWS.get(law.about, ""))
+    if law.exception:
+        case.result = [_error(law.exception, "exception")]
+    elif not law.success:
+        case.result = [Failure(clean(f"{law.about}: {law.count} of {law.expected_rows} do not hold"), "evidence")]
     return case
 
 

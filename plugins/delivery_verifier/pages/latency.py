@@ -1,4 +1,4 @@
-"""The latency: how long reported records took, apart for those that were under way during a fault."""
+"""Latency: how long reported records took, separately for those that were under way during a fault."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Spread:
         return [self._within(share) for share in SHARES]
 
     def _within(self, share: float) -> float:
-        seen = 0
+        records = 0
         for bucket in self.buckets:
-            seen += bucket.records
-            if seen >= share * self.records:
+            records += bucket.records
+            if records >= share * self.records:
                 return bucket.until_ms
         raise ValueError("no records, so no share of them")
 
@@ -51,7 +51,7 @@ def spreads(material: Material) -> list[Spread]:
     table = material.tables.get("timeline/latency")
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows.sort(key=lambda row: row["latency_ms_from"])
-    found = [
+    all_spreads = [
         Spread(
             arm,
             inside,
@@ -64,4 +64,4 @@ def spreads(material: Material) -> list[Spread]:
         for arm in arms_drawn(material)
         for inside in (False, True)
     ]
-    return [one for one in found if one.buckets]
+    return [spread for spread in all_spreads if spread.buckets]

@@ -1,4 +1,4 @@
-"""The history: who led which partition when, under which injection, in seconds of the load."""
+"""Leadership: which broker led which partition when, under which injection, in seconds since the load's start."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from delivery_verifier.model.history import Injection, Observation
+from delivery_verifier.model.history import LEAD_US, Injection, Observation
 from delivery_verifier.pages.material import Material
-
-EXPOSED_BEFORE_US = 1_000_000
-"""An injection's window opens this long before the bite (injection.Injection)."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Tells times in seconds since the load's start; `of_load` False: since the first thing that is known."""
+    """Tells times in seconds since the load's start or, with `of_load` False, since the first time that is known."""
 
     start_us: int
     of_load: bool
@@ -36,9 +33,9 @@ class Leadership:
 
     def __init__(self, observations: Iterable[Observation]) -> None:
         self._seen: dict[tuple[str, int], list[Observation]] = defaultdict(list)
-        for seen in sorted(observations, key=lambda one: one.at_us):
-            if seen.kind == "partition":
-                self._seen[seen.topic, seen.partition].append(seen)
+        for observation in sorted(observations, key=lambda observation: observation.at_us):
+            if observation.kind == "partition":
+                self._seen[observation.topic, observation.partition].append(observation)
 
     def of(self, topic: str, partition: int) -> list[Observation]:
         """All observations of one partition, oldest first."""
@@ -49,18 +46,18 @@ class Leadership:
         return sorted(partition for name, partition in self._seen if name == topic)
 
     def at(self, topic: str, partition: int, at_us: int | None) -> Observation | None:
-        """What was last seen of a partition at `at_us`, or None if it had not been seen yet."""
-        seen = self.of(topic, partition)
-        place = 0 if at_us is None else bisect_right([one.at_us for one in seen], at_us)
-        return seen[place - 1] if place else None
+        """The last observation of a partition up to `at_us` (µs since the epoch); None if there is none yet."""
+        observations = self.of(topic, partition)
+        count = 0 if at_us is None else bisect_right([seen.at_us for seen in observations], at_us)
+        return observations[count - 1] if count else None
 
     def changes(self, topic: str) -> list[Observation]:
         """Observations at which a partition of `topic` had another leader than before, oldest first."""
-        found = []
+        changes = []
         for partition in self.partitions(topic):
-            seen = self.of(topic, partition)
-            found += [now for before, now in pairwise(seen) if now.leader != before.leader]
-        return sorted(found, key=lambda one: one.at_us)
+            observations = self.of(topic, partition)
+            changes += [now for before, now in pairwise(observations) if now.leader != before.leader]
+        return sorted(changes, key=lambda one: one.at_us)
 
 
 def clock(material: Material) -> Clock:
@@ -68,13 +65,15 @@ def clock(material: Material) -> Clock:
     load = _times(material, "timeline/load", "at_us")
     if load:
         return Clock(min(load), True)
-    known = [one.at_us for one in material.observations] + [one.requested_at_us for one in material.injections]
-    return Clock(min([*known, *_times(material, "anomalies", "sent_at")], default=0), False)
+    times_us = [event.at_us for event in material.observations] + [
+        event.requested_at_us for event in material.injections
+    ]
+    return Clock(min([*times_us, *_times(material, "anomalies", "sent_at")], default=0), False)
 
 
 def _times(material: Material, table: str, column: str) -> list[int]:
-    found = material.tables.get(table)
-    return [] if found is None else [at for at in found.column(column).to_pylist() if at is not None]
+    rows = material.tables.get(table)
+    return [] if rows is None else [time_us for time_us in rows.column(column).to_pylist() if time_us is not None]
 
 
 def subject_topic(material: Material) -> str:
@@ -101,8 +100,8 @@ def during(injections: Iterable[Injection], from_us: int | None, to_us: int | No
     """The first injection whose window overlaps [from_us, to_us]; an open end means that it never settled."""
     if from_us is None:
         return None
-    for one in injections:
-        before_end = one.recovered_at_us is None or from_us <= one.recovered_at_us
-        if before_end and (to_us is None or to_us >= one.bite_at_us - EXPOSED_BEFORE_US):
-            return one
+    for injection in injections:
+        before_end = injection.recovered_at_us is None or from_us <= injection.recovered_at_us
+        if before_end and (to_us is None or to_us >= injection.bite_at_us - LEAD_US):
+            return injection
     return None

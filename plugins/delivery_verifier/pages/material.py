@@ -1,4 +1,4 @@
-"""The material: all that a report is made of, read from a run directory of which any part may be missing."""
+"""The material: all files of a run directory that the report and the comparison show. Any part may be missing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.times import as_us
 
-if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
+if TYPE_CHECKING:  # pandas takes long to import, and most callers need none of it
     import pandas as pd
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -46,7 +47,7 @@ _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
 
 @dataclass(frozen=True)
 class Missing:
-    """A part that the page should show and cannot, and why."""
+    """A part of the run that the page cannot show, and the reason."""
 
     name: str
     why: str
@@ -54,7 +55,7 @@ class Missing:
 
 @dataclass
 class Material:
-    """What could be read of a run. `missing` names what could not, and is shown on the page."""
+    """The parts of a run that could be read. `missing` lists the others; the page shows that list."""
 
     path: Path
     verdict: RunVerdict | None
@@ -71,7 +72,7 @@ class Material:
         return None if table is None else table.to_pandas()
 
     def take(self, name: str, read: Callable[[], _T]) -> _T | None:
-        """The result of `read`, or None with a note of what went wrong."""
+        """The result of `read`. Where it fails, None, and `missing` says why."""
         try:
             return read()
         except _UNREADABLE as error:
@@ -80,7 +81,7 @@ class Material:
 
 
 def read(path: Path, verdict: RunVerdict | None) -> Material:
-    """Reads what there is of the run directory `path`. A part that is missing or malformed is noted."""
+    """Reads the run directory `path`. A part that is missing or malformed is listed in `missing`."""
     material = Material(Path(path), verdict)
     material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
     material.injections = _json(material, "injections.json", read_injections) or []
@@ -102,7 +103,7 @@ def _empty_if_counted_empty(material: Material) -> None:
         return
     if not any((material.path / "anomalies").glob("*.parquet")):
         material.tables["anomalies"] = pa.table({name: pa.array([], pa.null()) for name in COLUMNS["anomalies"]})
-        material.missing = [one for one in material.missing if one.name != "anomalies"]
+        material.missing = [part for part in material.missing if part.name != "anomalies"]
 
 
 def _check_identity(material: Material) -> None:
@@ -129,21 +130,14 @@ def _table(path: Path, name: str) -> pa.Table:
     """The table at `path` with the columns the report needs, times as µs since the epoch."""
     if path.is_dir() and not any(path.rglob("*.parquet")):
         raise FileNotFoundError(f"{path.name} holds no Parquet file")
-    found = ds.dataset(path, format="parquet") if path.is_dir() else pq.ParquetFile(path)
-    names = found.schema.names if path.is_dir() else found.schema_arrow.names
+    source = ds.dataset(path, format="parquet") if path.is_dir() else pq.ParquetFile(path)
+    names = source.schema.names if path.is_dir() else source.schema_arrow.names
     absent = [column for column in COLUMNS[name] if column not in names]
     if absent:
         raise ValueError(f"columns are missing: {', '.join(absent)}")
-    table = found.to_table(list(COLUMNS[name])) if path.is_dir() else found.read(list(COLUMNS[name]))
-    return _times_as_us(table)
-
-
-def _times_as_us(table: pa.Table) -> pa.Table:
-    for index, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type):
-            whole = table.column(index).cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
-            table = table.set_column(index, column.name, whole)
-    return table
+    table = source.to_table(list(COLUMNS[name])) if path.is_dir() else source.read(list(COLUMNS[name]))
+    columns = {column: as_us(table[column]) for column in table.column_names}
+    return pa.table(columns)
 
 
 def _why(error: BaseException) -> str:
@@ -164,8 +158,8 @@ def arms_drawn(material: Material) -> list[str]:
 def arms_loaded(material: Material) -> list[str]:
     """All arms of the timeline: subjects, controls, then any other."""
     table = material.tables.get("timeline/load")
-    there = sorted(set(table.column("arm").to_pylist())) if table is not None else []
+    loaded = sorted(set(table.column("arm").to_pylist())) if table is not None else []
     planned = material.scenario.arms if material.scenario is not None else ()
-    known = [arm.name for role in ("subject", "control") for arm in planned if arm.role == role]
-    ranked = [arm for arm in known if arm in there] + [arm for arm in there if arm not in known]
+    in_scenario = [arm.name for role in ("subject", "control") for arm in planned if arm.role == role]
+    ranked = [arm for arm in in_scenario if arm in loaded] + [arm for arm in loaded if arm not in in_scenario]
     return ranked

@@ -1,4 +1,4 @@
-"""The text: a verdict on a terminal (or in a pipe, then plain), and the same as JSON."""
+"""A verdict on a terminal, coloured; in a pipe, plain; or as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from delivery_verifier.pages.words import clean, number, said
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
 PLAIN_WIDTH = 180
-DETAILS_TOLD = 5
+DETAILS_SHOWN = 5
 WIDE = 150
 ARM_WIDTH = 19
 """Where the terminal is narrower than WIDE, each arm has a column of about this width."""
@@ -47,20 +47,20 @@ def write(verdict: RunVerdict, to: TextIO, *, as_json: bool = False) -> None:
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    """Broken between words on a terminal; in a pipe one line, for those who search it."""
-    told = _text(text, style)
+    """Prints `text`: wrapped between words on a terminal; in a pipe on one line, which can be searched."""
+    line = _text(text, style)
     if console.is_terminal:
-        console.print(Padding(told, (0, 0, 0, indent)))
+        console.print(Padding(line, (0, 0, 0, indent)))
     else:
-        console.print(" " * indent, told, sep="", soft_wrap=True)
+        console.print(" " * indent, line, sep="", soft_wrap=True)
 
 
 def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
     _print(console, f"{doubt.kind} doubt, {', '.join(doubt.arms)}: {doubt.name}", "bold yellow")
-    for detail in doubt.details[:DETAILS_TOLD]:
+    for detail in doubt.details[:DETAILS_SHOWN]:
         _print(console, detail, indent=2)
-    if len(doubt.details) > DETAILS_TOLD:
-        _print(console, f"and {len(doubt.details) - DETAILS_TOLD} more, in verdict.json", indent=2)
+    if len(doubt.details) > DETAILS_SHOWN:
+        _print(console, f"and {len(doubt.details) - DETAILS_SHOWN} more, in verdict.json", indent=2)
     _print(console, f"What to do: {advice(doubt.kind, doubt.name)}", indent=2)
 
 
@@ -72,8 +72,8 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     headings = ["arm", "role", *figures, "verdict", "expected"]
     if console.width >= WIDE:
         table = Table(*headings, box=box)
-        for place in range(2, 2 + len(figures)):
-            table.columns[place].justify = "right"
+        for column in range(2, 2 + len(figures)):
+            table.columns[column].justify = "right"
         for arm in arms:
             table.add_row(*_cells(arm, anomalies))
         yield table

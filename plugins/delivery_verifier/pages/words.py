@@ -1,4 +1,4 @@
-"""Plain words: how the report names verdicts, anomalies, doubts, laws and files to a newcomer."""
+"""Plain words: how the pages name verdicts, roles, claims, anomalies and files to a newcomer, and write figures."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def share(count: int, whole: int) -> str:
 
 def said(sentence: str, verdict: str) -> str:
     """A sentence without the verdict in front of it, where the verdict stands beside it as a badge."""
-    told = sentence.removeprefix(f"{verdict}:").strip()
-    return told[:1].upper() + told[1:] if told != sentence else sentence
+    rest = sentence.removeprefix(f"{verdict}:").strip()
+    return rest[:1].upper() + rest[1:] if rest != sentence else sentence
 
 
 def headline(sentence: str) -> tuple[str, str]:
     """A sentence's first clause as a sentence of its own, and the rest: where the first `; ` or `. ` stands."""
-    places = [place for place in (sentence.find("; "), sentence.find(". ")) if place >= 0]
-    if not places:
+    ends = [end for end in (sentence.find("; "), sentence.find(". ")) if end >= 0]
+    if not ends:
         return sentence, ""
-    head, rest = sentence[: min(places)], sentence[min(places) + 2 :]
+    head, rest = sentence[: min(ends)], sentence[min(ends) + 2 :]
     return f"{head}.", rest[:1].upper() + rest[1:]

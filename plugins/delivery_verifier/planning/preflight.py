@@ -16,6 +16,7 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.cluster.embedded.equipment import availability
 from delivery_verifier.host import folders as home
 from delivery_verifier.host.java import jars
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.fault_actions import CAPABILITIES
 from delivery_verifier.model.scenario import Scenario
 
@@ -30,12 +31,14 @@ RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
 FILES_FIXED, FILES_PER_REPLICA = 1024, 6
 
 
-class Unfit(RuntimeError):
+class Unfit(VerifierError, RuntimeError):
     """This host cannot do the run; the message says what it lacks, and the remedy."""
 
 
 class Unavailable(Unfit):
     """This host has no means for the faults of this scenario: it can never run here, and has no verdict."""
+
+    exit_code = 69
 
 
 class Check(Struct, frozen=True, kw_only=True):

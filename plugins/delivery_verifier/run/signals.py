@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from delivery_verifier.model.errors import VerifierError
+
 Side = Literal["load", "fault"]
 
 
-class OtherSideFailed(RuntimeError):
+class OtherSideFailed(VerifierError, RuntimeError):
     """The step that runs beside this one failed, so this one cannot go on."""
 
 

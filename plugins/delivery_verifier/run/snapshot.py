@@ -12,6 +12,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.model import record
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Offsets, PartitionSnapshot, now_us
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -45,7 +46,7 @@ class _Writer:
             self.client.produce(topic, value, partition=partition, on_delivery=_note(found, place))
         left = self.client.flush(40)
         if left or len(found) != len(records):
-            raise RuntimeError(f"only {len(found)} of {len(records)} records of the harness were acknowledged")
+            raise StepFailed(f"only {len(found)} of {len(records)} records of the harness were acknowledged")
         return [found[place] for place in range(len(records))]
 
 

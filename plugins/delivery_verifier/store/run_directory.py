@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.model.data import dumps
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import STEPS, Scenario
 from delivery_verifier.model.scenario_checks import loads
@@ -48,7 +49,7 @@ class _Version(Struct, frozen=True):
     format_version: int = 1
 
 
-class IncompleteRun(RuntimeError):
+class IncompleteRun(VerifierError, RuntimeError):
     """A step's output is missing, unfinished, altered, or in a format that is unknown here. No verdict may be read."""
 
 

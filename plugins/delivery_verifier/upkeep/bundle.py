@@ -1,5 +1,4 @@
-"""The bundle: one zip with the evidence of a run for a ticket: known files only, and what is or looks like a secret
-taken out."""
+"""The bundle: a zip with the evidence of a run, for a ticket. It holds known files only, without their secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from delivery_verifier.upkeep.redaction import known_secrets, redact
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(WRITERS))
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
 LOG_BYTES = 2_000_000
-"""Of a longer log only the end is taken."""
+"""Of a log that is longer, only its last bytes are put in."""
 
 
 class About(Struct, kw_only=True):
@@ -58,7 +57,7 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Puts members into the archive, redacted, and writes down what it did."""
+    """Puts redacted members into the archive, and records them in `about`."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()
@@ -70,7 +69,7 @@ class _Packer:
         self._put(name, text.encode())
 
     def table(self, name: str, file: Path) -> None:
-        """A Parquet file as it is; a table cannot be redacted, so one that holds a known secret stays out."""
+        """Puts in a Parquet file unchanged. A table cannot be redacted: one that holds a known secret is left out."""
         if any(_holds(file, secret) for secret in self.secrets):
             self.about.left_out[name] = "it holds a secret"
         else:
@@ -84,7 +83,7 @@ class _Packer:
 def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
     for name in (*(f"{name}.json" for name in JSON), "report.html"):
         if _is_inside(run_dir, run_dir / name):
-            # The page's scripts look like anything, and are pinned by their digest: known values only.
+            # A script can look like a secret, and the page pins its scripts by digest: only known values go.
             packer.text(name, (run_dir / name).read_text(errors="replace"), looks=name != "report.html")
         else:
             packer.about.left_out[name] = "not there"
@@ -101,14 +100,14 @@ def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
 
 
 def _is_inside(run_dir: Path, file: Path) -> bool:
-    """A real file of the run directory: a link could lead anywhere."""
+    """Whether `file` is a file of the run directory itself: a link could lead anywhere."""
     return file.is_file() and file.resolve().is_relative_to(run_dir.resolve())
 
 
 def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
-    """The logs of the run's tasks in the local Airflow, and those of its workspace if that is still there."""
-    of_dag = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
-    for folder in sorted(of_dag.glob("run_id=*")):
+    """The logs of the run's tasks in the local Airflow, and of its workspace where that still exists, by name."""
+    tasks = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
+    for folder in sorted(tasks.glob("run_id=*")):
         if folders.run_directory_name(folder.name.removeprefix("run_id=")) == run_dir.name:
             yield from ((f"airflow/{file.relative_to(folder)}", file) for file in sorted(folder.rglob("*.log")))
     if (workspace := _workspace(run_dir)) is not None:
@@ -120,10 +119,10 @@ def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
 
 def _workspace(run_dir: Path) -> Path | None:
     try:
-        found = workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token
+        workspace = workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token
     except (IncompleteRun, BadInput):
         return None
-    return found if found.is_dir() else None
+    return workspace if workspace.is_dir() else None
 
 
 def _end_of(file: Path) -> str:
@@ -138,10 +137,10 @@ def _holds(file: Path, secret: str) -> bool:
     try:
         table = pq.read_table(file)
     except (OSError, pa.ArrowException):
-        return True  # what cannot be read cannot be vouched for
+        return True  # a table that cannot be read may hold anything
     return any(secret in str(column.unique().to_pylist()) for column in table.columns if _may_hold_text(column.type))
 
 
 def _may_hold_text(kind: pa.DataType) -> bool:
-    """Everything but numbers, truth values and moments."""
+    """Whether a column of this type can hold text: all but numbers, booleans, dates and times."""
     return not (pa.types.is_primitive(kind) or pa.types.is_null(kind))

@@ -1,4 +1,4 @@
-"""The doctor: whether this host can run the verifier, and how to mend what a broken run left behind."""
+"""The doctor: checks whether this host can run the verifier, and removes what a broken run left behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ HEALED_WITHIN_S = 45.0
 
 
 def examine() -> list[Check]:
-    """Looks at everything a run needs."""
-    of_host = preflight.general(preflight.look())
-    return [_system(), _java(), *of_host, *preflight.equipment(), _port(), _lock(), _leftovers()]
+    """Checks everything that a run needs of this host."""
+    general = preflight.general(preflight.look())
+    return [_system(), _java(), *general, *preflight.equipment(), _port(), _lock(), _leftovers()]
 
 
 def heal() -> Iterator[str]:
-    """Ends runs whose keeper still answers, and removes workspaces that nobody serves. Yields what it did."""
+    """Ends runs whose keeper still answers, and removes workspaces without a keeper. Yields what was done."""
     for workspace in workspaces.all_workspaces():
         try:
             lease.call(workspace / "keeper.sock", "finish")
@@ -42,17 +42,17 @@ def heal() -> Iterator[str]:
 
 
 def _system() -> Check:
-    found = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
     ok = sys.platform == "linux" and sys.version_info[:2] == (3, 11)
-    return Check(name="system", ok=ok, found=found, remedy="use Linux with Python 3.11")
+    return Check(name="system", ok=ok, found=system, remedy="use Linux with Python 3.11")
 
 
 def _java() -> Check:
     try:
-        where = java.java_home()
+        home = java.java_home()
     except java.JavaError as error:
         return Check(name="java", ok=False, found="none", remedy=str(error))
-    return Check(name="java", ok=True, found=f"Java {java.version(where)} in {where}")
+    return Check(name="java", ok=True, found=f"Java {java.version(home)} in {home}")
 
 
 def _port() -> Check:
@@ -78,11 +78,11 @@ def _lock() -> Check:
 
 
 def _leftovers() -> Check:
-    found = [one.name for one in workspaces.all_workspaces() if not workspaces.is_kept(one)]
-    disks = [f"mounted disks of {one.name}" for one in workspaces.mounted()]
+    abandoned = [space.name for space in workspaces.all_workspaces() if not workspaces.is_kept(space)]
+    disks = [f"mounted disks of {space.name}" for space in workspaces.mounted()]
     chains = [chain.name for chain in packet_filter.abandoned()]
     trials = [trial.name for trial in equipment.abandoned()]
-    idle = [*([*found, *disks] if lease.holder() is None else []), *chains, *trials]
+    idle = [*([*abandoned, *disks] if lease.holder() is None else []), *chains, *trials]
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
     )

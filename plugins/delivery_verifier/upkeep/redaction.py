@@ -1,4 +1,4 @@
-"""Redaction: what must not leave this host with a text, by its known value or by the look of it."""
+"""Redaction: takes secrets out of a text, by their known values and by patterns that secrets match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delivery_verifier.host import folders
 
 REDACTED = "[redacted]"
 SHORTEST = 6
-"""Shorter values would take innocent text along."""
+"""Shorter values are not looked for: they occur in text that is no secret."""
 _WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|fernet[._-]?key|credentials?|jaas\.config"
 _SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
 _NAMED = re.compile(
@@ -21,8 +21,8 @@ _NAMED = re.compile(
     r"""(\\"[^"\n]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?!null\b|true\b|false\b|\[redacted\])[^\s,;&})\]"']+)""",
     re.IGNORECASE,
 )
-"""A name that says secret, and its value, as in properties, JSON, JSON in a log, or a command line. (`run_token` is
-none.)"""
+"""A name that says secret, and its value, as in properties, JSON, JSON in a log, or a command line. `run_token` is
+no secret."""
 
 
 def _quotes(value: str) -> str:
@@ -30,34 +30,34 @@ def _quotes(value: str) -> str:
 
 
 _LOOKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (_NAMED, lambda found: found[1] + _quotes(found[2]) + REDACTED + _quotes(found[2])),
-    (re.compile(r"(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}"), lambda found: found[1] + REDACTED),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), lambda found: REDACTED),
-    (re.compile(r"(://[^\s/:@]*:)[^\s/]+(?=@)"), lambda found: found[1] + REDACTED),
+    (_NAMED, lambda match: match[1] + _quotes(match[2]) + REDACTED + _quotes(match[2])),
+    (re.compile(r"(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}"), lambda match: match[1] + REDACTED),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), lambda match: REDACTED),
+    (re.compile(r"(://[^\s/:@]*:)[^\s/]+(?=@)"), lambda match: match[1] + REDACTED),
     (
         re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S),
-        lambda found: REDACTED,
+        lambda match: REDACTED,
     ),
 )
 
 
 def known_secrets() -> list[str]:
-    """Secret values that this process can know: the local Airflow's, and those of its environment; longest first."""
-    found = {value for value in (*_of_airflow(), *_of_environment()) if len(value) >= SHORTEST}
-    return sorted(found, key=lambda value: (-len(value), value))
+    """Secret values that this process knows: the local Airflow's, and those of its environment. Longest first."""
+    values = {value for value in (*_of_airflow(), *_of_environment()) if len(value) >= SHORTEST}
+    return sorted(values, key=lambda value: (-len(value), value))
 
 
 def redact(text: str, secrets: list[str], *, looks: bool = True) -> tuple[str, int]:
-    """`text` without any of the known `secrets` and, if `looks`, without what looks like one; and how many were
-    taken."""
-    taken = 0
+    """`text` without the known `secrets` and, with `looks`, without what matches a pattern of secrets; and how many
+    were replaced."""
+    count = 0
     for secret in secrets:
-        taken += text.count(secret)
+        count += text.count(secret)
         text = text.replace(secret, REDACTED)
-    for pattern, instead in _LOOKS if looks else ():
-        text, count = pattern.subn(instead, text)
-        taken += count
-    return text, taken
+    for pattern, replacement in _LOOKS if looks else ():
+        text, replaced = pattern.subn(replacement, text)
+        count += replaced
+    return text, count
 
 
 def _of_airflow() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Retention: which run directories go so that the others may stay, and never one that is still being written."""
+"""Retention: removes the oldest runs and catalogue runs. It never removes one that is in progress."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _PRUNED = ".pruned-"
 _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
 
-class Kept(Struct, frozen=True, kw_only=True):
-    """What stays or goes as one: a run directory, or a catalogue run with the run directories of its scenarios
-    (`runs`).
+class Retained(Struct, frozen=True, kw_only=True):
+    """A unit of retention: a run directory, or a catalogue run with the run directories of its scenarios (`runs`).
 
-    `size` in bytes, of all together; `planned_at` in s since the epoch.
+    `size`: bytes of all its directories; `planned_at`: s since the epoch.
     """
 
     path: Path
@@ -35,61 +34,61 @@ class Kept(Struct, frozen=True, kw_only=True):
     runs: tuple[Path, ...] = ()
 
 
-def runs(folder: Path) -> list[Kept]:
+def runs(folder: Path) -> list[Retained]:
     """All run directories of `folder`, newest first: real folders in which `plan` published a scenario."""
-    found = []
+    run_units = []
     for path in folder.iterdir() if folder.is_dir() else ():
         scenario = path / "scenario.json"
         if _is_whole(path) and path.name != folders.DATA_DOCS and _is_planned(path):
-            found.append(Kept(path=path, size=_size(path), planned_at=scenario.stat().st_mtime))
-    return sorted(found, key=lambda run: (run.planned_at, run.path.name), reverse=True)
+            run_units.append(Retained(path=path, size=_size(path), planned_at=scenario.stat().st_mtime))
+    return sorted(run_units, key=lambda run: (run.planned_at, run.path.name), reverse=True)
 
 
-def catalogues(folder: Path) -> list[Kept]:
+def catalogues(folder: Path) -> list[Retained]:
     """All catalogue runs below `folder`, each with the run directories of its scenarios."""
     planned = runs(folder)
-    found = []
+    catalogue_units = []
     for path in sorted((folder / folders.CATALOGUES).glob("*")):
         if _is_whole(path) and (path / catalogue_runs.FILE).is_file():
-            theirs = [run for run in planned if _is_of(path, run.path.name)]
-            at = max([(path / catalogue_runs.FILE).stat().st_mtime, *(run.planned_at for run in theirs)])
-            size = _size(path) + sum(run.size for run in theirs)
-            found.append(Kept(path=path, size=size, planned_at=at, runs=tuple(run.path for run in theirs)))
-    return found
+            members = [run for run in planned if _is_of(path, run.path.name)]
+            planned_at = max([(path / catalogue_runs.FILE).stat().st_mtime, *(run.planned_at for run in members)])
+            size = _size(path) + sum(run.size for run in members)
+            catalogue_units.append(
+                Retained(path=path, size=size, planned_at=planned_at, runs=tuple(run.path for run in members))
+            )
+    return catalogue_units
 
 
-def kept(folder: Path) -> list[Kept]:
-    """Whatever stays or goes as one, newest first: a run of a catalogue run is kept or removed with it, never by
-    itself."""
-    whole = catalogues(folder)
-    theirs = {run for one in whole for run in one.runs}
-    found = [*whole, *(run for run in runs(folder) if run.path not in theirs)]
-    return sorted(found, key=lambda one: (one.planned_at, one.path.name), reverse=True)
+def units(folder: Path) -> list[Retained]:
+    """All units of retention in `folder`, newest first. A run of a catalogue run is no unit of its own."""
+    catalogue_units = catalogues(folder)
+    member_runs = {run for unit in catalogue_units for run in unit.runs}
+    all_units = [*catalogue_units, *(run for run in runs(folder) if run.path not in member_runs)]
+    return sorted(all_units, key=lambda unit: (unit.planned_at, unit.path.name), reverse=True)
 
 
-def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Kept]:
-    """The oldest runs and catalogue runs beyond `keep` of them or `max_bytes` in all. What is in progress counts, and
-    stays."""
-    going, count, size = [], 0, 0
-    for one in kept(folder):
-        count, size = count + 1, size + one.size
+def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Retained]:
+    """The oldest units beyond `keep` of them or `max_bytes` in all, oldest first. One in progress counts, but stays."""
+    removable, count, size = [], 0, 0
+    for unit in units(folder):
+        count, size = count + 1, size + unit.size
         beyond = (keep is not None and count > keep) or (max_bytes is not None and size > max_bytes)
-        if beyond and not _at_work(one):
-            going.append(one)
-    return going[::-1]
+        if beyond and not _at_work(unit):
+            removable.append(unit)
+    return removable[::-1]
 
 
-def remove(one: Kept) -> None:
-    """Removes a run directory, or a catalogue run and then its runs; each disappears at once under its name. Raises
-    OSError."""
-    for path in (one.path, *one.runs):
+def remove(unit: Retained) -> None:
+    """Removes a run directory, or a catalogue run and then its runs. Each is renamed first, so that it disappears at
+    once. Raises OSError."""
+    for path in (unit.path, *unit.runs):
         doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
         path.rename(doomed)
         shutil.rmtree(doomed)
 
 
 def finish(folder: Path) -> None:
-    """Removes what interrupted removals left of run directories and catalogue runs. Raises OSError."""
+    """Removes the remains of removals that were interrupted. Raises OSError."""
     for half in (*folder.glob(f"{_PRUNED}*"), *(folder / folders.CATALOGUES).glob(f"{_PRUNED}*")):
         pid = half.name.rpartition("-")[2]
         if pid.isdigit() and identify(int(pid)) is None:
@@ -100,21 +99,21 @@ def _is_whole(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
 
 
-def _at_work(one: Kept) -> bool:
-    """Whether a run is in progress, or any of a catalogue run, or that may have more to come."""
-    if one.path.parent.name != folders.CATALOGUES:
-        return in_progress(one.path)
-    idle = time.time() - (one.path / catalogue_runs.FILE).stat().st_mtime >= IDLE_S
-    return any(in_progress(run) for run in one.runs) or not (catalogue_runs.has_ended(one.path) or idle)
+def _at_work(unit: Retained) -> bool:
+    """Whether the run, or any run of the catalogue run, is in progress, or the catalogue run may begin another."""
+    if unit.path.parent.name != folders.CATALOGUES:
+        return in_progress(unit.path)
+    idle = time.time() - (unit.path / catalogue_runs.FILE).stat().st_mtime >= IDLE_S
+    return any(in_progress(run) for run in unit.runs) or not (catalogue_runs.has_ended(unit.path) or idle)
 
 
 def _is_of(catalogue: Path, run: str) -> bool:
-    """Whether a run was begun by a catalogue run, also one that is not written down there yet."""
+    """Whether a catalogue run began this run, also where its record does not name the run yet."""
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 
 
 def in_progress(path: Path) -> bool:
-    """Whether a run may still be at work: by what it writes at this moment, its owner, the host's lock, or its age."""
+    """Whether a run may be in progress: by its partial outputs, the host's lock, its owner, or its age."""
     if any(_is_written(entry.name) for entry in path.iterdir()):
         return True
     if f"run {path.name}," in (lease.holder() or ""):
@@ -126,8 +125,8 @@ def in_progress(path: Path) -> bool:
 
 
 def _is_written(name: str) -> bool:
-    found = _PARTIAL.fullmatch(name)
-    return found is not None and identify(int(found[1])) is not None
+    partial = _PARTIAL.fullmatch(name)
+    return partial is not None and identify(int(partial[1])) is not None
 
 
 def _is_planned(path: Path) -> bool:

@@ -6,13 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import runs_for_prices
 from support.catalogue_runs import Scripted, catalogue, item
 
 from delivery_verifier.catalogue_run import begin, results, selection
 from delivery_verifier.catalogue_run.loop import Loop, attempted
 from delivery_verifier.cluster.embedded import equipment
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.host import folders
+from delivery_verifier.host import folders, machine
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item, State
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.pages.overview.rows import rows
@@ -105,7 +106,7 @@ def test_what_failed_is_done_again_when_it_is_resumed_and_a_verdict_never(monkey
     with pytest.raises(BadInput, match="was begun by abc on 2 CPUs"):  # its verdicts would stand for other code
         begin.resume("c")
     monkeypatch.setattr(begin, "commit", lambda: "abc")
-    monkeypatch.setattr(begin, "machine", lambda: "2 CPUs")
+    monkeypatch.setattr(machine, "describe", lambda: "2 CPUs")
     monkeypatch.setattr(begin, "versions_of", lambda _: {"kafka": "4.3.1"})
     assert [one.open for one in begin.resume("c").items] == [True, False, False]
     assert ended.exit_code == 1
@@ -215,14 +216,18 @@ def test_catalogue_runs_are_no_runs(runs: Path) -> None:
     assert folders.run_directory_name(folders.CATALOGUES) != folders.CATALOGUES
 
 
-def test_p99_and_throughput_are_read_off_the_timeline() -> None:
+def test_p99_is_read_off_the_timeline() -> None:
     buckets = [
         {"latency_ms_from": 1.0, "latency_ms_until": 2.0, "records": 99},
         {"latency_ms_from": 90.0, "latency_ms_until": 100.0, "records": 1},
     ]
     assert results.p99(buckets) == 2.0 and results.p99(buckets[1:]) == 100.0 and results.p99([]) is None
-    load = [{"at_us": 0, "reported": 50}, {"at_us": 200_000, "reported": 50}, {"at_us": 2_000_000, "reported": 100}]
-    assert results.throughput(load) == 100.0 and results.throughput(load[:1]) is None
+
+
+def test_throughput_of_an_arm_is_that_of_the_load_proper_as_on_every_other_page(tmp_path: Path) -> None:
+    run = runs_for_prices.made(tmp_path, "price.flat_out.acks_1")
+    (arm,) = results.attempt(run).arms
+    assert arm.records_per_s == pytest.approx(1001)
 
 
 def test_settings_beside_a_scenario_of_the_catalogue_are_refused_and_not_passed_over(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from support import report_material
@@ -17,8 +18,10 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.comparison import comparison
 from delivery_verifier.pages.comparison import page as compare_page
+from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory
 
+LOAD_BEGAN_US = 1_700_000_000_000_000
 Make = Callable[..., tuple[Path, RunVerdict]]
 
 
@@ -28,9 +31,26 @@ def stored(runs: Path, make: Make, run_id: str, change: Callable[[Scenario], Sce
     run = RunDirectory(path)
     with run.writing("plan") as output:
         output.write_json("scenario.json", change(run.read_scenario()))
+    with run.writing("produce") as output:
+        output.counts[LOAD_BEGAN] = LOAD_BEGAN_US
+        output.write_table("ledger/one", ledger("safe"))
     with run.writing("conclude") as output:
         output.write_json("verdict.json", verdict)
     return path
+
+
+def ledger(arm: str) -> pa.Table:
+    """10 s before the load a warm-up of 50 records, then 2,000 reported records in 4 s, and one that was refused."""
+    sent_us = [LOAD_BEGAN_US - 10_000_000] * 50 + [LOAD_BEGAN_US + 2_000 * number for number in range(2_001)]
+    time, count = pa.timestamp("us", tz="UTC"), len(sent_us)
+    return pa.table(
+        {
+            "arm": [arm] * count,
+            "outcome": ["ACKED"] * (count - 1) + ["FAILED"],
+            "sent_at": pa.array(sent_us, time),
+            "settled_at": pa.array([us + 2_000 for us in sent_us], time),
+        }
+    )
 
 
 def on_kafka(version: str) -> Callable[[Scenario], Scenario]:
@@ -62,9 +82,8 @@ def test_two_versions_of_one_scenario_are_comparable_and_their_figures_stand_sid
     figures = {row.name: (row.left, row.right) for row in subject.figures}
     assert figures["acked"] == ("41,210", "41,210") and figures["exposed records"] == ("6,120", "6,120")
     assert figures["longest silence"] == ("3.4 s", "3.4 s")
-    assert {"reported per second", "latency outside faults, half within", "latency during faults, 99 % within"} <= set(
-        figures
-    )
+    assert figures["reported per second"] == ("500", "500")
+    assert {"latency outside faults, half within", "latency during faults, 99 % within"} <= set(figures)
     assert {row.name: row.left for row in subject.anomalies}["LOST"] == "0 (forbidden)"
     told = visible(compare_page.render(found))
     assert compare_page.SAME in told and "a beside b" in told and "is no proof of a difference" in told

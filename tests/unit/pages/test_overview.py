@@ -11,7 +11,7 @@ from support.runs_for_overview import judged, many, planned
 
 from delivery_verifier.pages.overview import page, rows, trend
 from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow
-from delivery_verifier.pages.overview.wanted import Wanted
+from delivery_verifier.pages.overview.run_filter import RunFilter
 
 
 def _only(runs: Path) -> StoredRunRow:
@@ -20,7 +20,7 @@ def _only(runs: Path) -> StoredRunRow:
 
 
 def _page(runs: Path, **wanted: str) -> str:
-    return page.overview(runs, Wanted(**wanted), docs=True)
+    return page.overview(runs, RunFilter(**wanted), docs=True)
 
 
 def test_without_a_run_the_page_says_how_to_start_one(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_filter_leaves_what_is_wanted(tmp_path: Path, wanted: dict[str, str]
     judged(tmp_path, "b", "VIOLATED", lost=17, profile="acks_1", day=1)
     judged(tmp_path, "c", profile="acks_1", fault="none", day=2)
     planned(tmp_path, "d", day=3)
-    assert [row.name for row in Wanted(**wanted).of(rows.rows(tmp_path))] == names
+    assert [row.name for row in RunFilter(**wanted).matching(rows.rows(tmp_path))] == names
 
 
 def test_a_filter_that_leaves_nothing_says_so_and_offers_the_way_back(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_lane_is_thinned_without_losing_the_time_without_a_leader() -> None:
     ]
     found = segments(Material(Path(), None, observations=flapping), Clock(0, True), 10_000.0)
     assert len(found) <= STRETCHES_DRAWN + 1
-    assert [one for one in found if one.seen.leader < 0]
+    assert [one for one in found if one.observation.leader < 0]
     assert all(now.end == after.start for now, after in pairwise(found))
 
 

@@ -227,7 +227,7 @@ def test_a_port_that_is_taken_is_told_with_a_remedy(capsys: pytest.CaptureFixtur
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        refused(capsys, ["up", "--port", str(port)], f"port {port} is taken", "--port or KDV_PORT", code=cli.FAILED)
+        refused(capsys, ["up", "--port", str(port)], f"port {port} is taken", "--port or KDV_PORT", code=70)
 
 
 @pytest.mark.parametrize("line", [["run", "--direct", "--run-id", "x"], ["run", "--run-id", "x"], ["up"]])

@@ -120,7 +120,7 @@ def test_a_run_is_refused_before_anything_is_made(
     monkeypatch.setenv("KDV_LOCK", str(tmp_path / "lock"))
     monkeypatch.setattr(preflight, "look", lambda: host(memory=0.5 * GB))
     for line in (["run", "--direct", "--run-id", "r"], ["run", "--run-id", "r"]):
-        assert cli.main(line) == cli.FAILED
+        assert cli.main(line) == 70
         told = capsys.readouterr().err
         assert "memory: 0.5 GB available; remedy: stop something" in told and "Traceback" not in told
     assert not (tmp_path / "runs" / "r").exists() and not (tmp_path / ".kdv").exists()

@@ -63,10 +63,10 @@ def test_what_an_interrupted_removal_left_is_no_run_and_goes_with_the_next_one(r
     shutil.copytree(catalogue_runs.directory("c"), halves[1])
     at_work = runs / f".pruned-mine-{os.getpid()}"
     at_work.mkdir()
-    assert len(retention.kept(runs)) == 5 and [one.id for one in catalogue_runs.newest(9)] == ["c"]
+    assert len(retention.units(runs)) == 5 and [one.id for one in catalogue_runs.newest(9)] == ["c"]
     assert cli.main(["prune", "--keep", "5", "--dry-run"]) == 0 and all(half.is_dir() for half in halves)
     assert cli.main(["prune", "--keep", "5"]) == 0
-    assert not any(half.exists() for half in halves) and at_work.is_dir() and len(retention.kept(runs)) == 5
+    assert not any(half.exists() for half in halves) and at_work.is_dir() and len(retention.units(runs)) == 5
 
 
 def test_a_dry_run_removes_nothing(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,7 +163,7 @@ def test_a_catalogue_run_and_its_runs_stay_or_go_together(runs: Path, capsys: py
 def test_a_catalogue_run_counts_with_the_size_of_its_runs(runs: Path) -> None:
     with_catalogue(runs, "new", 8, 9)
     (runs / "new-a" / "padding").write_bytes(b"x" * 1_000_000)
-    found = retention.kept(runs)
+    found = retention.units(runs)
     assert found[0].path.name == "new" and found[0].size > 1_000_000
     assert [one.path.name for one in retention.surplus(runs, None, 500_000)][-1] == "new"
 

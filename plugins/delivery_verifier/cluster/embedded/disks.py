@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from delivery_verifier.host.processes import LIBC
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.errors import VerifierError
 
 SIZE = 512 << 20
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
@@ -26,7 +27,7 @@ _OPTIONS = "loop,noatime,commit=300"
 FREE_DEADLINE_S = 10.0
 
 
-class DiskError(RuntimeError):
+class DiskError(VerifierError, RuntimeError):
     """A file system could not be made, mounted or unmounted; the message has the tool's own words."""
 
 

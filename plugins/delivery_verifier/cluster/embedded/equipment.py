@@ -14,6 +14,7 @@ from typing import NamedTuple
 from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.host.processes import lives, myself
 from delivery_verifier.host.waiting import DeadlinePassed
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_actions import Capability
 
 TRIAL = 16 << 20
@@ -116,7 +117,7 @@ def _clear(folder: Path) -> None:
     try:
         disks.release(folder)
     except DeadlinePassed as error:
-        raise RuntimeError(f"a trial mount is left behind: {error}") from None
+        raise StepFailed(f"a trial mount is left behind: {error}") from None
     shutil.rmtree(folder, ignore_errors=True)
 
 

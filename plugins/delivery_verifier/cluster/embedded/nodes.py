@@ -13,6 +13,7 @@ from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
 from delivery_verifier.host.java.class_archive import ClassArchive
 from delivery_verifier.host.java.jars import cache_dir, kafka_jars
 from delivery_verifier.host.java.runtime import java_home
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import ClusterSpec
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -175,7 +176,7 @@ def _template(layout: ClusterLayout) -> Path:
     for process in running:
         output = process.communicate(timeout=120)[0]
         if process.returncode:
-            raise RuntimeError(f"formatting the storage failed: {output.decode(errors='replace')[-1500:]}")
+            raise StepFailed(f"formatting the storage failed: {output.decode(errors='replace')[-1500:]}")
     partial = template.with_name(f"{template.name}.{os.getpid()}")
     shutil.copytree(Path(layout.workspace) / "data", partial)
     try:

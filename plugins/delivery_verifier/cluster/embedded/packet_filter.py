@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from delivery_verifier.host.processes import ProcessId, identify, myself
+from delivery_verifier.model.errors import VerifierError
 
 PREFIX = "kdv"
 GROUPS = 22_000
 """The group of broker 1 is 22001, and so on. They need not exist anywhere."""
 
 
-class FilterError(RuntimeError):
+class FilterError(VerifierError, RuntimeError):
     """The packet filter could not be read or changed; the message has the tool's own words."""
 
 

@@ -9,13 +9,14 @@ from collections import deque
 
 from delivery_verifier.cluster.proxy.frames import Request, Splitter, correlation_of, request_of
 from delivery_verifier.cluster.proxy.rules import Direction, ProxyRule, RuleBook
+from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
 MUCH = 1 << 25
 """Bytes of one direction that are taken in before the sender has to wait, as on any network."""
 
 
-class Closed(Exception):
+class Closed(VerifierError):
     """A rule closes this connection."""
 
 

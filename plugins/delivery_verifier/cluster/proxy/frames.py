@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.step_options import APIS
 
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
@@ -17,7 +18,7 @@ LARGEST = 1 << 27
 """Above this it is no frame: socket.request.max.bytes is 100 MiB."""
 
 
-class NotKafka(ValueError):
+class NotKafka(VerifierError, ValueError):
     """The bytes are no frame of Kafka's protocol."""
 
 

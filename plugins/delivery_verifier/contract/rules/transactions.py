@@ -14,9 +14,10 @@ _NEVER_TRANSACTIONAL = ("lost.acks_0", "lost.acks_1")
 _SENTENCES = subset(
     "only transactions lose markers: these are the transactional kinds",
     {
-        Anomaly.TORN: "Where a record may be lost, one of a committed transaction may be, or the marker that committed it.",
-        Anomaly.ABORTED_VISIBLE: "Where a record may be lost, the marker that aborted a transaction may be: what remains "
-        "of it is then committed with the producer's next transaction.",
+        Anomaly.TORN: "Where a record may be lost, one of a committed transaction may be, or the marker that "
+        "committed it.",
+        Anomaly.ABORTED_VISIBLE: "Where a record may be lost, the marker that aborted a transaction may be: what "
+        "remains of it is then committed with the producer's next transaction.",
     },
 )
 

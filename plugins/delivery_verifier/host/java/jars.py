@@ -18,13 +18,14 @@ import platformdirs
 from filelock import FileLock
 
 from delivery_verifier.host import variables
+from delivery_verifier.model.errors import VerifierError
 
 LOCK_FILE = Path(__file__).with_name("jars.lock.json")
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 DEFAULT_KAFKA = "4.3.1"
 
 
-class JarError(RuntimeError):
+class JarError(VerifierError, RuntimeError):
     """A jar could not be had, or is not the one that the lock names."""
 
 

@@ -12,11 +12,12 @@ from functools import cache
 from pathlib import Path
 
 from delivery_verifier.host.java.jars import cache_dir
+from delivery_verifier.model.errors import VerifierError
 
 MINIMUM = 17
 
 
-class JavaError(RuntimeError):
+class JavaError(VerifierError, RuntimeError):
     """No usable Java."""
 
 

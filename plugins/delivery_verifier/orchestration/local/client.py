@@ -9,13 +9,14 @@ from typing import Any
 import httpx
 from msgspec import Struct
 
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.local import settings
 
 ENDED = ("success", "failed")
 FAILED_TASK = ("failed", "upstream_failed")
 
 
-class AirflowError(RuntimeError):
+class AirflowError(VerifierError, RuntimeError):
     """Airflow could not be reached, or refused; the message says what and why."""
 
 

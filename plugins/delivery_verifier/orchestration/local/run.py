@@ -14,6 +14,7 @@ from msgspec import Struct
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
 from delivery_verifier.orchestration.local.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
@@ -37,7 +38,7 @@ class Progress(Struct, frozen=True):
     elapsed_s: float
 
 
-class RunFailed(RuntimeError):
+class RunFailed(VerifierError, RuntimeError):
     """The run ended without a verdict, or its colour contradicts it. Names the task and what it said last."""
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:

@@ -19,7 +19,7 @@ from delivery_verifier.orchestration.plugin import dag_runs, unreported
 from delivery_verifier.orchestration.plugin.dag_runs import State
 from delivery_verifier.pages.matrix import page as catalogue_page
 from delivery_verifier.pages.overview import page
-from delivery_verifier.pages.overview.wanted import Wanted
+from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.store import catalogue_runs
 
 HEADERS = {
@@ -68,10 +68,10 @@ async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Resp
 
 @app.get("/")
 def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: _Field = "") -> HTMLResponse:
-    """All runs, newest first, or those that are wanted."""
-    wanted = Wanted(verdict=verdict, profile=profile, fault=fault, text=text)
+    """All runs that match the filter, newest first."""
+    run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, text=text)
     docs = (folders.runs_dir() / folders.DATA_DOCS / "index.html").is_file()
-    return HTMLResponse(page.overview(folders.runs_dir(), wanted, docs=docs, dag_path=f"../dags/{DAG_ID}"))
+    return HTMLResponse(page.overview(folders.runs_dir(), run_filter, docs=docs, dag_path=f"../dags/{DAG_ID}"))
 
 
 @app.get("/matrix/")

@@ -13,12 +13,14 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from delivery_verifier.model.errors import VerifierError
 
-class Shut(RuntimeError):
+
+class Shut(VerifierError, RuntimeError):
     """The gate stays shut: something before it did not succeed."""
 
 
-class Passed(RuntimeError):
+class Passed(VerifierError, RuntimeError):
     """The gate has let this run through, and would not look again at what is done now."""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from delivery_verifier.model.errors import VerifierError
+
 DEFAULT_ID = "spark_default"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
@@ -11,7 +13,7 @@ _MASTER = re.compile(
 """What Spark takes for a master; anything else would fail only after the whole load was sent."""
 
 
-class NoSparkConnection(ValueError):
+class NoSparkConnection(VerifierError, ValueError):
     """The Spark connection is missing or malformed; the message names the field and the remedy."""
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import lives
 from delivery_verifier.model.catalogue_run import Attempt, CatalogueRun, Item
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.orchestration.tasks import gate
 from delivery_verifier.store import catalogue_runs
@@ -29,7 +30,7 @@ Cell = dict[str, str]
 """{"scenario": its name, "run": the id of its run of verify_delivery}"""
 
 
-class NotGreen(RuntimeError):
+class NotGreen(VerifierError, RuntimeError):
     """The catalogue run is red: something did not end as expected, or was not run."""
 
 

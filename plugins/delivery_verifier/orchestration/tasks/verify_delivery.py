@@ -14,6 +14,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context, get_current_context
 
 from delivery_verifier.host import folders
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import STEPS, Scenario
 from delivery_verifier.orchestration.tasks import gate, note, spark_connection
 from delivery_verifier.store.run_directory import RunDirectory
@@ -74,7 +75,7 @@ def conclude_run() -> None:
 def _run_directory(context: Context) -> Path:
     path = context["ti"].xcom_pull(task_ids="plan")
     if not path:
-        raise RuntimeError("task plan left no run directory")
+        raise StepFailed("task plan left no run directory")
     return Path(str(path))
 
 

@@ -1,4 +1,4 @@
-"""The bands: when each fault bit, was healed and had recovered, as a strip of names and a shade on every plot."""
+"""The bands: from the bite of each fault to its recovery, as a strip of named bars and as a shade on every plot."""
 
 from __future__ import annotations
 
@@ -13,12 +13,24 @@ from delivery_verifier.pages.material import Material
 
 BANDS_DRAWN = 200
 MARKS_DRAWN = 500
+_BAR_COLUMNS = (
+    "x",
+    "align",
+    "y",
+    "above",
+    "bite",
+    "healed",
+    "recovered",
+    "name",
+    "healed_text",
+    "recovered_text",
+)
 LABELS_DRAWN = 8
-"""More faults than this share one row without names; the pointer still tells them apart."""
+"""More faults than this share one row without names; the tooltip still names each."""
 
 
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
-    """Solid: from the bite until it was healed. Pale: until all replicas were in sync again."""
+    """One bar per fault: solid from its bite until it was healed, pale until all replicas were in sync again."""
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
     rows = max(1, len(drawn)) if named else 1
@@ -36,8 +48,8 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
         [
             ("fault", "@name"),
             ("bit at", "@bite{0.000} s"),
-            ("healed at", "@told_healed"),
-            ("recovered at", "@told_recovered"),
+            ("healed at", "@healed_text"),
+            ("recovered at", "@recovered_text"),
         ],
     )
     if named:
@@ -47,38 +59,40 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 
 
 def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> dict[str, Any]:
-    """Bars, and above them their names: to the right from the bite on, or, late in the run, to the left."""
-    bites = [clock.seconds(one.bite_at_us) for one in drawn]
-    ends = [_until(one.recovered_at_us, clock, end_s) for one in drawn]
-    far = [at > 0.5 * end_s for at in bites]
-    return {
-        "x": [end if late else start for start, end, late in zip(bites, ends, far, strict=True)],
-        "y": [row + 0.72 if named else 0.5 for row in range(len(drawn))],
-        "above": [row + 0.28 for row in range(len(drawn))],
-        "bite": bites,
-        "healed": [_until(one.healed_at_us, clock, end_s) for one in drawn],
-        "recovered": ends,
-        "name": [safe(name_of(one)) for one in drawn],
-        "told_healed": [_told(one.healed_at_us, clock) for one in drawn],
-        "told_recovered": [_told(one.recovered_at_us, clock) for one in drawn],
-        "align": ["right" if late else "left" for late in far],
-    }
+    """The columns of the bars, times in s. A name begins at the bite; in the second half of the run it ends at the
+    recovery, so that it stays inside the plot."""
+    columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
+    for row, injection in enumerate(drawn):
+        bite_s = clock.seconds(injection.bite_at_us)
+        recovered_s = _until(injection.recovered_at_us, clock, end_s)
+        is_late = bite_s > 0.5 * end_s
+        columns["x"].append(recovered_s if is_late else bite_s)
+        columns["align"].append("right" if is_late else "left")
+        columns["y"].append(row + 0.72 if named else 0.5)
+        columns["above"].append(row + 0.28)
+        columns["bite"].append(bite_s)
+        columns["healed"].append(_until(injection.healed_at_us, clock, end_s))
+        columns["recovered"].append(recovered_s)
+        columns["name"].append(safe(name_of(injection)))
+        columns["healed_text"].append(_text(injection.healed_at_us, clock))
+        columns["recovered_text"].append(_text(injection.recovered_at_us, clock))
+    return columns
 
 
 def _until(at_us: int | None, clock: Clock, end_s: float) -> float:
     return end_s if at_us is None else clock.seconds(at_us)
 
 
-def _told(at_us: int | None, clock: Clock) -> str:
+def _text(at_us: int | None, clock: Clock) -> str:
     return "never" if at_us is None else clock.tell(at_us)
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
     """Shades bite to heal, and, lighter, heal to recovery."""
     drawn = material.injections[:BANDS_DRAWN]
-    bites = [clock.seconds(one.bite_at_us) for one in drawn]
-    heals = [_until(one.healed_at_us, clock, end_s) for one in drawn]
-    ends = [_until(one.recovered_at_us, clock, end_s) for one in drawn]
+    bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
+    heals = [_until(injection.healed_at_us, clock, end_s) for injection in drawn]
+    ends = [_until(injection.recovered_at_us, clock, end_s) for injection in drawn]
     for left, right, alpha in ((bites, heals, 0.16), (heals, ends, 0.07)):
         source = ColumnDataSource({"left": left, "right": right})
         plot.vstrip(
@@ -95,6 +109,6 @@ def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
 def mark_leaders(plot: Figure, material: Material, clock: Clock) -> None:
     """A dashed line wherever a partition of the subject got another leader."""
     changes = Leadership(material.observations).changes(subject_topic(material))
-    at = list(dict.fromkeys(round(clock.seconds(one.at_us), 2) for one in changes))[:MARKS_DRAWN]
-    source = ColumnDataSource({"x": at})
+    times_s = list(dict.fromkeys(round(clock.seconds(change.at_us), 2) for change in changes))[:MARKS_DRAWN]
+    source = ColumnDataSource({"x": times_s})
     plot.vspan(x="x", source=source, line_color="#888888", line_width=1, line_dash="dashed", level="underlay")

@@ -22,7 +22,7 @@ Figure = Any
 
 
 def arm_colour(index: int) -> str:
-    """The colour of the arm at this place of the legend."""
+    """The colour of the arm with this index in the legend."""
     return ARM_COLOURS[index % len(ARM_COLOURS)]
 
 

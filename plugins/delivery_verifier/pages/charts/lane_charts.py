@@ -1,4 +1,4 @@
-"""The lane charts: leader and ISR of each partition, and of many partitions how many lacked either."""
+"""The lane charts: leader and ISR of each partition; of many partitions also how many lacked a leader or replicas."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def _counts(x_range: Range1d, counted: list[Lacking], end_s: float, partitions: 
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
     steps = [*counted, Lacking(max(end_s, last.at), last.leaderless, last.shrunk)]
-    columns: dict[str, Any] = {name: [getattr(one, name) for one in steps] for name in ("at", "leaderless", "shrunk")}
+    columns: dict[str, Any] = {name: [getattr(step, name) for step in steps] for name in ("at", "leaderless", "shrunk")}
     source = ColumnDataSource(columns)
     line = {"x": "at", "mode": "after", "line_width": 2, "source": source}
     plot.step(**line, y="shrunk", color=SHRUNK)
     plot.step(**line, y="leaderless", color=NO_LEADER)
     anchor = plot.line("at", "shrunk", source=source, line_alpha=0)
-    told = [("from", "@at{0.000} s"), ("no leader", "@leaderless"), ("ISR not full", "@shrunk")]
-    hover(plot, anchor, [*told, ("of", f"{partitions:,} partitions")], "vline")
+    tooltips = [("from", "@at{0.000} s"), ("no leader", "@leaderless"), ("ISR not full", "@shrunk")]
+    hover(plot, anchor, [*tooltips, ("of", f"{partitions:,} partitions")], "vline")
     plot.y_range = Range1d(
-        start=0, end=max(1, *(one.shrunk for one in steps), *(one.leaderless for one in steps)) * 1.08
+        start=0, end=max(1, *(step.shrunk for step in steps), *(step.leaderless for step in steps)) * 1.08
     )
     plot.yaxis.ticker.desired_num_ticks = 3
     return plot
@@ -46,7 +46,7 @@ def _counts(x_range: Range1d, counted: list[Lacking], end_s: float, partitions: 
 
 def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
     """Thick bar: the leader. Thin stripes below it: the replicas in sync, so many as the ISR is large."""
-    rows = {partition: row for row, partition in enumerate(sorted({one.partition for one in drawn}))}
+    rows = {partition: row for row, partition in enumerate(sorted({segment.partition for segment in drawn}))}
     plot = blank(x_range, "leader, ISR", 26 + 34 * len(rows), y_range=Range1d(start=len(rows), end=0))
     plot.grid.visible = False
     plot.yaxis.ticker = FixedTicker(ticks=[row + 0.5 for row in rows.values()])
@@ -56,7 +56,7 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
     plot.hbar(**bar, height=0.4, color="colour", source=leaders)
     plot.hbar(**bar, height=0.07, color="colour", source=stripes)
     whole = plot.hbar(y="row", left="left", right="right", height=0.96, alpha=0, source=leaders)
-    told = [
+    tooltips = [
         ("partition", "@partition"),
         ("leader", "@leader"),
         ("epoch", "@epoch"),
@@ -65,32 +65,34 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
         ("from", "@left{0.000} s"),
         ("until", "@right{0.000} s"),
     ]
-    hover(plot, whole, told)
+    hover(plot, whole, tooltips)
     return plot
 
 
 def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
     return {
-        "y": [rows[one.partition] + 0.3 for one in drawn],
-        "row": [rows[one.partition] + 0.5 for one in drawn],
-        "left": [round(one.start, 4) for one in drawn],
-        "right": [round(one.end, 4) for one in drawn],
-        "colour": [broker_colour(one.seen.leader) for one in drawn],
-        "partition": [one.partition for one in drawn],
-        "leader": ["none" if one.seen.leader < 0 else f"broker {one.seen.leader}" for one in drawn],
-        "epoch": [one.seen.leader_epoch for one in drawn],
-        "size": [len(one.seen.isr) for one in drawn],
-        "isr": [", ".join(map(str, one.seen.isr)) or "none" for one in drawn],
+        "y": [rows[segment.partition] + 0.3 for segment in drawn],
+        "row": [rows[segment.partition] + 0.5 for segment in drawn],
+        "left": [round(segment.start, 4) for segment in drawn],
+        "right": [round(segment.end, 4) for segment in drawn],
+        "colour": [broker_colour(segment.observation.leader) for segment in drawn],
+        "partition": [segment.partition for segment in drawn],
+        "leader": [
+            "none" if segment.observation.leader < 0 else f"broker {segment.observation.leader}" for segment in drawn
+        ],
+        "epoch": [segment.observation.leader_epoch for segment in drawn],
+        "size": [len(segment.observation.isr) for segment in drawn],
+        "isr": [", ".join(map(str, segment.observation.isr)) or "none" for segment in drawn],
     }
 
 
 def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    found = in_sync(drawn)
-    replicas = sorted({broker for _, broker, _, _ in found})
+    stripes = in_sync(drawn)
+    replicas = sorted({broker for _, broker, _, _ in stripes})
     step = 0.36 / max(1, len(replicas))
     return {
-        "y": [rows[partition] + 0.58 + step * replicas.index(broker) for partition, broker, _, _ in found],
-        "left": [round(start, 4) for *_, start, _ in found],
-        "right": [round(end, 4) for *_, end in found],
-        "colour": [broker_colour(broker) for _, broker, _, _ in found],
+        "y": [rows[partition] + 0.58 + step * replicas.index(broker) for partition, broker, _, _ in stripes],
+        "left": [round(start, 4) for *_, start, _ in stripes],
+        "right": [round(end, 4) for *_, end in stripes],
+        "colour": [broker_colour(broker) for _, broker, _, _ in stripes],
     }

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from delivery_verifier.pages.leadership import Clock
 
-if TYPE_CHECKING:  # whoever only looks a run up must not wait for pandas
+if TYPE_CHECKING:  # pandas takes long to import, and most callers need none of it
     import pandas as pd
 
 POINTS = 1200
@@ -39,15 +39,17 @@ def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
     interval_us = int(steps.min()) if len(steps) else 200_000
     count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
     joined = -(-count // POINTS)
-    return [_one(arm, frame[frame["arm"] == arm], clock, interval_us * joined, -(-count // joined)) for arm in arms]
+    return [
+        _series_of(arm, frame[frame["arm"] == arm], clock, interval_us * joined, -(-count // joined)) for arm in arms
+    ]
 
 
-def _one(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
+def _series_of(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
     """Counts add up over joined intervals; of latencies the largest is kept, so that no peak is lost."""
-    place = (rows["at_us"] - clock.start_us) // interval_us
+    index = (rows["at_us"] - clock.start_us) // interval_us
     grid = np.arange(count)
-    sums = rows.groupby(place)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)
-    peaks = rows.groupby(place)[["latency_ms_p50", "latency_ms_p99"]].max().reindex(grid)
+    sums = rows.groupby(index)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)
+    peaks = rows.groupby(index)[["latency_ms_p50", "latency_ms_p99"]].max().reindex(grid)
     seconds = interval_us / 1e6
     return Series(
         arm=arm,

@@ -1,4 +1,4 @@
-"""The charts: load, errors, latency, faults and leadership over one zoomable axis of seconds."""
+"""The timeline: load, errors, latency, faults and leadership over one zoomable axis in seconds."""
 
 from __future__ import annotations
 
@@ -38,22 +38,26 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
 
 
 def _end(material: Material, clock: Clock, lines: list[Series]) -> float:
-    ends = [float(one.x[-1]) + one.interval_s for one in lines]
-    ends += [clock.seconds(one.recovered_at_us) for one in material.injections if one.recovered_at_us is not None]
+    ends = [float(line.x[-1]) + line.interval_s for line in lines]
+    ends += [
+        clock.seconds(injection.recovered_at_us)
+        for injection in material.injections
+        if injection.recovered_at_us is not None
+    ]
     return max([1.0, *ends])
 
 
 def _rates(what: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
     """Records per second that were `reported`, or that ended in `errors`, one step line per arm."""
     plot = blank(x_range, f"{what} / s", height)
-    values = {f"y{place}": getattr(one, what) for place, one in enumerate(lines)}
-    top = max([1.0, *(float(found.max()) for found in values.values() if len(found))])
+    values = {f"y{index}": getattr(line, what) for index, line in enumerate(lines)}
+    top = max([1.0, *(float(rates.max()) for rates in values.values() if len(rates))])
     source = ColumnDataSource(_over_time(lines, top / 2) | values)
     drawn = [
-        plot.step("x", f"y{place}", source=source, mode="after", line_width=2, color=arm_colour(place))
-        for place in range(len(lines))
+        plot.step("x", f"y{index}", source=source, mode="after", line_width=2, color=arm_colour(index))
+        for index in range(len(lines))
     ]
-    _hover_all(plot, source, lines, [f"@y{place}{{0,0}} / s" for place in range(len(lines))])
+    _hover_all(plot, source, lines, [f"@y{index}{{0,0}} / s" for index in range(len(lines))])
     plot.y_range = DataRange1d(start=0, min_interval=1.25, only_visible=True, renderers=drawn)
     plot.yaxis.ticker.desired_num_ticks = 4 if height > 120 else 3
     return plot
@@ -62,30 +66,30 @@ def _rates(what: str, x_range: Range1d, lines: list[Series], height: int) -> Fig
 def _latency(x_range: Range1d, lines: list[Series]) -> Figure:
     plot = blank(x_range, "latency, ms (log)", 170, y_axis_type="log")
     values: dict[str, Any] = {}
-    for place, one in enumerate(lines):
-        values |= {f"p50_{place}": one.p50, f"p99_{place}": one.p99, f"told{place}": _told(one)}
-    known = [float(at) for one in lines for at in one.p99 if at > 0]
+    for index, line in enumerate(lines):
+        values |= {f"p50_{index}": line.p50, f"p99_{index}": line.p99, f"tooltip{index}": _tooltips(line)}
+    known = [float(ms) for line in lines for ms in line.p99 if ms > 0]
     source = ColumnDataSource(_over_time(lines, float(np.median(known)) if known else 1.0) | values)
-    for place in range(len(lines)):
-        line = {"source": source, "color": arm_colour(place)}
-        plot.line("middle", f"p50_{place}", **line, line_width=1.6, line_dash=[2, 3])
-        plot.line("middle", f"p99_{place}", **line, line_width=2)
-        plot.scatter("middle", f"p99_{place}", **line, size=3)
-    _hover_all(plot, source, lines, [f"@told{place}" for place in range(len(lines))])
+    for index in range(len(lines)):
+        style = {"source": source, "color": arm_colour(index)}
+        plot.line("middle", f"p50_{index}", **style, line_width=1.6, line_dash=[2, 3])
+        plot.line("middle", f"p99_{index}", **style, line_width=2)
+        plot.scatter("middle", f"p99_{index}", **style, size=3)
+    _hover_all(plot, source, lines, [f"@tooltip{index}" for index in range(len(lines))])
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
     return plot
 
 
-def _told(one: Series) -> list[str]:
-    """What the pointer tells of an interval's latencies."""
+def _tooltips(line: Series) -> list[str]:
+    """The tooltip of each interval: its latencies in ms."""
     return [
         "none reported" if np.isnan(p99) else f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms"
-        for p50, p99 in zip(one.p50, one.p99, strict=True)
+        for p50, p99 in zip(line.p50, line.p99, strict=True)
     ]
 
 
 def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
-    """The columns that all arms share: they are on one grid."""
+    """The columns that all arms share, for their series have the same intervals."""
     x, interval_s = lines[0].x, lines[0].interval_s
     return {
         "x": x,
@@ -98,5 +102,5 @@ def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
 def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], values: list[str]) -> None:
     """One tooltip with all arms, wherever the pointer stands above an interval."""
     anchor = plot.line("middle", "anchor", source=source, line_alpha=0)
-    told = [(safe(one.arm), value) for one, value in zip(lines, values, strict=True)]
-    hover(plot, anchor, [("seconds", "@x{0.0} to @until{0.0}"), *told], "vline")
+    tooltips = [(safe(line.arm), value) for line, value in zip(lines, values, strict=True)]
+    hover(plot, anchor, [("seconds", "@x{0.0} to @until{0.0}"), *tooltips], "vline")

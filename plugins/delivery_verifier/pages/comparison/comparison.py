@@ -1,4 +1,4 @@
-"""The comparison: two runs side by side, and what keeps them from being one scenario. Decides nothing."""
+"""The comparison: the figures of two runs side by side, and where their scenarios differ. It decides nothing."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict, exposed
 from delivery_verifier.pages.latency import spreads
 from delivery_verifier.pages.material import Material, read
+from delivery_verifier.pages.throughput import records_per_s
 from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""Books columns that are put side by side, beside the anomalies."""
+"""Columns of the books that are compared, beside the anomalies."""
 
 ABSENT = "–"
 
@@ -34,7 +32,7 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether the two are not the same."""
+        """Whether the two values differ."""
         return self.left != self.right
 
 
@@ -60,8 +58,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs. `obstacles` are differences of scenario beside the versions: with one, the figures compare no
-    versions."""
+    """Two runs. `obstacles`: differences between the scenarios other than versions. Where there is any, a difference
+    of figures does not come from the versions alone."""
 
     left: Side
     right: Side
@@ -72,15 +70,14 @@ class Comparison:
 
 
 def compare(left: Path, right: Path) -> Comparison:
-    """Reads two finished runs. Raises IncompleteRun if one has no verdict, or its books are not as they were
-    written."""
+    """Reads two finished runs. Raises IncompleteRun if one has no verdict, or if its books were altered."""
     sides = _side(left), _side(right)
-    one, two = (side.scenario for side in sides)
+    first, second = (side.scenario for side in sides)
     return Comparison(
         *sides,
-        obstacles=[row for row in _rows(_question(one), _question(two)) if row.differs],
-        versions=_rows(_versions(one), _versions(two)),
-        pairs=[_pair(role, arms, sides) for role, arms in _paired(one, two)],
+        obstacles=[row for row in _rows(_properties(first), _properties(second)) if row.differs],
+        versions=_rows(_versions(first), _versions(second)),
+        pairs=[_pair(role, arms, sides) for role, arms in _paired(first, second)],
         missing=[f"{side.verdict.run_id}: {part.name}: {part.why}" for side in sides for part in side.material.missing],
     )
 
@@ -92,17 +89,19 @@ def _side(path: Path) -> Side:
     return Side(verdict, run.read_scenario(), read(path, verdict))
 
 
-def _question(scenario: Scenario) -> dict[str, object]:
-    """Everything that two runs of one scenario have in common: their load, fault, cluster, and subjects' settings."""
-    found: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
-    found |= _flat("load", msgspec.to_builtins(scenario.load)) | _flat("fault", msgspec.to_builtins(scenario.fault))
-    found |= _flat("cluster", {**msgspec.to_builtins(scenario.cluster), "kafka_version": ""})
-    for place, arm in enumerate(scenario.loaded):
+def _properties(scenario: Scenario) -> dict[str, object]:
+    """What two runs of one scenario have in common: load, fault, cluster, and the settings of their arms."""
+    properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
+    properties |= _flat("load", msgspec.to_builtins(scenario.load)) | _flat(
+        "fault", msgspec.to_builtins(scenario.fault)
+    )
+    properties |= _flat("cluster", {**msgspec.to_builtins(scenario.cluster), "kafka_version": ""})
+    for index, arm in enumerate(scenario.loaded):
         name = arm.role if arm.role == "subject" else arm.name
-        here = f"{name} {place + 1}" if arm.role == "subject" and len(scenario.subjects) > 1 else name
-        found |= _flat(here, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
-        found |= _flat(here, arm.profile.producer) | _flat(f"{here} topic", arm.profile.topic)
-    return found
+        prefix = f"{name} {index + 1}" if arm.role == "subject" and len(scenario.subjects) > 1 else name
+        properties |= _flat(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
+        properties |= _flat(prefix, arm.profile.producer) | _flat(f"{prefix} topic", arm.profile.topic)
+    return properties
 
 
 def _flat(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
@@ -115,20 +114,23 @@ def _versions(scenario: Scenario) -> dict[str, object]:
 
 def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
     names = dict.fromkeys([*left, *right])
-    return [Row(name, _told(left.get(name)), _told(right.get(name))) for name in names]
+    return [Row(name, _text(left.get(name)), _text(right.get(name))) for name in names]
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
+    """A value of a scenario as the page shows it."""
+    if value is None:
+        return ABSENT
     if isinstance(value, list):
-        return "; ".join(_told(one) for one in value) or "none"
+        return "; ".join(_text(item) for item in value) or "none"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_told(one)}" for key, one in value.items()) or "none"
-    return ABSENT if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items()) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _paired(one: Scenario, two: Scenario) -> list[tuple[str, tuple[Arm | None, Arm | None]]]:
-    """Arms with one role and, beside the subjects and the canary, one name."""
-    keys = [_keys(scenario) for scenario in (one, two)]
+def _paired(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm | None, Arm | None]]]:
+    """Pairs of arms: subjects by their order, all others by role and name."""
+    keys = [_keys(scenario) for scenario in (first, second)]
     return [(key[0], (keys[0].get(key), keys[1].get(key))) for key in dict.fromkeys([*keys[0], *keys[1]])]
 
 
@@ -142,13 +144,15 @@ def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
 def _pair(role: str, arms: tuple[Arm | None, Arm | None], sides: tuple[Side, Side]) -> Pair:
     verdicts = tuple(_verdict(side, arm) for side, arm in zip(sides, arms, strict=True))
     figures = [_figures(side, verdict) for side, verdict in zip(sides, verdicts, strict=True)]
-    anomalies = [{one.anomaly: _case(one) for one in verdict.findings} if verdict else {} for verdict in verdicts]
+    anomalies = [
+        {finding.anomaly: _case(finding) for finding in verdict.findings} if verdict else {} for verdict in verdicts
+    ]
     name = " / ".join(dict.fromkeys(arm.name for arm in arms if arm is not None))
     return Pair(name, role, verdicts, _rows(*figures), _rows(*anomalies))  # type: ignore[arg-type]
 
 
 def _verdict(side: Side, arm: Arm | None) -> ArmVerdict | None:
-    return next((one for one in side.verdict.arms if arm is not None and one.arm == arm.name), None)
+    return next((verdict for verdict in side.verdict.arms if arm is not None and verdict.arm == arm.name), None)
 
 
 def _case(finding: Finding) -> str:
@@ -156,7 +160,7 @@ def _case(finding: Finding) -> str:
 
 
 def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
-    """An arm's figures under the names that both runs have them."""
+    """The figures of an arm by their names on the page."""
     if arm is None:
         return {}
     counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
@@ -166,24 +170,20 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
         "outstanding at the bite": number(exposed(arm.exposure, "outstanding")) if arm.exposure else None,
         "longest silence": gap,
     }
-    return counts | _throughput(side.material.tables.get("timeline/load"), arm.arm) | _latency(side.material, arm.arm)
+    return counts | _throughput(side.material, arm.arm) | _latency(side.material, arm.arm)
 
 
-def _throughput(table: pa.Table | None, arm: str) -> dict[str, object]:
-    rows = None if table is None else table.filter(pc.equal(table["arm"], arm))
-    if rows is None or rows.num_rows < 2:
-        return {}
-    times = rows["at_us"]
-    interval_us = int(np.diff(np.unique(times.to_numpy())).min(initial=200_000))
-    span_s = (pc.max(times).as_py() - pc.min(times).as_py() + interval_us) / 1e6
-    return {"reported per second": number(round(pc.sum(rows["reported"]).as_py() / span_s))}
+def _throughput(material: Material, arm: str) -> dict[str, object]:
+    """The throughput of an arm; nothing where the run does not give it."""
+    rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
+    return {} if rate is None else {"reported per second": number(round(rate))}
 
 
 def _latency(material: Material, arm: str) -> dict[str, object]:
-    found: dict[str, object] = {}
+    figures: dict[str, object] = {}
     for spread in spreads(material):
         if spread.arm == arm:
             half, most = spread.within[:2]
             where = "during faults" if spread.inside else "outside faults"
-            found |= {f"latency {where}, half within": latency(half), f"latency {where}, 99 % within": latency(most)}
-    return found
+            figures |= {f"latency {where}, half within": latency(half), f"latency {where}, 99 % within": latency(most)}
+    return figures

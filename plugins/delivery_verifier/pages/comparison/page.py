@@ -1,4 +1,4 @@
-"""The page of a comparison: one offline HTML file with two runs side by side; and the same as text on a terminal."""
+"""The comparison as one offline HTML file, and as text on a terminal."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SINGLE_RUNS = (
 )
 
 
-def write(comparison: Comparison, into: Path) -> None:
+def write(comparison: Comparison, file: Path) -> None:
     """Writes the page. Raises OSError if it cannot be written."""
-    into.write_text(render(comparison), encoding="utf-8", newline="\n")
+    file.write_text(render(comparison), encoding="utf-8", newline="\n")
 
 
 def render(comparison: Comparison) -> str:
@@ -37,7 +37,7 @@ def render(comparison: Comparison) -> str:
     script = asset("page.js")
     template = environment().get_template("compare.html.j2")
     return template.render(
-        it=comparison,
+        comparison=comparison,
         heading=heading(comparison),
         caution=caution(comparison),
         scripts=[Markup(script)],
@@ -52,7 +52,7 @@ def heading(comparison: Comparison) -> str:
 
 
 def caution(comparison: Comparison) -> str:
-    """What two single runs cannot show."""
+    """What a comparison of two single runs cannot show."""
     return SINGLE_RUNS.format(left=_injections(comparison.left), right=_injections(comparison.right))
 
 
@@ -69,7 +69,7 @@ def text(comparison: Comparison, to: TextIO) -> None:
 
 
 def _table(comparison: Comparison, box: Box) -> Table:
-    """The runs as columns; what differs is bold."""
+    """One column per run; figures that differ are bold."""
     table = Table("", box=box)
     for side in (comparison.left, comparison.right):
         table.add_column(Text(clean(side.verdict.run_id)), overflow="fold")
@@ -77,7 +77,7 @@ def _table(comparison: Comparison, box: Box) -> Table:
         _add(table, row)
     for pair in comparison.pairs:
         table.add_section()
-        names = [one.verdict if one else "no such arm" for one in pair.verdicts]
+        names = [verdict.verdict if verdict else "no such arm" for verdict in pair.verdicts]
         verdicts = [Text(name, style=STYLES.get(name, "dim")) for name in names]
         table.add_row(Text(clean(f"{pair.name} ({pair.role})"), style="bold"), *verdicts)
         for row in [*pair.anomalies, *pair.figures]:
@@ -88,8 +88,8 @@ def _table(comparison: Comparison, box: Box) -> Table:
 def _add(table: Table, row: Row) -> None:
     table.add_row(
         *(
-            Text(clean(f"  {cell}" if place == 0 else cell), style="bold" if row.differs and place else "")
-            for place, cell in enumerate((row.name, row.left, row.right))
+            Text(clean(f"  {cell}" if column == 0 else cell), style="bold" if row.differs and column else "")
+            for column, cell in enumerate((row.name, row.left, row.right))
         )
     )
 

@@ -1,4 +1,4 @@
-"""A catalogue run as a page of docs/results: `python -m delivery_verifier.pages.matrix.markdown ID [FILE]`."""
+"""The matrix as Markdown, a page of docs/results: `python -m delivery_verifier.pages.matrix.markdown ID [FILE]`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    found = catalogue_runs.read(sys.argv[1])
-    default = Path("docs/results") / f"catalogue-{found.started_at[:10]}.md"
-    (Path(sys.argv[2]) if len(sys.argv) > 2 else default).write_text(document(found), encoding="utf-8")
+    record = catalogue_runs.read(sys.argv[1])
+    default = Path("docs/results") / f"catalogue-{record.started_at[:10]}.md"
+    (Path(sys.argv[2]) if len(sys.argv) > 2 else default).write_text(document(record), encoding="utf-8")

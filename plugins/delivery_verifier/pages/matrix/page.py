@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -17,11 +16,11 @@ from delivery_verifier.pages.words import listed
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
-TOLD = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}
+TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}
 
 
 def write(catalogue: CatalogueRun) -> Path:
-    """Writes the page beside catalogue.json and returns it. At every moment the file is whole."""
+    """Writes the page beside catalogue.json and returns its path. A reader never sees half a page."""
     folder = catalogue_runs.directory(catalogue.id)
     partial = folder / f".{catalogue_runs.PAGE}.{os.getpid()}.partial"
     partial.write_text(render(catalogue, runs="../.."), encoding="utf-8", newline="\n")
@@ -30,26 +29,25 @@ def write(catalogue: CatalogueRun) -> Path:
 
 
 def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] = ()) -> str:
-    """The page as HTML text. `runs`: where the run directories are, seen from the page; `history`: others to be
-    named."""
-    script, found = asset("page.js"), matrix.tables(catalogue)
+    """The page as HTML text. `runs`: the address of the run directories, relative to the page; `history`: other
+    catalogue runs that the page lists."""
+    script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
         environment()
         .get_template("matrix.html.j2")
         .render(
-            it=catalogue,
-            tables=found,
-            everyday=matrix.everyday(found),
+            catalogue=catalogue,
+            tables=tables,
+            everyday=matrix.everyday(tables),
             headline=headline(catalogue),
             counts=counts(catalogue),
             repeated=sum(len(item.attempts) > 1 for item in catalogue.items),
             seconds=_seconds(catalogue),
             signs=SIGNS,
-            told=TOLD,
+            tones=TONES,
             runs=runs,
             history=history,
             when=_when,
-            path=lambda name: quote(name, safe=""),
             scripts=[Markup(script)],
             policy=source_of(script),
             style=Markup(asset("page.css") + asset("matrix.css")),
@@ -59,23 +57,23 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
 
 def headline(catalogue: CatalogueRun) -> str:
     """Whether all went as expected, in one sentence for somebody who has never seen this project."""
-    whole = len(catalogue.items)
-    what = "scenario" if whole == 1 else "scenarios"
+    total = len(catalogue.items)
+    noun = "scenario" if total == 1 else "scenarios"
     if not catalogue.ended_at:
-        return f"Under way: {whole - len(catalogue.open)} of {whole} {what} done"
+        return f"Under way: {total - len(catalogue.open)} of {total} {noun} done"
     if catalogue.green:
         ran = catalogue.count("as expected")
         return (
-            f"Green: {'all ' if ran == whole and whole > 1 else ''}{ran} "
-            f"{what if ran == whole else f'of {whole} {what}'} "
+            f"Green: {'all ' if ran == total and total > 1 else ''}{ran} "
+            f"{noun if ran == total else f'of {total} {noun}'} "
             + (
                 "ended as predicted"
-                if ran == whole
+                if ran == total
                 else "ended as predicted; this host cannot run the others, which was expected"
             )
         )
-    red = sum(not item.green for item in catalogue.items)
-    return f"Not green: {red} of {whole} {what} did not end as predicted"
+    not_green = sum(not item.green for item in catalogue.items)
+    return f"Not green: {not_green} of {total} {noun} did not end as predicted"
 
 
 def counts(catalogue: CatalogueRun) -> str:

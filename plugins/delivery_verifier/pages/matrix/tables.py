@@ -1,4 +1,4 @@
-"""The matrix: a catalogue run as tables of scenarios and profiles, computed from its record alone."""
+"""The tables of the matrix: scenarios by profiles, one table per kind, computed from the record of a catalogue run."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def tables(catalogue: CatalogueRun) -> list[Table]:
     return [_table(kind, [item for item in catalogue.items if item.kind == kind]) for kind in kinds]
 
 
-def everyday(found: Iterable[Table]) -> Table | None:
+def everyday(all_tables: Iterable[Table]) -> Table | None:
     """The everyday faults, to be shown as fault x profile; None if none of them was run."""
-    return next((table for table in found if table.kind == EVERYDAY and table.columns), None)
+    return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
 
 
 def _table(kind: str, items: Sequence[Item]) -> Table:
@@ -113,7 +113,7 @@ def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
         fault=item.fault,
         tags=", ".join(item.tags),
         state=worst.state,
-        green=all(one.green for one in rounds),
+        green=all(other.green for other in rounds),
         note=_note(worst),
         cells=cells,
         runs=_runs(rounds),
@@ -129,18 +129,18 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
-    found = []
+    runs = []
     for item in rounds:
-        for place, attempt in enumerate(item.attempts, 1):
+        for ordinal, attempt in enumerate(item.attempts, 1):
             words = [f"round {item.round}"] if len(rounds) > 1 else []
-            words += [f"attempt {place}"] if len(item.attempts) > 1 else []
-            found.append((", ".join(words) or "report", attempt))
-    return found
+            words += [f"attempt {ordinal}"] if len(item.attempts) > 1 else []
+            runs.append((", ".join(words) or "report", attempt))
+    return runs
 
 
 def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
-    arm = next((one for one in arms if not one.as_expected), arms[0])
-    verdicts = list(dict.fromkeys(one.verdict for one in arms))
+    arm = next((other for other in arms if not other.as_expected), arms[0])
+    verdicts = list(dict.fromkeys(other.verdict for other in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
     return Cell(
         arm=arm.arm,

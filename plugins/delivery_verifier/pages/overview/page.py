@@ -2,71 +2,40 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from delivery_verifier.pages import words
-from delivery_verifier.pages.overview import rows as found
+from delivery_verifier.pages.html import environment
+from delivery_verifier.pages.overview import rows as stored_runs
 from delivery_verifier.pages.overview import trend
-from delivery_verifier.pages.overview.wanted import VERDICTS, Wanted
+from delivery_verifier.pages.overview.run_filter import VERDICTS, RunFilter
 
 LISTED = 200
 """Rows on one page; how many there are beyond is said."""
-_TEMPLATES = Path(__file__).parent / "templates"
-_REPORT_TEMPLATES = Path(words.__file__).parent / "templates"
 
 
-def overview(runs: Path, wanted: Wanted, *, docs: bool, dag_path: str = "") -> str:
-    """All runs below `runs` that are wanted. `docs`: whether there are Data Docs; `dag_path`: where a run is
-    started."""
-    everything = found.rows(runs)
-    listed = wanted.of(everything)
+def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "") -> str:
+    """The page of the runs below `runs` that match the filter. `docs`: whether there are Data Docs; `dag_path`: the
+    address at which a run is started."""
+    all_rows = stored_runs.rows(runs)
+    matching = run_filter.matching(all_rows)
     return render(
         "overview.html.j2",
         "Delivery",
-        rows=listed[:LISTED],
-        others=found.others(listed[:LISTED]),
-        total=len(everything),
-        matching=len(listed),
-        wanted=wanted,
+        rows=matching[:LISTED],
+        others=stored_runs.others(matching[:LISTED]),
+        total=len(all_rows),
+        matching=len(matching),
+        run_filter=run_filter,
         verdicts=VERDICTS,
-        profiles=found.profiles(everything),
-        faults=found.faults(everything),
-        lanes=trend.lanes(listed),
+        profiles=stored_runs.profiles(all_rows),
+        faults=stored_runs.faults(all_rows),
+        lanes=trend.lanes(matching),
         trend=trend,
         docs=docs,
         dag_path=dag_path,
     )
 
 
-def render(template: str, title: str, *, refresh_s: int | None = None, **more: object) -> str:
-    """A page of this look. With `refresh_s` it looks again after so many seconds."""
-    return _environment().get_template(template).render(title=title, refresh_s=refresh_s, **more)
-
-
-@cache
-def _environment() -> Environment:
-    loader = FileSystemLoader([_TEMPLATES, _REPORT_TEMPLATES])
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_shown
-    )
-    environment.filters.update(number=words.number, said=words.said, when=_when, path=_path)
-    environment.globals.update(words=words)
-    return environment
-
-
-def _shown(value: object) -> object:
-    """What an expression prints: no control characters; markup and numbers as they are."""
-    return words.clean(value) if type(value) is str else value
-
-
-def _when(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
-def _path(name: str) -> str:
-    return quote(name, safe="")
+def render(template: str, title: str, *, refresh_s: int | None = None, **values: object) -> str:
+    """A page of this look. With `refresh_s` the browser loads the page again after so many seconds."""
+    return environment().get_template(template).render(title=title, refresh_s=refresh_s, **values)

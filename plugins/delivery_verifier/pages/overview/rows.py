@@ -1,6 +1,6 @@
-"""The rows of the page: one per run directory, read leniently, for a newer version must still list old runs.
+"""The rows of the page of all runs, one per run directory. Reading is lenient: a newer version must list old runs.
 
-A verdict is taken only as `conclude` sealed it. Whatever is missing, void or damaged is no verdict, and never green.
+A verdict counts only as `conclude` sealed it. A verdict that is missing, void or damaged is no verdict, never green.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 def rows(runs: Path) -> list[StoredRunRow]:
     """All runs below `runs`, newest first; at most READ_AT_MOST are read. Empty if there is no such folder."""
-    found = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
-    newest = sorted(((_stamp(file)[0], file.parent) for file in found), reverse=True)[:READ_AT_MOST]
+    files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
+    newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
     return sorted((read(run) for _, run in newest), key=lambda row: (row.at, row.name), reverse=True)
 
 
@@ -167,15 +167,15 @@ def _judged(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
         step = f"last finished step: {last_step}" if last_step else "no step finished"
         return msgspec.structs.replace(row, why=step)
     try:
-        found = _sealed_verdict(run)
+        verdict = _sealed_verdict(run)
     except (IncompleteRun, OSError, msgspec.MsgspecError) as error:
         return msgspec.structs.replace(row, why=f"verdict.json cannot be believed: {error}")
     return msgspec.structs.replace(
         row,
-        verdict=found.verdict,
-        green=found.green and found.verdict != NO_VERDICT,
-        sentence=found.sentence,
-        figures=_figures([arm for arm in found.arms if arm.role == "subject"]),
+        verdict=verdict.verdict,
+        green=verdict.green and verdict.verdict != NO_VERDICT,
+        sentence=verdict.sentence,
+        figures=_figures([arm for arm in verdict.arms if arm.role == "subject"]),
     )
 
 
@@ -191,13 +191,13 @@ def _sealed_verdict(run: Path) -> _Verdict:
 
 def _figures(subjects: list[_ArmVerdict]) -> Figures:
     gaps = [arm.longest_gap_s for arm in subjects if arm.longest_gap_s is not None]
-    hurt = [exposed(arm.exposure) for arm in subjects if arm.exposure]
+    exposed_records = [exposed(arm.exposure) for arm in subjects if arm.exposure]
     return Figures(
         lost=_sum(subjects, Anomaly.LOST),
         duplicated=_sum(subjects, Anomaly.DUPLICATED),
         reordered=_sum(subjects, Anomaly.REORDERED),
         longest_gap_s=max(gaps, default=None),
-        exposed=min(hurt, default=None),
+        exposed=min(exposed_records, default=None),
         others={
             anomaly: _sum(subjects, anomaly) or 0
             for anomaly in columns(arm.books for arm in subjects)
@@ -206,20 +206,20 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
     )
 
 
-def others(shown: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
+def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
     """The kinds of anomaly that any of the rows has beside those of ALWAYS, with the headings of their columns."""
-    found = {anomaly for row in shown for anomaly in row.figures.others}
-    return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in found}
+    anomalies = {anomaly for row in rows for anomaly in row.figures.others}
+    return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 
 
 def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
-    known = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
-    return sum(known) if known else None
+    counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
+    return sum(counts) if counts else None
 
 
 def _time(text: str) -> datetime | None:
     try:
-        at = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The trend over runs as two small rows of bars, oldest left: records lost, and the longest gap."""
+"""The trend over runs: records lost and the longest gap, as two small bar charts, oldest run left."""
 
 from __future__ import annotations
 
@@ -55,17 +55,19 @@ def _lane(
     logarithmic: bool,
 ) -> Lane:
     values = [value(row) for row in shown]
-    top = max((float(one) for one in values if one is not None), default=0.0)
+    top = max((float(figure) for figure in values if figure is not None), default=0.0)
     pitch = WIDTH / max(len(shown), 12)
     bars = []
-    for place, (row, one) in enumerate(zip(shown, values, strict=True)):
-        height = _height(one, top, logarithmic)
-        bars.append(Bar(row, place * pitch, pitch * 0.8, HEIGHT - height, height, None if one is None else float(one)))
+    for index, (row, figure) in enumerate(zip(shown, values, strict=True)):
+        height = _height(figure, top, logarithmic)
+        bars.append(
+            Bar(row, index * pitch, pitch * 0.8, HEIGHT - height, height, None if figure is None else float(figure))
+        )
     return Lane(title, unit, top, logarithmic, bars)
 
 
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
-    """Zero keeps a low bar, so that a run that lost nothing is seen as one."""
+    """The height of a bar. Zero has a low bar, so that a run that lost nothing is visible."""
     if not value or top <= 0:
         return _LEAST
     share = math.log1p(value) / math.log1p(top) if logarithmic else value / top

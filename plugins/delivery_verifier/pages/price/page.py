@@ -1,4 +1,4 @@
-"""The price page: one offline HTML file with every profile beside the others; and the same as text on a terminal."""
+"""The price of every profile as one offline HTML file, and as text on a terminal."""
 
 from __future__ import annotations
 
@@ -38,28 +38,32 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One figure: its heading, and how it is told."""
+    """One figure: its heading, and its text for a measured run."""
 
     heading: str
-    told: Callable[[Measured], str]
+    text: Callable[[Measured], str]
     count: bool = False
     """Whether it counts what went wrong: then anything but 0 stands out."""
 
 
 def _ms(name: str) -> Callable[[Measured], str]:
-    return lambda one: ABSENT if (value := getattr(one, name)) is None else latency(value)
+    def text(run: Measured) -> str:
+        value = getattr(run, name)
+        return ABSENT if value is None else latency(value)
+
+    return text
 
 
 def _count(name: str) -> Callable[[Measured], str]:
-    return lambda one: number(getattr(one, name))
+    return lambda run: number(getattr(run, name))
 
 
-def _gap(one: Measured) -> str:
-    return ABSENT if one.longest_gap_s is None else f"{one.longest_gap_s:.2f} s"
+def _gap(run: Measured) -> str:
+    return ABSENT if run.longest_gap_s is None else f"{run.longest_gap_s:.2f} s"
 
 
-def _per_s(one: Measured) -> str:
-    return ABSENT if one.records_per_s is None else number(round(one.records_per_s))
+def _per_s(run: Measured) -> str:
+    return ABSENT if run.records_per_s is None else number(round(run.records_per_s))
 
 
 WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_leader": "leader killed"}
@@ -67,7 +71,7 @@ WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_
 
 @dataclass(frozen=True)
 class Group:
-    """One table: every profile under `conditions`, one below the other, so that what the fault changes is seen."""
+    """One table: every profile under each of `conditions` in neighbouring rows, which shows what the fault changes."""
 
     name: str
     conditions: tuple[Condition, ...]
@@ -132,25 +136,26 @@ def _other_count(name: str) -> Callable[[Measured], str]:
 
 
 def rows(price: Price, group: Group) -> list[Row]:
-    """Those that were measured, profile by profile."""
-    found = []
+    """A row per measured run of the group, profile by profile."""
+    table = []
     for profile in price.profiles:
-        measured = [one for condition in group.conditions if (one := price.of(profile, condition)) is not None]
-        for one in measured:
-            cells = [_cell(column, one) for column in group.columns]
-            faulted = one.condition == "kill_leader"
-            found.append(Row(profile, WHEN[one.condition], faulted, one.verdict, cells, first=one is measured[0]))
-    return found
+        by_condition = [price.of(profile, condition) for condition in group.conditions]
+        runs = [run for run in by_condition if run is not None]
+        for run in runs:
+            cells = [_cell(column, run) for column in group.columns]
+            faulted = run.condition == "kill_leader"
+            table.append(Row(profile, WHEN[run.condition], faulted, run.verdict, cells, first=run is runs[0]))
+    return table
 
 
-def _cell(column: Column, one: Measured) -> Cell:
-    shown = column.told(one)
-    return Cell(column.heading, shown, column.count and shown not in ("0", ABSENT))
+def _cell(column: Column, run: Measured) -> Cell:
+    text = column.text(run)
+    return Cell(column.heading, text, column.count and text not in ("0", ABSENT))
 
 
-def write(price: Price, into: Path) -> None:
+def write(price: Price, file: Path) -> None:
     """Writes the page. Raises OSError if it cannot be written."""
-    into.write_text(render(price), encoding="utf-8", newline="\n")
+    file.write_text(render(price), encoding="utf-8", newline="\n")
 
 
 def render(price: Price) -> str:
@@ -160,7 +165,7 @@ def render(price: Price) -> str:
         environment()
         .get_template("price.html.j2")
         .render(
-            it=price,
+            price=price,
             how=how(price),
             caution=CAUTION,
             groups=[(group, rows(price, group)) for group in groups(price)],
@@ -172,7 +177,7 @@ def render(price: Price) -> str:
 
 
 def how(price: Price) -> str:
-    """How the figures came about."""
+    """How the figures were measured."""
     return HOW.format(rate=number(price.rate), payload=number(price.payload_bytes))
 
 

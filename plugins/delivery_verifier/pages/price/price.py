@@ -1,6 +1,6 @@
-"""The price: what a profile's guarantee costs and gives, read off finished runs of one profile alone.
+"""The price: what the guarantee of a profile costs and gives, read off finished runs with that profile as the only arm.
 
-Pure reading of run directories; nothing is decided. A figure that a run cannot give is None, never zero.
+This module only reads run directories and decides nothing. A figure that a run cannot give is None, never zero.
 """
 
 from __future__ import annotations
@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from msgspec import Struct
 
@@ -22,13 +19,14 @@ from delivery_verifier.model.scenario import Scenario, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns
 from delivery_verifier.pages.latency import Bucket, Spread
+from delivery_verifier.pages.throughput import records_per_s
 from delivery_verifier.store.run_directory import RunDirectory
 
 
 class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One run of one profile under one condition.
 
-    `records_per_s`: reported records of the load proper, without the warm-up, from the first send to the last report.
+    `records_per_s`: as pages.throughput defines it, without the warm-up.
     `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were
     reported; None flat out, where records wait in the client's own queue. Counts are None where a checker doubt stands
     in their way. `other_cases`: the cases of any other kind of anomaly that there were, by column of the books.
@@ -66,12 +64,12 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     def of(self, profile: str, condition: str) -> Measured | None:
         """The run of one profile under one condition, if there is one."""
-        return next((one for one in self.measured if (one.profile, one.condition) == (profile, condition)), None)
+        return next((run for run in self.measured if (run.profile, run.condition) == (profile, condition)), None)
 
     @property
     def profiles(self) -> list[str]:
-        """Those that were measured, in the order of the list."""
-        return [name for name in PRICED if any(one.profile == name for one in self.measured)]
+        """The profiles that were measured, in the order of PRICED."""
+        return [name for name in PRICED if any(run.profile == name for run in self.measured)]
 
 
 def price(runs: Sequence[Path], machine: str) -> Price:
@@ -79,8 +77,9 @@ def price(runs: Sequence[Path], machine: str) -> Price:
     if not runs:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
     scenarios = [_scenario(path) for path in runs]
-    found = {(one.profile, one.condition): one for one in map(measure, runs, scenarios)}  # a later run takes the place
-    newest = max(scenarios, key=lambda one: one.created_at)
+    # A later run replaces an earlier one.
+    by_condition = {(measured.profile, measured.condition): measured for measured in map(measure, runs, scenarios)}
+    newest = max(scenarios, key=lambda scenario: scenario.created_at)
     order = list(PRICES)
     return Price(
         conditions={**CONDITIONS},
@@ -90,7 +89,9 @@ def price(runs: Sequence[Path], machine: str) -> Price:
         measured_at=newest.created_at,
         versions=newest.versions,
         commit=newest.commit,
-        measured=sorted(found.values(), key=lambda one: order.index(f"price.{one.condition}.{one.profile}")),
+        measured=sorted(
+            by_condition.values(), key=lambda measured: order.index(f"price.{measured.condition}.{measured.profile}")
+        ),
     )
 
 
@@ -100,7 +101,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
     run.require("produce", "reconcile")
     verdict = run.verdict()
     _, condition, profile = scenario.name.split(".")
-    arm = next(one for one in verdict.arms if one.role == "subject")
+    arm = next(arm for arm in verdict.arms if arm.role == "subject")
     latency = _latency(path, arm.arm) if condition != "flat_out" else (None, None, None)
     return Measured(
         run_id=scenario.run_id,
@@ -109,7 +110,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
         verdict=arm.verdict,
         doubts=sorted({doubt.name for doubt in arm.doubts}),
         reported=arm.books.get("reported", 0),
-        records_per_s=_records_per_s(path, scenario),
+        records_per_s=records_per_s(run, arm.arm),
         latency_ms_p50=latency[0],
         latency_ms_p99=latency[1],
         latency_ms_p999=latency[2],
@@ -141,14 +142,15 @@ def _believed(arm: ArmVerdict) -> dict[str, int]:
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
     """Counts of the books; none of them can be believed where the check itself is in doubt."""
     books = _believed(arm)
-    open_ = [books.get(name) for name in ("failed", "indeterminate")]
+    unanswered = [books.get(name) for name in ("failed", "indeterminate")]
     return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
-        "unanswered": None if None in open_ else sum(count or 0 for count in open_)
+        "unanswered": None if None in unanswered else sum(count or 0 for count in unanswered)
     }
 
 
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
-    """Over all records, during a fault and otherwise: what the application sees is both."""
+    """Upper bounds in ms for 50, 99 and 99.9 % of all records, whether a fault was under way or not: an application
+    sees both."""
     table = pq.read_table(path / "timeline" / "latency.parquet", filters=[("arm", "=", arm), ("records", ">", 0)])
     buckets = [
         Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])
@@ -156,26 +158,5 @@ def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | 
     ]
     if not buckets:
         return None, None, None
-    half, most, nearly_all, _ = Spread(arm, False, buckets).within
-    return half, most, nearly_all
-
-
-def _records_per_s(path: Path, scenario: Scenario) -> float | None:
-    """Reported records per second of the load proper: the warm-up's blocks, one to each partition, come before it."""
-    (subject,) = scenario.subjects
-    ledger = ds.dataset(path / "ledger", format="parquet").to_table(
-        columns=["outcome", "sent_at", "settled_at"],
-        filter=(ds.field("arm") == subject.name)
-        & (ds.field("sequence") >= scenario.load.block * scenario.load.partitions),
-    )
-    heard = ledger.filter(
-        pc.and_(pc.is_in(ledger["outcome"], pa.array(["ACKED", "SENT"])), pc.is_valid(ledger["settled_at"]))
-    )
-    if not heard.num_rows:
-        return None
-    lasted_us = pc.max(_micros(heard["settled_at"])).as_py() - pc.min(_micros(ledger["sent_at"])).as_py()
-    return float(heard.num_rows / (lasted_us / 1e6)) if lasted_us > 0 else None
-
-
-def _micros(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    return moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())
+    p50, p99, p999, _ = Spread(arm, False, buckets).within
+    return p50, p99, p999

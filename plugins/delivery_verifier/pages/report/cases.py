@@ -1,4 +1,4 @@
-"""The cases: the first of each arm and kind with their evidence, and how many there are in all."""
+"""The cases: the first of each arm and kind with their evidence, and the number of all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, during, name_of, topic_of
 from delivery_verifier.pages.material import Material
 
@@ -50,52 +51,58 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     pairs = {(row["arm"], row["kind"]) for row in table.group_by(["arm", "kind"]).aggregate([]).to_pylist()}
     pairs |= {pair for pair, row in counted.items() if row["cases"]}
     leadership = Leadership(material.observations)
-    found = []
+    case_groups = []
     for arm, kind in sorted(pairs, key=lambda pair: _rank(material, *pair)):
-        known = counted.get((arm, kind))
+        count = counted.get((arm, kind))
         cases = [_case(material, clock, leadership, row) for row in first_rows(table, arm, kind)]
-        total, cut = (known["cases"], known["cut"]) if known else (None, False)
-        found.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
-    return found
+        total, cut = (count["cases"], count["cut"]) if count else (None, False)
+        case_groups.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
+    return case_groups
 
 
 def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
     """The first `count` rows of one arm and kind, lowest (partition, sequence) first."""
-    mine = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
-    order = pc.sort_indices(mine, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
-    rows: list[dict[str, Any]] = mine.take(order[:count]).to_pylist()
+    cases = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
+    order = pc.sort_indices(cases, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
+    rows: list[dict[str, Any]] = cases.take(order[:count]).to_pylist()
     return rows
 
 
 def role_of(material: Material, arm: str) -> str:
     """The role of an arm, from the verdict, else from the scenario; empty if unknown."""
-    known: list[Any] = [*(material.verdict.arms if material.verdict else [])]
-    for one in known:
-        if one.arm == arm:
-            return str(one.role)
+    for judged in material.verdict.arms if material.verdict else []:
+        if judged.arm == arm:
+            return judged.role
     scenario = material.scenario
     return str(scenario.arm(arm).role) if scenario is not None and arm in scenario.arm_names else ""
 
 
 def _rank(material: Material, arm: str, kind: str) -> tuple[int, str, int]:
     roles = ("subject", "control", "", "canary")
-    kinds = [one.value for one in Anomaly]
+    kinds = [anomaly.value for anomaly in Anomaly]
     return roles.index(role_of(material, arm)), arm, kinds.index(kind) if kind in kinds else len(kinds)
 
 
 def _case(material: Material, clock: Clock, leadership: Leadership, row: dict[str, Any]) -> Case:
-    told_at = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
-    seen = leadership.at(topic_of(material, row["arm"]), row["partition"], told_at)
-    hit = during(material.injections, row["sent_at"], row["settled_at"])
+    heard_us = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
+    observation = leadership.at(topic_of(material, row["arm"]), row["partition"], heard_us)
+    injection = during(material.injections, row["sent_at"], row["settled_at"])
     return Case(
         row=row,
-        leader="–" if seen is None else "none" if seen.leader < 0 else f"broker {seen.leader}",
-        isr="–" if seen is None else ", ".join(str(broker) for broker in seen.isr) or "none",
-        injection="–" if hit is None else name_of(hit),
+        leader=_leader(observation),
+        isr="–" if observation is None else ", ".join(str(broker) for broker in observation.isr) or "none",
+        injection="–" if injection is None else name_of(injection),
         sent=clock.tell(row["sent_at"]),
         settled=clock.tell(row["settled_at"]),
         offsets=tell_offsets(row["offsets"]),
     )
+
+
+def _leader(observation: Observation | None) -> str:
+    """The leader that was observed; a dash where there is no observation."""
+    if observation is None:
+        return "–"
+    return "none" if observation.leader < 0 else f"broker {observation.leader}"
 
 
 def tell_offsets(offsets: list[int] | None) -> str:

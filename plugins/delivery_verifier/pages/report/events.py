@@ -1,4 +1,4 @@
-"""The events: what happened to the cluster, told in words, oldest first."""
+"""The events: what happened to the cluster, as sentences, oldest first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the timeline told in words."""
+    """One line of the list of events."""
 
     at_us: int
     at: str
@@ -33,29 +33,29 @@ def events(material: Material, clock: Clock) -> list[Event]:
     return [Event(at, clock.tell(at), what, fault) for at, what, fault in sorted(kept)]
 
 
-def _injected(one: Injection) -> Iterator[tuple[int, str]]:
-    yield one.bite_at_us, f"{name_of(one)}: bites" + ("" if one.bit else " (no proof that it did)")
-    if one.healed_at_us is not None:
-        yield one.healed_at_us, f"{name_of(one)}: healed"
-    if one.recovered_at_us is not None:
-        yield one.recovered_at_us, f"{name_of(one)}: recovered, all replicas in sync"
+def _injected(injection: Injection) -> Iterator[tuple[int, str]]:
+    yield injection.bite_at_us, f"{name_of(injection)}: bites" + ("" if injection.bit else " (no proof that it did)")
+    if injection.healed_at_us is not None:
+        yield injection.healed_at_us, f"{name_of(injection)}: healed"
+    if injection.recovered_at_us is not None:
+        yield injection.recovered_at_us, f"{name_of(injection)}: recovered, all replicas in sync"
 
 
 def _led(material: Material) -> Iterator[tuple[int, str]]:
     """Changes of leadership, those of one moment and leader together."""
     groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     started: dict[int, int] = {}
-    for seen in Leadership(material.observations).changes(subject_topic(material)):
-        begun = started.get(seen.leader)
-        if begun is None or seen.at_us - begun > AT_ONCE_US:
-            begun = started[seen.leader] = seen.at_us
-        groups.setdefault((begun, seen.leader), []).append((seen.partition, seen.leader_epoch, seen.at_us))
+    for change in Leadership(material.observations).changes(subject_topic(material)):
+        begun_us = started.get(change.leader)
+        if begun_us is None or change.at_us - begun_us > AT_ONCE_US:
+            begun_us = started[change.leader] = change.at_us
+        groups.setdefault((begun_us, change.leader), []).append((change.partition, change.leader_epoch, change.at_us))
     for (at_us, leader), moved in groups.items():
-        who = "nobody" if leader < 0 else f"broker {leader}"
+        leader_name = "nobody" if leader < 0 else f"broker {leader}"
         epochs = sorted({epoch for _, epoch, _ in moved})
         epoch = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"
         partitions = [partition for partition, _, _ in moved]
-        yield at_us, f"{some(partitions)} {'is' if len(moved) == 1 else 'are'} now led by {who} ({epoch})"
+        yield at_us, f"{some(partitions)} {'is' if len(moved) == 1 else 'are'} now led by {leader_name} ({epoch})"
 
 
 def some(partitions: Sequence[int]) -> str:
@@ -67,7 +67,7 @@ def some(partitions: Sequence[int]) -> str:
 
 
 def _processes(material: Material) -> Iterator[tuple[int, str]]:
-    for seen in material.observations:
-        if seen.kind == "process":
-            code = "" if seen.exit_code is None else f" (exit code {seen.exit_code})"
-            yield seen.at_us, f"broker {seen.broker} is {seen.state}{code}"
+    for observation in material.observations:
+        if observation.kind == "process":
+            code = "" if observation.exit_code is None else f" (exit code {observation.exit_code})"
+            yield observation.at_us, f"broker {observation.broker} is {observation.state}{code}"

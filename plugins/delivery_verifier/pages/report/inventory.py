@@ -1,4 +1,4 @@
-"""The inventory: the files of the run directory with links to them, and the steps that wrote them."""
+"""The inventory: links to the files of the run directory, and the steps that wrote them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ class Part:
 
 def parts(material: Material) -> list[Part]:
     """The run directory's known parts: name, meaning, size or that it is missing."""
-    found = []
+    known_parts = []
     for name, meaning in words.FILES.items():
         path = material.path / name
         files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-        by_us = name == "report.html" or (name == "verdict.json" and material.verdict is not None)
-        told = _size(sum(file.stat().st_size for file in files))
+        written_now = name == "report.html" or (name == "verdict.json" and material.verdict is not None)
+        size = _size(sum(file.stat().st_size for file in files))
         if not files:
-            told = "written with this page" if by_us else "missing"
+            size = "written with this page" if written_now else "missing"
         links = [_link(material.path, file) for file in files[:LINKED]]
-        if by_us and not files:
+        if written_now and not files:
             links = [(name, name)]
-        found.append(Part(name + ("/" if path.is_dir() else ""), meaning, told, links, max(0, len(files) - LINKED)))
-    return found
+        known_parts.append(
+            Part(name + ("/" if path.is_dir() else ""), meaning, size, links, max(0, len(files) - LINKED))
+        )
+    return known_parts
 
 
 def _link(run: Path, file: Path) -> tuple[str, str]:
@@ -57,14 +59,14 @@ def _size(size: int) -> str:
 
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
     """Every step: whether it finished, and how long it took in s."""
-    found: list[tuple[str, str, float | None]] = []
+    rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
-        later = material.verdict is not None and step in ("conclude", "stop_cluster")
+        ends_later = material.verdict is not None and step in ("conclude", "stop_cluster")
         try:
             manifest = RunDirectory(material.path).manifest(step)
         except IncompleteRun:
-            told = "ends after this page was written" if later else "no record that it finished"
-            found.append((step, told, None))
+            state = "ends after this page was written" if ends_later else "no record that it finished"
+            rows.append((step, state, None))
         else:
-            found.append((step, "finished", (manifest.finished_at_us - manifest.started_at_us) / 1e6))
-    return found
+            rows.append((step, "finished", (manifest.finished_at_us - manifest.started_at_us) / 1e6))
+    return rows

@@ -1,4 +1,4 @@
-"""The lookup: what stands at one offset of the log that was read."""
+"""The lookup: what the log that was read holds at one offset."""
 
 from __future__ import annotations
 
@@ -18,15 +18,22 @@ _KEY = ("producer", "session", "sequence", "attempt")
 
 def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | None:
     """The snapshot of the partition of a case, or None if it is not known."""
-    of = material.offsets.partitions if material.offsets else []
-    return next((one for one in of if one.arm == row["arm"] and one.partition == row["partition"]), None)
+    partitions = material.offsets.partitions if material.offsets else []
+    return next(
+        (
+            partition
+            for partition in partitions
+            if partition.arm == row["arm"] and partition.partition == row["partition"]
+        ),
+        None,
+    )
 
 
 def copies(row: dict[str, Any]) -> list[int]:
     """The offsets worth looking at: the acknowledged one and, of a record that stands twice, its copies."""
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
-    twice = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
-    return list(dict.fromkeys([*acked, *twice[:COPIES_LOOKED_UP]]))
+    several = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
+    return list(dict.fromkeys([*acked, *several[:COPIES_LOOKED_UP]]))
 
 
 def stands(
@@ -35,35 +42,37 @@ def stands(
     """What the log holds at `offset` now, as the end of a sentence."""
     if snapshot is not None and offset >= snapshot.end:
         return "there is nothing: the log ends before it."
-    found = material.take("log", lambda: _look_up(material, row, offset))
-    if found is None:
+    rows = material.take("log", lambda: _look_up(material, row, offset))
+    if rows is None:
         return "the report could not look: log/ cannot be read."
-    return _called(clock, row, found[0]) if found else "the log that was read holds no record."
+    return _description(clock, row, rows[0]) if rows else "the log that was read holds no record."
 
 
-def _called(clock: Clock, row: dict[str, Any], now: dict[str, Any]) -> str:
-    if not now["parsed"]:
+def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> str:
+    if not logged["parsed"]:
         return "stands something that is no record of this tool."
-    if now["producer"] == MARKER_PRODUCER:
+    if logged["producer"] == MARKER_PRODUCER:
         return "stands a marker of the snapshot."
-    if all(now[name] == row[name] for name in _KEY):
+    if all(logged[name] == row[name] for name in _KEY):
         return "stands this record."
-    made = now.get("timestamp")
-    since = "" if made is None else f", made at {clock.tell(int(made.timestamp() * 1e6))}"
-    other = f"another record: number {number(now['sequence'])} of producer {now['producer']}"
-    return f"now stands {other}, session {now['session']}{since}."
+    timestamp = logged.get("timestamp")
+    since = "" if timestamp is None else f", made at {clock.tell(int(timestamp.timestamp() * 1e6))}"
+    other = f"another record: number {number(logged['sequence'])} of producer {logged['producer']}"
+    return f"now stands {other}, session {logged['session']}{since}."
 
 
 def _look_up(material: Material, row: dict[str, Any], offset: int) -> list[dict[str, Any]]:
     path = material.path / "log"
     if not path.is_dir():
         raise FileNotFoundError(path)
-    wanted = (
+    condition = (
         (ds.field("offset") == offset)
         & (ds.field("partition") == row["partition"])
         & (ds.field("arm") == row["arm"])
         & (ds.field("view") == "raw")
     )
     columns = ["parsed", "timestamp", *_KEY]
-    rows: list[dict[str, Any]] = ds.dataset(path, format="parquet").head(1, columns=columns, filter=wanted).to_pylist()
+    rows: list[dict[str, Any]] = (
+        ds.dataset(path, format="parquet").head(1, columns=columns, filter=condition).to_pylist()
+    )
     return rows

@@ -1,4 +1,4 @@
-"""The page: one offline HTML file that says what happened, why, and how to repeat it."""
+"""The page of one run: an offline HTML file that says what happened, why, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
     """The page as HTML text."""
     material = read(run_dir, verdict)
     zero = clock(material)
-    found = groups(material, zero)
-    spread = latency.spreads(material)
+    case_groups = groups(material, zero)
+    spreads = latency.spreads(material)
     plots = {
         "timeline-plot": timeline.timeline(material, zero, "timeline-plot"),
-        "latency-plot": distribution(spread, "latency-plot"),
+        "latency-plot": distribution(spreads, "latency-plot"),
     }
-    drawn = {place: plot for place, plot in plots.items() if plot is not None}
-    scripts = [bokeh_script(), asset("page.js")] if drawn else [asset("page.js")]
+    plot_data = {target: plot for target, plot in plots.items() if plot is not None}
+    scripts = [bokeh_script(), asset("page.js")] if plot_data else [asset("page.js")]
     return (
         environment()
         .get_template("page.html.j2")
         .render(
             **_sections(material, zero),
-            groups=found,
-            spreads=spread,
+            groups=case_groups,
+            spreads=spreads,
             latency_known="timeline/latency" in material.tables,
-            stories=stories(material, zero, found),
-            plots=list(drawn),
-            plot_data=_json(drawn),
+            stories=stories(material, zero, case_groups),
+            plots=list(plot_data),
+            plot_data=_json(plot_data),
             scripts=[Markup(script) for script in scripts],
             policy=" ".join(source_of(script) for script in scripts),
             style=Markup(asset("page.css")),
@@ -129,7 +129,7 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
     drawn = [one for one in material.observations if one.kind == "partition" and one.topic == topic]
     brokers = sorted({broker for one in drawn for broker in (one.leader, *one.isr)})
     return {
-        "arms": [(arm, arm_colour(place)) for place, arm in enumerate(arms_drawn(material))],
+        "arms": [(arm, arm_colour(index)) for index, arm in enumerate(arms_drawn(material))],
         "brokers": [("no leader" if broker < 0 else f"broker {broker}", broker_colour(broker)) for broker in brokers],
     }
 

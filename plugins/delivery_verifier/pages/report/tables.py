@@ -1,4 +1,4 @@
-"""The tables: what stands in the verdict, the books and the scenario, put next to each other."""
+"""The tables of the report: findings, laws, gaps, settings and proofs, from the verdict, the books and the scenario."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import some
 from delivery_verifier.pages.words import breaks, listed, number, plain, share
 
-UNBALANCED_SHOWN = 50
 GAPS_SHOWN = 24
 PROOF_SHOWN = 800
 
@@ -41,14 +40,14 @@ def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
     """The findings of one arm, those with cases first."""
     rows = [
         FindingRow(
-            finding=one,
-            name=plain(one.anomaly),
-            definition=KINDS[Anomaly(one.anomaly)].definition if one.anomaly in Anomaly.__members__ else "",
-            tolerated="any number" if one.tolerance is None else number(one.tolerance),
-            share=_share(arm, one),
-            mark=_mark(one),
+            finding=finding,
+            name=plain(finding.anomaly),
+            definition=KINDS[Anomaly(finding.anomaly)].definition if finding.anomaly in Anomaly.__members__ else "",
+            tolerated="any number" if finding.tolerance is None else number(finding.tolerance),
+            share=_share(arm, finding),
+            mark=_mark(finding),
         )
-        for one in arm.findings
+        for finding in arm.findings
     ]
     order = ("above", "permitted", "within", "none")
     return sorted(rows, key=lambda row: order.index(row.mark))
@@ -83,8 +82,8 @@ def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
     owners: dict[tuple[str, str], list[str]] = {}
     for arm in verdict.arms if verdict else []:
         if arm.role == "subject" and arm.findings:
-            convicts = listed([_convicts(one) for one in arm.findings if one.tolerance is not None])
-            permitted = listed([breaks(one.anomaly) for one in arm.findings if one.tolerance is None])
+            convicts = listed([_convicts(finding) for finding in arm.findings if finding.tolerance is not None])
+            permitted = listed([breaks(finding.anomaly) for finding in arm.findings if finding.tolerance is None])
             owners.setdefault((convicts, permitted), []).append(arm.arm)
     return [Threshold(listed(arms), *texts) for texts, arms in owners.items()]
 
@@ -111,22 +110,22 @@ class LawRow:
 def law_rows(table: pa.Table | None) -> list[LawRow]:
     """The laws of the books with the sums of both sides; empty if none was written."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
-    found = []
+    laws = []
     for law in dict.fromkeys(row["law"] for row in rows):
-        mine = [row for row in rows if row["law"] == law]
-        found.append(
+        checks = [row for row in rows if row["law"] == law]
+        laws.append(
             LawRow(
                 law=law,
                 meaning=LAWS.get(law, ""),
-                checks=len(mine),
-                left_name=_name(mine, "left_name"),
-                left=sum(row["left"] or 0 for row in mine),
-                right_name=_name(mine, "right_name"),
-                right=sum(row["right"] or 0 for row in mine),
-                unbalanced=[row for row in mine if row["left"] is None or row["left"] != row["right"]],
+                checks=len(checks),
+                left_name=_name(checks, "left_name"),
+                left=sum(row["left"] or 0 for row in checks),
+                right_name=_name(checks, "right_name"),
+                right=sum(row["right"] or 0 for row in checks),
+                unbalanced=[row for row in checks if row["left"] is None or row["left"] != row["right"]],
             )
         )
-    return found
+    return laws
 
 
 def _name(rows: list[dict[str, Any]], side: str) -> str:
@@ -152,21 +151,21 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows = [row for row in rows if row["longest_gap_s"] is not None]
     rows.sort(key=lambda row: -row["longest_gap_s"])
-    found = []
+    gaps = []
     for row in rows[:GAPS_SHOWN]:
         start = row["gap_start_us"]
         end = None if start is None else start + int(row["longest_gap_s"] * 1e6)
-        hit = during(material.injections, start, end)
-        found.append(
+        injection = during(material.injections, start, end)
+        gaps.append(
             GapRow(
                 row["arm"],
                 row["partition"],
                 row["longest_gap_s"],
                 clock.tell(start),
-                name_of(hit) if hit else "–",
+                name_of(injection) if injection else "–",
             )
         )
-    return found
+    return gaps
 
 
 @dataclass(frozen=True)
@@ -195,12 +194,12 @@ def _value(value: Setting) -> str:
 
 def proof_lines(injection: Injection) -> list[tuple[str, str]]:
     """The proof that an injection bit, as (what, value); a long value is cut, and says so."""
-    found = []
+    lines = []
     for name, value in injection.proof.items():
-        told = value if isinstance(value, str) else json.dumps(value, default=str)
-        cut = f"{told[:PROOF_SHOWN]} ... (cut; all of it is in injections.json)"
-        found.append((str(name).replace("_", " "), told if len(told) <= PROOF_SHOWN else cut))
-    return found
+        text = value if isinstance(value, str) else json.dumps(value, default=str)
+        cut = f"{text[:PROOF_SHOWN]} ... (cut; all of it is in injections.json)"
+        lines.append((str(name).replace("_", " "), text if len(text) <= PROOF_SHOWN else cut))
+    return lines
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:

@@ -7,12 +7,13 @@ from pathlib import Path
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
 from delivery_verifier.judgement.judge import load_and_judge
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.report import page
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
-class NotAsExpected(RuntimeError):
+class NotAsExpected(VerifierError, RuntimeError):
     """The run is red: an arm did not end as expected, or no verdict could be given."""
 
 

@@ -16,6 +16,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.snapshot import DEADLINE_S, _snapshot, _Writer
@@ -54,7 +55,7 @@ def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> No
         offsets += _in_transactions(writer.bootstrap_servers, values[plain:], made.transactions)
     places = [(partition, offset) for (partition, _), offset in zip(made.values, offsets, strict=True)]
     if any(places_of != sorted(places_of) for places_of in _by_partition(places)):
-        raise RuntimeError("the canary's records were not written in the order in which they were planned")
+        raise StepFailed("the canary's records were not written in the order in which they were planned")
     (output.staging / "ledger").mkdir()
     table = canary.ledger_table(scenario, made, offsets)
     pq.write_table(table, output.staging / "ledger" / "canary.parquet")

@@ -13,6 +13,7 @@ from delivery_verifier.cluster.embedded import nodes
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.data import dumps
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -74,7 +75,7 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
     def answers() -> bool:
         if keeper.poll() is not None:
             lines = log.read_text(errors="replace").strip().splitlines()
-            raise RuntimeError(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
+            raise StepFailed(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
         return (workspace / "keeper.sock").exists()
 
     wait_until(answers, "the keeper to answer", 60)

@@ -1,4 +1,4 @@
-"""Which runs are wanted: the filter of the page, read off its query parameters."""
+"""The filter of the page of all runs, read off its query parameters."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from delivery_verifier.pages.overview.rows import NO_VERDICT, StoredRunRow
 VERDICTS = ("HELD", "VIOLATED", "INCONCLUSIVE", NO_VERDICT)
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """A field that is empty leaves nothing out. `text` looks in name, scenario, fault, profiles and sentence."""
+class RunFilter(Struct, frozen=True, kw_only=True):
+    """What a run must match to be listed. An empty field matches every run.
+
+    Each word of `text` must occur in the name, scenario, fault, profiles, verdict, sentence or reason of the run.
+    """
 
     verdict: str = ""
     profile: str = ""
     fault: str = ""
     text: str = ""
 
-    def __bool__(self) -> bool:
+    @property
+    def is_set(self) -> bool:
+        """Whether any field is not empty."""
         return any((self.verdict, self.profile, self.fault, self.text.strip()))
 
-    def of(self, listed: Iterable[StoredRunRow]) -> list[StoredRunRow]:
-        """The wanted rows, in their order."""
-        return [row for row in listed if self._wants(row)]
+    def matching(self, rows: Iterable[StoredRunRow]) -> list[StoredRunRow]:
+        """The rows that match, in their order."""
+        return [row for row in rows if self._matches(row)]
 
-    def _wants(self, row: StoredRunRow) -> bool:
+    def _matches(self, row: StoredRunRow) -> bool:
         return (
             self.verdict in ("", row.verdict)
             and (not self.profile or self.profile in row.profiles)

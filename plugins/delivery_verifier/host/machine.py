@@ -1,0 +1,12 @@
+"""The machine: what stands beside every figure, for without it a figure says nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+
+def describe() -> str:
+    """Processors, memory, architecture, and system with its version, in one line."""
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return f"{os.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.machine()}, {platform.system()} {platform.release()}"
