@@ -12,7 +12,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from delivery_verifier.model.scenario import STEPS, Load
+from delivery_verifier.model.scenario import Load
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks.verify_delivery import TIMEOUTS
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"

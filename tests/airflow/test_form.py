@@ -10,7 +10,8 @@ from airflow.sdk.exceptions import ParamValidationError
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import STEPS, Claim, OwnPacing
+from delivery_verifier.model.scenario import Claim, OwnPacing
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import form
 
 PARAMS = form.params()

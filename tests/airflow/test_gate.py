@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import verify_catalogue, verify_delivery
 from delivery_verifier.orchestration.tasks.gate import Passed, Shut
 from delivery_verifier.orchestration.tasks.verify_delivery import SubmitReconcile, conclude_run, plan_run, run_step

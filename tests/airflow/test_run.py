@@ -84,7 +84,7 @@ def test_of_two_that_run_side_by_side_the_cause_is_named(tmp_path: Path) -> None
     class Beside(FakeClient):
         def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
             return (
-                ["OtherSideFailed: load failed: no brokers"]
+                ["ParallelStepFailed: produce failed: no brokers"]
                 if task.task_id == "inject_fault"
                 else ["ProducerDied: no brokers"]
             )

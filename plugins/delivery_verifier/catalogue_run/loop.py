@@ -30,16 +30,16 @@ class Runner(Protocol):
         """
 
 
-Told = Callable[[CatalogueRun, Item], None]
+AttemptListener = Callable[[CatalogueRun, Item], None]
 """Takes the catalogue run and the item that has just got another attempt."""
 
 
 class Loop:
     """One catalogue run on its way. Every attempt is written down as soon as it is known."""
 
-    def __init__(self, catalogue: CatalogueRun, runner: Runner, told: Told) -> None:
+    def __init__(self, catalogue: CatalogueRun, runner: Runner, listener: AttemptListener) -> None:
         self.catalogue = catalogue
-        self._runner, self._told = runner, told
+        self._runner, self._listener = runner, listener
         self._awaited: tuple[Item, Future[Attempt]] | None = None
         self._lock = threading.Lock()
 
@@ -73,7 +73,7 @@ class Loop:
             items = tuple(changed if one is item else one for one in self.catalogue.items)
             self.catalogue = replace(self.catalogue, items=items)
             catalogue_runs.write(self.catalogue)
-        self._told(self.catalogue, changed)
+        self._listener(self.catalogue, changed)
 
     def _free_name(self, item: Item) -> str:
         """The name of the next run of `item`: that of one which was interrupted is taken."""

@@ -88,7 +88,7 @@ def _directly(arguments: argparse.Namespace) -> CatalogueRun:
     started, progress = _begun(arguments), Progress(sys.stderr)
     progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
     told = _writing(page.write, progress.told)
-    with runner(progress.step) as running:
+    with runner(progress.step_changed) as running:
         ended = Loop(started, running, told).run()
     page.write(ended)
     return ended

@@ -84,7 +84,9 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
             run = folders.run_directory_name(f"{at}-{name}")
             with Follower(folders.runs_dir() / run, quiet=arguments.json) as follower:
                 follower.say(f"{place} of {len(names)}: {name}")
-                verdict = direct.run({"scenario": name, "owner": str(processes.myself())}, run, follower.step, spark)
+                verdict = direct.run(
+                    {"scenario": name, "owner": str(processes.myself())}, run, follower.step_changed, spark
+                )
             code, runs = max(code, verdict.exit_code), [*runs, folders.runs_dir() / run]
     finally:
         end(spark)

@@ -14,7 +14,8 @@ from delivery_verifier.catalogue_run import selection
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import limits
-from delivery_verifier.model.scenario import STEPS, Arm, Claim, ClusterSpec, Load, OwnPacing, Profile, Scenario
+from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Load, OwnPacing, Profile, Scenario
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning.own_settings import profiles
 from delivery_verifier.planning.params import FEWEST_TO_ABORT
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.host.folders import DATA_DOCS
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import Exposure, exposed
 from delivery_verifier.store.run_directory import Manifest
 
