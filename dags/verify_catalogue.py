@@ -43,7 +43,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, task, teardown
 
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, nightly
-from delivery_verifier.orchestration.tasks import form, notify
+from delivery_verifier.orchestration.tasks import catalogue_form, notify
 from delivery_verifier.orchestration.tasks.verify_catalogue import (
     AGAIN,
     FIRST,
@@ -67,7 +67,7 @@ with DAG(
     tags=["kafka", "delivery"],
     doc_md=__doc__,
     default_args={"owner": "delivery-verifier", "retries": 0},
-    params=form.catalogue_params(),
+    params=catalogue_form.params(),
     on_failure_callback=notify.on_red(notify.RedCatalogueMail),
 ) as dag:
     plan = task(task_id="plan", execution_timeout=SHORT)(begin_catalogue)()

@@ -23,7 +23,7 @@ StepName = Literal[
     "conclude",
     "stop_cluster",
 ]
-"""The steps that are Airflow tasks. A type checker needs the names as literals; a test compares them with `DECLARED`."""
+"""The steps that are Airflow tasks. Type checkers need the names as literals; a test compares them with `DECLARED`."""
 STEPS: tuple[StepName, ...] = get_args(StepName)
 """The same names, in the order in which the steps are worked."""
 
