@@ -47,8 +47,8 @@ def run(
     if spark is not None:
         session = spark
         return judge(observe(params, name, listener, lambda: session), listener, lambda: session)
-    with _raising_interruptions(), own_session(folders.runs_dir() / name) as provider:
-        return judge(observe(params, name, listener, provider), listener, provider)
+    with _raising_interruptions(), own_session(folders.runs_dir() / name) as own:
+        return judge(observe(params, name, listener, own), listener, own, own.end)
 
 
 def observe(
@@ -83,11 +83,18 @@ def observe(
     return run_dir
 
 
-def judge(run_dir: Path, listener: ProgressListener, spark: SparkProvider) -> RunVerdict:
-    """The other half, a pure function of the run directory: books, expectations, verdict and report."""
+def judge(
+    run_dir: Path, listener: ProgressListener, spark: SparkProvider, end_spark: Callable[[], None] | None = None
+) -> RunVerdict:
+    """The other half, a pure function of the run directory: books, expectations, verdict and report.
+
+    `end_spark` is called as soon as Spark is needed no more. Where it fails, the run gets no verdict.
+    """
     steps = _Steps(run_dir.name, listener)
     with _removing_unjudged_workspace(run_dir):
         steps.work("reconcile", lambda: reconcile(run_dir, spark))
+        if end_spark is not None:
+            end_spark()
         steps.work("validate", lambda: validate(run_dir))
         return steps.work("conclude", lambda: judge_and_report(run_dir))
 

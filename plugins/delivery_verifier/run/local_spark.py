@@ -33,29 +33,39 @@ def _is_no_interruption(entry: logging.LogRecord) -> bool:
     return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
 
 
-@contextmanager
-def own_session(run_dir: Path) -> Iterator[SparkProvider]:
-    """Yields the provider of a session that is sized for the run's records and ends with the block.
+class OwnSession:
+    """The provider of a session that is sized for the run's records. Spark starts at the first call."""
 
-    Spark starts at the first call, when the run has been planned; a run that fails before starts none.
-    """
-    sessions: list[SparkSession] = []
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._session: SparkSession | None = None
 
-    def session() -> SparkSession:
-        if not sessions:
+    def __call__(self) -> SparkSession:
+        """The session. The run must have been planned."""
+        if self._session is None:
             prepare_spark()
             from spark_jobs.session import local_session
 
-            sessions.append(local_session(_records(run_dir)))
-        return sessions[0]
+            self._session = local_session(_records(self._run_dir))
+        return self._session
 
+    def end(self) -> None:
+        """Ends the session, if it was started and not ended yet. Raises subprocess.TimeoutExpired."""
+        session, self._session = self._session, None
+        if session is not None:
+            from spark_jobs.session import end
+
+            end(session)
+
+
+@contextmanager
+def own_session(run_dir: Path) -> Iterator[OwnSession]:
+    """Yields a session for the run, which ends with the block at the latest."""
+    session = OwnSession(run_dir)
     try:
         yield session
     finally:
-        if sessions:
-            from spark_jobs.session import end
-
-            end(sessions[0])
+        session.end()
 
 
 def _records(run_dir: Path) -> int:
