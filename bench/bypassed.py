@@ -28,6 +28,7 @@ from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.planning.preflight import Unavailable
 from delivery_verifier.planning.provenance import versions_of
 from delivery_verifier.run import direct
+from delivery_verifier.run.local_spark import prepare_spark
 
 DEADLINE_S = 5.0
 """How long a plan waits for an effect that will not come."""
@@ -65,7 +66,7 @@ def main() -> int:
 
 
 def _run(entries: list[str]) -> int:
-    direct.prepare_spark()
+    prepare_spark()
     from spark_jobs.session import local_session
 
     target = saved.target("bypassed")

@@ -16,21 +16,12 @@ from pathlib import Path
 import psutil
 
 from delivery_verifier.cluster import lease, workspaces
+from delivery_verifier.model import steps
 from delivery_verifier.orchestration.local import lifecycle, supervisor
 
 MARK = "KDV_TEST_CHAOS"
 """Environment variable that everything started here inherits, however often it is reparented."""
-STEPS = (
-    "plan",
-    "start_cluster",
-    "create_topics",
-    "produce",
-    "settle",
-    "read_topic",
-    "reconcile",
-    "validate",
-    "conclude",
-)
+STEPS = tuple(step.name for step in steps.DECLARED if step.name not in ("inject_fault", "stop_cluster"))
 """The manifests of a run in the order of their writing; the first that is missing names the step at work."""
 _WITH_CLUSTER = STEPS[2:7]
 _AIRFLOW, _BOTH = ("airflow",), ("airflow", "direct")

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 

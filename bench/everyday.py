@@ -27,6 +27,7 @@ from delivery_verifier.host import folders
 from delivery_verifier.judgement.attribution import OUTSIDE, confidence_interval
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.run import direct
+from delivery_verifier.run.local_spark import prepare_spark
 from delivery_verifier.store.run_directory import RunDirectory
 
 MOST_RUNS = 40
@@ -84,7 +85,7 @@ def longer(entry: Entry, cycles: int) -> Entry:
 
 
 def _run(entries: list[str], injections: int) -> int:
-    direct.prepare_spark()
+    prepare_spark()
     from spark_jobs.session import local_session
 
     target = saved.target("everyday")

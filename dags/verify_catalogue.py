@@ -4,14 +4,18 @@ Runs every scenario of the catalogue, one at a time, and shows all of them on on
 puts one promise of Kafka's settings to the test and says beforehand how it must end; the catalogue is **green** only if
 every one ended that way.
 
-## To start it By itself every night (`KDV_NIGHTLY`: a cron expression, `1` for 02:00 UTC, `0` for never; on the local
-Airflow of `kdv up` it is never, unless the variable says so). At any time: press **Trigger** and choose
+## To start it
+
+By itself every night (`KDV_NIGHTLY`: a cron expression, `1` for 02:00 UTC, `0` for never; on the local
+Airflow of `kdv up` it never runs by itself, unless the variable says so). At any time: press **Trigger** and choose
 
 * **Tag**: only scenarios with this tag; `smoke` takes minutes;
 * **Scenarios**: only these;
 * **Expected to be unavailable**: what this host may be unable to run, e.g. `power,network` where there is no root.
 
-## To read the result The page **Delivery matrix** in the navigation shows the newest catalogue run, and the tab
+## To read the result
+
+The page **Delivery matrix** in the navigation shows the newest catalogue run, and the tab
 **Delivery report** this one. Each scenario is a run of `verify_delivery` with a report of its own.
 
 | a scenario is | which means |
@@ -24,7 +28,9 @@ Airflow of `kdv up` it is never, unless the variable says so). At any time: pres
 
 A red scenario does not stop those after it.
 
-## The tasks `plan` writes down what will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits
+## The tasks
+
+`plan` writes down what will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits
 for it. `repeat` looks for those that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix` writes
 the page, whatever happened before. `gate` is red unless everything is green. Clear a cell of `run_scenario`, with what
 is downstream of it, to have its scenario run again; the page is written anew.
@@ -37,7 +43,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, task, teardown
 
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, nightly
-from delivery_verifier.orchestration.tasks import form, notify
+from delivery_verifier.orchestration.tasks import catalogue_form, notify
 from delivery_verifier.orchestration.tasks.verify_catalogue import (
     AGAIN,
     FIRST,
@@ -61,7 +67,7 @@ with DAG(
     tags=["kafka", "delivery"],
     doc_md=__doc__,
     default_args={"owner": "delivery-verifier", "retries": 0},
-    params=form.catalogue_params(),
+    params=catalogue_form.params(),
     on_failure_callback=notify.on_red(notify.RedCatalogueMail),
 ) as dag:
     plan = task(task_id="plan", execution_timeout=SHORT)(begin_catalogue)()
@@ -70,7 +76,7 @@ with DAG(
     repeat = task(task_id="repeat", trigger_rule="all_done", execution_timeout=SHORT)(collect_first)()
     again = RunScenario.partial(task_id=AGAIN, max_active_tis_per_dag=1, execution_timeout=LONG).expand(cell=repeat)
     matrix = task(task_id="matrix", trigger_rule="all_done", execution_timeout=SHORT)(write_matrix)()
-    # The gate: behind the page, it alone says whether the catalogue is green, also where the run was ended.
+    # The gate comes after the page. It alone says whether the catalogue is green, also where the run was ended.
     gate = teardown(on_failure_fail_dagrun=True)(task(task_id="gate", execution_timeout=SHORT)(require_green))()
 
     cells >> repeat

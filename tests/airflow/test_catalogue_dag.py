@@ -18,8 +18,13 @@ from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.orchestration.local import settings
 from delivery_verifier.orchestration.local.run_catalogue import item_of
 from delivery_verifier.orchestration.tasks import notify, verify_catalogue
-from delivery_verifier.orchestration.tasks.gate import Shut
-from delivery_verifier.orchestration.tasks.verify_catalogue import NotGreen, RunScenario, attempt_of, collected
+from delivery_verifier.orchestration.tasks.gate import GateClosed
+from delivery_verifier.orchestration.tasks.verify_catalogue import (
+    CatalogueNotGreen,
+    RunScenario,
+    attempt_of,
+    with_attempts,
+)
 from delivery_verifier.store import catalogue_runs
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
@@ -159,14 +164,14 @@ def test_a_verdict_counts_only_if_the_run_has_its_colour(runs: Path) -> None:
     assert attempt_of("never", "failed").error.startswith("the run is failed and has no verdict")
 
 
-def test_what_the_cells_ended_with_is_collected_anew_each_time(runs: Path) -> None:
+def test_what_the_cells_ended_with_is_with_attempts_anew_each_time(runs: Path) -> None:
     judged(runs, "c-a", "INCONCLUSIVE")
     judged(runs, "c-a-2")
     started = catalogue(item("a"), item("b"), item("p", unavailable="needs root", expected_unavailable=True))
-    once = collected(started, {"a": [("c-a", "failed")]})
+    once = with_attempts(started, {"a": [("c-a", "failed")]})
     assert [one.state for one in once.items] == ["inconclusive", "pending", "unavailable"]
     both = {"a": [("c-a", "failed"), ("c-a-2", "success")], "b": [("c-b", "failed")]}
-    for again in (collected(once, both), collected(collected(once, both), both)):
+    for again in (with_attempts(once, both), with_attempts(with_attempts(once, both), both)):
         assert [one.state for one in again.items] == ["as expected", "failed", "unavailable"]
         assert len(again.items[0].attempts) == 2 and not again.green
 
@@ -180,7 +185,7 @@ def test_the_gate_stays_shut_where_the_page_was_not_written(
     catalogue_runs.write(catalogue(item("acks_1.frozen_followers")))
     instance = Instance(tasks={"matrix": matrix})
     _in_task(monkeypatch, instance)
-    with pytest.raises(Shut, match=told):
+    with pytest.raises(GateClosed, match=told):
         verify_catalogue.require_green()
     assert catalogue_runs.read("c").ended_at, "nothing will say any more that it is under way"
 
@@ -201,22 +206,22 @@ def test_the_tasks_in_their_order_make_the_matrix_and_the_gate_is_red_until_all_
     _in_task(monkeypatch, instance)
     instance.xcoms["plan", "return_value", None] = planned = verify_catalogue.begin_catalogue()
     assert planned == [{"scenario": "acks_1.frozen_followers", "run": "c-acks_1.frozen_followers"}]
-    with pytest.raises(NotGreen, match="pending"):
+    with pytest.raises(CatalogueNotGreen, match="pending"):
         verify_catalogue.require_green()
     judged(runs, planned[0]["run"], "INCONCLUSIVE")
     instance.xcoms["run_scenario", "trigger_run_id", 0] = planned[0]["run"]
     instance.xcoms["repeat", "return_value", None] = again = verify_catalogue.collect_first()
     assert [cell["run"] for cell in again] == ["c-acks_1.frozen_followers-2"]
-    with pytest.raises(NotGreen, match="inconclusive"):
+    with pytest.raises(CatalogueNotGreen, match="inconclusive"):
         verify_catalogue.require_green()
     judged(runs, again[0]["run"])
     instance.xcoms["run_again", "trigger_run_id", 0] = again[0]["run"]
-    with pytest.raises(NotGreen):
+    with pytest.raises(CatalogueNotGreen):
         verify_catalogue.require_green()  # not before the page is written
     verify_catalogue.write_matrix()
     verify_catalogue.require_green()
     instance.tasks["matrix"] = "failed"
-    with pytest.raises(Shut):
+    with pytest.raises(GateClosed):
         verify_catalogue.require_green()  # whatever lies there
     assert len(catalogue_runs.read("c").items[0].attempts) == 2
     assert "c-acks_1.frozen_followers-2/report.html" in (runs / "catalogues" / "c" / "matrix.html").read_text()

@@ -12,8 +12,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from delivery_verifier.model.scenario import STEPS, Load
-from delivery_verifier.orchestration.tasks.verify_delivery import TIMEOUTS
+from delivery_verifier.model.scenario import Load
+from delivery_verifier.model.steps import BEFORE_GATE, DECLARED, STEPS, TIMEOUTS
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
 WORK = ["plan", "start_cluster", "create_topics", "produce", "settle", "reconcile", "validate", "conclude"]
@@ -50,6 +50,14 @@ def test_neither_a_dag_nor_the_plugin_imports_what_only_some_tasks_need() -> Non
 
 def test_the_tasks_are_the_steps(dag: DAG) -> None:
     assert set(dag.task_ids) == set(STEPS) == set(TIMEOUTS)
+    assert {task.task_id: task.execution_timeout for task in dag.tasks} == TIMEOUTS
+
+
+def test_every_step_that_needs_the_cluster_works_between_its_start_and_its_stop(dag: DAG) -> None:
+    after_start = dag.task_dict["start_cluster"].get_flat_relative_ids(upstream=False)
+    before_stop = dag.task_dict["stop_cluster"].get_flat_relative_ids(upstream=True)
+    needing = {step.name for step in DECLARED if step.needs_cluster and step.name in STEPS} | {"reconcile"}
+    assert needing <= after_start & before_stop
 
 
 def test_the_work_is_one_chain_of_direct_edges(dag: DAG) -> None:
@@ -85,7 +93,7 @@ def test_every_leaf_is_a_teardown_that_can_fail_the_run(dag: DAG) -> None:
 
 def test_the_gate_waits_for_everything_before_it_and_hangs_on_no_setup(dag: DAG) -> None:
     gate = dag.task_dict["conclude"]
-    assert gate.get_flat_relative_ids(upstream=True) == set(STEPS) - {"conclude", "stop_cluster"}
+    assert gate.get_flat_relative_ids(upstream=True) == set(BEFORE_GATE)
     assert gate.upstream_task_ids == {"validate"}, "a setup just before it that was skipped would have it skipped, too"
 
 

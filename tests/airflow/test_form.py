@@ -10,8 +10,9 @@ from airflow.sdk.exceptions import ParamValidationError
 from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import STEPS, Claim, OwnPacing
-from delivery_verifier.orchestration.tasks import form
+from delivery_verifier.model.scenario import Claim, OwnPacing
+from delivery_verifier.model.steps import STEPS
+from delivery_verifier.orchestration.tasks import catalogue_form, form
 
 PARAMS = form.params()
 
@@ -79,7 +80,7 @@ def test_a_value_outside_is_refused(name: str, value: object) -> None:
 
 
 def test_what_a_catalogue_run_expects_to_be_unavailable_is_checked_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = form.catalogue_params()["expect_unavailable"]
+    expected = catalogue_form.params()["expect_unavailable"]
     for value in ("", "power", "power, network,proxy", "acks_1.frozen_followers"):
         assert expected.resolve(value) == value
     for value in ("powr", "power network", "smoke", "acks_1-frozen_followers"):
@@ -87,4 +88,4 @@ def test_what_a_catalogue_run_expects_to_be_unavailable_is_checked_at_the_door(m
             expected.resolve(value)
     monkeypatch.setenv("KDV_EXPECT_UNAVAILABLE", "powr")
     with pytest.raises(BadInput, match="did you mean power"):
-        form.catalogue_params()
+        catalogue_form.params()

@@ -4,16 +4,17 @@ again."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import BEFORE_GATE
 from delivery_verifier.orchestration.tasks import verify_catalogue, verify_delivery
-from delivery_verifier.orchestration.tasks.gate import Passed, Shut
-from delivery_verifier.orchestration.tasks.verify_delivery import SubmitReconcile, conclude_run, plan_run, run_step
+from delivery_verifier.orchestration.tasks.gate import GateClosed, GatePassed
+from delivery_verifier.run.steps import conclude
 
-BEFORE = [step for step in STEPS if step not in ("conclude", "stop_cluster")]
+WORK = [step for step in BEFORE_GATE if step != "reconcile"]
 
 
 class Instance:
@@ -46,7 +47,7 @@ def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             {"produce": "failed", "inject_fault": "failed", "settle": "upstream_failed"},
             "inject_fault and produce failed",
         ),
-        (dict.fromkeys(BEFORE, "skipped"), "the run was ended before all of its steps were done"),
+        (dict.fromkeys(BEFORE_GATE, "skipped"), "the run was ended before all of its steps were done"),
         ({"validate": None}, "validate: not run"),
     ],
 )
@@ -54,34 +55,32 @@ def test_whatever_lies_in_the_run_directory_there_is_no_verdict_after_a_task_tha
     context: dict[str, Any], monkeypatch: pytest.MonkeyPatch, states: dict[str, str | None], told: str
 ) -> None:
     """A step may have written everything down and been killed then: Airflow calls it failed, and so do we."""
-    concluded: list[str] = []
-    monkeypatch.setattr(verify_delivery, "run_step", concluded.append)
-    monkeypatch.setattr(verify_delivery, "_run_directory", lambda _: None)
+    concluded: list[Path] = []
+    monkeypatch.setattr(conclude, "conclude", concluded.append)
+    monkeypatch.setattr(verify_delivery, "_run_directory", lambda _: Path("r"))
     monkeypatch.setattr(verify_delivery.note, "attach_verdict", lambda *_: None)
-    context["ti"] = Instance(**{**dict.fromkeys(BEFORE, "success"), **states})
-    with pytest.raises(Shut, match=told):
-        conclude_run()
+    context["ti"] = Instance(**{**dict.fromkeys(BEFORE_GATE, "success"), **states})
+    with pytest.raises(GateClosed, match=told):
+        verify_delivery.conclude()
     assert not concluded
-    context["ti"] = Instance(**dict.fromkeys(BEFORE, "success"))
-    conclude_run()
-    assert concluded == ["conclude"]
+    context["ti"] = Instance(**dict.fromkeys(BEFORE_GATE, "success"))
+    verify_delivery.conclude()
+    assert concluded == [Path("r")]
 
 
-@pytest.mark.parametrize(
-    "work", [plan_run, *(lambda step=step: run_step(step) for step in BEFORE)], ids=["plan_run", *BEFORE]
-)
+@pytest.mark.parametrize("work", [getattr(verify_delivery, step) for step in WORK], ids=WORK)
 def test_no_step_works_in_a_run_that_was_let_through(context: dict[str, Any], work: Callable[[], object]) -> None:
     context["ti"] = Instance(conclude="success")
     with pytest.raises(
-        Passed, match="conclude has let this run through already: clear this task together with those downstream"
+        GatePassed, match="conclude has let this run through already: clear this task together with those downstream"
     ):
         work()
 
 
 def test_neither_does_spark(context: dict[str, Any]) -> None:
     context["ti"] = Instance(conclude="success")
-    with pytest.raises(Passed):
-        SubmitReconcile(task_id="reconcile").execute(context)  # type: ignore[arg-type]
+    with pytest.raises(GatePassed):
+        verify_delivery.SubmitReconcile(task_id="reconcile").execute(context)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +88,11 @@ def test_neither_does_spark(context: dict[str, Any]) -> None:
 )
 def test_nor_any_part_of_a_catalogue_run(context: dict[str, Any], work: Callable[[], object]) -> None:
     context["ti"] = Instance(gate="success")
-    with pytest.raises(Passed):
+    with pytest.raises(GatePassed):
         work()
 
 
 def test_nor_one_of_its_cells(context: dict[str, Any]) -> None:
     context["ti"] = Instance(gate="success")
-    with pytest.raises(Passed):
+    with pytest.raises(GatePassed):
         verify_catalogue.RunScenario(task_id="run_scenario", cell={"scenario": "a", "run": "c-a"}).execute(context)  # type: ignore[arg-type]

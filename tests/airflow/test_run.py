@@ -14,7 +14,7 @@ from delivery_verifier.orchestration.local import run as run_module
 from delivery_verifier.orchestration.local import supervisor
 from delivery_verifier.orchestration.local.client import AirflowError, AirflowSilent, Client, Task, ui_url
 from delivery_verifier.orchestration.local.run import (
-    Begun,
+    QueueWatch,
     RunFailed,
     _require_verdict,
     naming_what_ended_airflow,
@@ -84,7 +84,7 @@ def test_of_two_that_run_side_by_side_the_cause_is_named(tmp_path: Path) -> None
     class Beside(FakeClient):
         def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
             return (
-                ["OtherSideFailed: load failed: no brokers"]
+                ["ParallelStepFailed: produce failed: no brokers"]
                 if task.task_id == "inject_fault"
                 else ["ProducerDied: no brokers"]
             )
@@ -186,20 +186,20 @@ def test_a_task_that_its_dead_worker_will_never_begin_ends_the_run_and_one_that_
 ) -> None:
     now_s = 0.0
     monkeypatch.setattr(run_module.time, "monotonic", lambda: now_s)
-    begun, queued, second = Begun(), Task("plan", "queued"), Task("cell", "queued", map_index=1)
+    queue_watch, queued, second = QueueWatch(), Task("plan", "queued"), Task("cell", "queued", map_index=1)
     for now_s, tasks in (
         (0.0, [queued]),
         (85.0, [queued]),
         (170.0, [queued]),
         (175.0, [Task("plan", "running"), second]),
     ):
-        begun.check(tasks)
+        queue_watch.check(tasks)
     for now_s in (260.0, 345.0):
-        begun.check([queued, second])
+        queue_watch.check([queued, second])
     now_s = 356.0
     with pytest.raises(
         RunFailed, match="cell: Airflow queued the task 180 s ago and has not begun it: probably the worker"
     ):
-        begun.check([queued, second])
+        queue_watch.check([queued, second])
     now_s = 600.0  # nobody looked meanwhile
-    begun.check([queued, second])
+    queue_watch.check([queued, second])

@@ -22,7 +22,7 @@ from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import settings, supervisor
 from delivery_verifier.orchestration.local.settings import DAG_ID
@@ -69,7 +69,7 @@ def nothing_is_left(airflow: LocalAirflow) -> None:
 def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirectory, RunDirectory]:
     """One and the same plain run, from the form through Airflow and without it."""
     name = plain_run.path.name  # topics are named after their run
-    direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda step, state, seconds: None, kafka_spark)
+    direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda progress: None, kafka_spark)
     return plain_run, RunDirectory(folders.runs_dir() / name)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from functools import partial
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -24,7 +24,7 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run import direct
+from delivery_verifier.run import direct, local_spark
 from delivery_verifier.run.signals import Signals
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -32,7 +32,7 @@ FROZEN: dict[str, Any] = {"fault": "pause_leader", "rate": 500, "records": 5000,
 
 
 def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
-    verdict = direct.run(params, name, lambda step, state, seconds: None, spark)
+    verdict = direct.run(params, name, lambda progress: None, spark)
     return RunDirectory(folders.runs_dir() / name), verdict
 
 
@@ -137,7 +137,7 @@ def test_a_stored_run_is_judged_again_alike_with_no_kafka_alive(
     before = (copy.path / "verdict.json").read_bytes()
     for made in ("verdict.json", "conclude.json", "validation.json", "report.html"):
         (copy.path / made).unlink()
-    monkeypatch.setattr(direct, "reconcile", partial(direct.reconcile, spark=kafka_spark))  # spares a JVM
+    monkeypatch.setattr(local_spark, "own_session", lambda run_dir: nullcontext(lambda: kafka_spark))  # spares a JVM
     assert cli.main(["reconcile", str(copy.path)]) == verdict.exit_code == 1
     assert (copy.path / "verdict.json").read_bytes() == before
     assert (copy.path / "report.html").is_file() and "VIOLATED" in capsys.readouterr().out
@@ -221,7 +221,7 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
         wait_until((run.path / "create_topics.json").exists, "the topics to be created", 120)
         cluster = Cluster.of(run)
         signals = Signals(cluster.workspace)
-        wait_until(lambda: signals.is_set("load"), "the load to flow", 60)
+        wait_until(lambda: signals.has_begun("produce"), "the load to flow", 60)
         topic = run.read_scenario().subjects[0].topic_name
         leader = cluster.partitions([topic])[topic, 0].leader
         cluster.send(leader, "SIGKILL")

@@ -19,7 +19,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.command_line.stored import read_verdict
 from delivery_verifier.host import folders
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.local.client import ENDED, Task
 from delivery_verifier.orchestration.local.run import RunFailed, patiently, trigger
 from delivery_verifier.orchestration.local.settings import DAG_ID

@@ -19,6 +19,7 @@ from delivery_verifier.command_line import options
 from delivery_verifier.host import folders
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model.history import read_offsets
+from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.run import direct
 from delivery_verifier.store.run_directory import RunDirectory
@@ -56,8 +57,8 @@ def own(
     seen: list[bytes] = []
     run = RunDirectory(folders.runs_dir() / "own-settings")
 
-    def watch(step: str, state: str, _seconds: float) -> None:
-        if (step, state) == ("produce", "success"):
+    def watch(progress: StepProgress) -> None:
+        if (progress.step, progress.state) == ("produce", "success"):
             workspace = Path(Cluster.of(run).workspace)
             files = [
                 path for path in workspace.rglob("*") if path.is_file() and path.stat().st_size < 1_000_000

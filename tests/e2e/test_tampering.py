@@ -33,7 +33,7 @@ PLAIN: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 1500, "d
 @pytest.fixture(scope="module")
 def good(kafka_spark: SparkSession) -> RunDirectory:
     """A run without a fault, HELD and green."""
-    verdict = direct.run(PLAIN, "good", lambda step, state, seconds: None, kafka_spark)
+    verdict = direct.run(PLAIN, "good", lambda progress: None, kafka_spark)
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
     return RunDirectory(folders.runs_dir() / "good")
 

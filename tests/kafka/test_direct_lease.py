@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 from support.kept_clusters import Kept
+from support.run_directories import scenario
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.run import direct
+from delivery_verifier.run.steps import reconcile
+from delivery_verifier.store.run_directory import RunDirectory
 from spark_jobs import reconcile as job
-from spark_jobs import session
 
 
 def test_the_lease_is_renewed_while_spark_is_starting(
@@ -27,14 +30,15 @@ def test_the_lease_is_renewed_while_spark_is_starting(
         renewals.append(operation == "renew")
         return call(socket, operation, **more)  # type: ignore[arg-type]
 
-    def slow_to_start(records: int) -> SimpleNamespace:
+    def slow_to_start() -> SparkSession:
         wait_until(lambda: sum(renewals) >= 3 or kept.process.poll() is not None, "three renewals", 30)
-        return SimpleNamespace(stop=lambda: None)
+        return cast("SparkSession", None)
 
+    run = RunDirectory(tmp_path)
+    with run.writing("plan") as output:
+        output.write_json("scenario.json", scenario())
     monkeypatch.setattr(lease, "call", counted)
-    monkeypatch.setattr(session, "local_session", slow_to_start)
-    monkeypatch.setattr(direct, "_records", lambda run_dir: 0)
-    monkeypatch.setattr(job, "reconcile", lambda run_dir, from_log, spark: None)
-    monkeypatch.setattr(direct.Cluster, "of", lambda run: SimpleNamespace(socket=kept.socket))
-    direct.reconcile(tmp_path, from_log=False)
+    monkeypatch.setattr(job, "read", lambda run_dir, spark: None)
+    monkeypatch.setattr(reconcile.Cluster, "of", lambda run: SimpleNamespace(socket=kept.socket))
+    reconcile.read_topic(run.path, slow_to_start)
     assert kept.process.poll() is None, kept.log.read_text()

@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from delivery_verifier.host import processes
+from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.orchestration.local import lifecycle, settings
 from delivery_verifier.orchestration.local.client import Client
-from delivery_verifier.orchestration.local.run import Progress, run_through_airflow
+from delivery_verifier.orchestration.local.run import run_through_airflow
 from support.mail import Sink, sink
 
 
@@ -25,7 +26,7 @@ class LocalAirflow:
 
     def __init__(self, home: Path) -> None:
         self.home, self.port = home, free_port()
-        self.progress: list[Progress] = []
+        self.progress: list[StepProgress] = []
 
     @property
     def runs(self) -> Path:

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
-from delivery_verifier.run import direct
 from delivery_verifier.run.steps.conclude import judge_and_report
+from delivery_verifier.run.steps.reconcile import reconcile
 from delivery_verifier.run.steps.validate import validate
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -69,7 +69,7 @@ def rewrite(file: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 def judge_again(run: RunDirectory, spark: SparkSession | None = None) -> RunVerdict:
     """validate and conclude; with a session, reconciles from the log first. No Kafka is asked."""
     if spark is not None:
-        direct.reconcile(run.path, from_log=True, spark=spark)
+        reconcile(run.path, lambda: spark)
     validate(run.path)
     return judge_and_report(run.path)
 

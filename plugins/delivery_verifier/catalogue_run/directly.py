@@ -20,33 +20,32 @@ from delivery_verifier.catalogue_run import results
 from delivery_verifier.catalogue_run.loop import attempted, now
 from delivery_verifier.host import folders, processes
 from delivery_verifier.model.catalogue_run import Attempt
+from delivery_verifier.model.progress import ProgressListener
 from delivery_verifier.run import direct
+from delivery_verifier.run.local_spark import prepare_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Watch = Callable[[str, str, str, float], None]
-"""Told of every step: the run, and what direct.Watch is told."""
 
 
 class DirectRunner:
     """The Runner of `kdv catalogue --direct`."""
 
-    def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, watch: Watch) -> None:
-        self._spark, self._judges, self._watch = spark, judges, watch
+    def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, listener: ProgressListener) -> None:
+        self._spark, self._judges, self._listener = spark, judges, listener
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs the half that needs a cluster in this thread, and has the judging done in another thread."""
-        started_at, begun, watch = now(), time.monotonic(), partial(self._watch, run)
+        started_at, begun = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}
         try:
-            run_dir = direct.observe(fields, run, watch, self.session, lambda: self._before_load(before_load))
+            run_dir = direct.observe(fields, run, self._listener, self.session, lambda: self._before_load(before_load))
         except Exception as error:  # recorded as a failed attempt, so that the next entry can run
             failed: Future[Attempt] = Future()
             failed.set_result(results.failed(run, started_at, time.monotonic() - begun, error))
             return failed
-        return self._judges.submit(attempted, partial(self._judge, run_dir, watch), run)
+        return self._judges.submit(attempted, partial(self._judge, run_dir), run)
 
     def session(self) -> SparkSession:
         """The session, once it has started. Where its JVM has ended, a new session: the others can still be judged."""
@@ -70,21 +69,21 @@ class DirectRunner:
         before_load()
         self.session()  # one that is still starting would take the processors from the first load
 
-    def _judge(self, run_dir: Path, watch: direct.Watch) -> Attempt:
-        direct.judge(run_dir, watch, self.session)
+    def _judge(self, run_dir: Path) -> Attempt:
+        direct.judge(run_dir, self._listener, self.session)
         return results.attempt(run_dir)
 
 
 @contextmanager
-def runner(watch: Watch, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
+def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
     """A runner with one Spark session: `spark`, or else a session of its own that ends with the block.
 
     The session starts, and Great Expectations is imported, while the first cluster boots.
     """
     folders.require_writable()
-    direct.prepare_spark()
+    prepare_spark()
     with ThreadPoolExecutor(1, "judge") as judges:
-        direct_runner = DirectRunner(judges.submit(_warm_up, spark), judges, watch)
+        direct_runner = DirectRunner(judges.submit(_warm_up, spark), judges, listener)
         try:
             yield direct_runner
         finally:

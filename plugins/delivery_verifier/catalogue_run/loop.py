@@ -29,16 +29,16 @@ class Runner(Protocol):
         """
 
 
-Told = Callable[[CatalogueRun, Item], None]
+AttemptListener = Callable[[CatalogueRun, Item], None]
 """Takes the catalogue run and the item that has just got another attempt."""
 
 
 class Loop:
     """One catalogue run under way. Every attempt is written to its record as soon as it is known."""
 
-    def __init__(self, catalogue: CatalogueRun, runner: Runner, told: Told) -> None:
+    def __init__(self, catalogue: CatalogueRun, runner: Runner, listener: AttemptListener) -> None:
         self.catalogue = catalogue
-        self._runner, self._told = runner, told
+        self._runner, self._listener = runner, listener
         self._awaited: tuple[Item, Future[Attempt]] | None = None
         self._lock = threading.Lock()
 
@@ -76,7 +76,7 @@ class Loop:
             items = tuple(changed if other is item else other for other in self.catalogue.items)
             self.catalogue = replace(self.catalogue, items=items)
             catalogue_runs.write(self.catalogue)
-        self._told(self.catalogue, changed)
+        self._listener(self.catalogue, changed)
 
     def _free_name(self, item: Item) -> str:
         """A name for the next run of `item` that no run directory has yet: an interrupted run keeps its name."""

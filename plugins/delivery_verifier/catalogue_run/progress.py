@@ -11,6 +11,7 @@ from typing import TextIO
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun, Item
+from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.pages.words import clean, listed
 
 SIGNS = {
@@ -94,11 +95,11 @@ class Progress:
         rest = f"{open_items} left, about {open_items * each / 60:.1f} min" if open_items else "none left"
         self.say(f"{SIGNS[item.state]} {item.name}  {verdicts(attempt)}: {state}  ({attempt.seconds:.0f} s; {rest})")
 
-    def step(self, run: str, step: str, state: str, _seconds: float) -> None:
-        """A step of a run changed its state."""
-        if self._to.isatty() and state == "running":
+    def step_changed(self, progress: StepProgress) -> None:
+        """The ProgressListener of each run."""
+        if self._to.isatty() and progress.state == "running":
             with self._lock:
-                self._to.write(f"\r\033[K{clean(run)}: {step}")
+                self._to.write(f"\r\033[K{clean(progress.run)}: {progress.step}")
                 self._to.flush()
 
     def say(self, text: str) -> None:

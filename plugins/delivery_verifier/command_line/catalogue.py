@@ -88,7 +88,7 @@ def _directly(arguments: argparse.Namespace) -> CatalogueRun:
     started, progress = _started(arguments), Progress(sys.stderr)
     progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
     watch = _writing_too(page.write, progress.told)
-    with runner(progress.step) as running:
+    with runner(progress.step_changed) as running:
         finished = Loop(started, running, watch).run()
     page.write(finished)
     return finished

@@ -11,7 +11,8 @@ import msgspec
 from delivery_verifier import catalogue
 from delivery_verifier.model import inputs
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import STEPS, Claim, OwnPacing, Profile
+from delivery_verifier.model.scenario import Claim, OwnPacing, Profile
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_settings
 from delivery_verifier.planning.own_settings import profiles, properties
 from delivery_verifier.planning.own_settings.clients import Client

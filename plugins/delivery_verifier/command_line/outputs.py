@@ -12,8 +12,8 @@ from pathlib import Path
 from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
 
-Tell = Callable[[Path, RunVerdict], None]
-"""Takes the run directory and its verdict."""
+VerdictWriter = Callable[[Path, RunVerdict], None]
+"""Writes the verdict of a run directory to the file that was asked for."""
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def destination(field: str, name: str) -> Path:
 
 
 @contextmanager
-def junit(name: str | None, run_id: str) -> Iterator[Tell]:
+def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     """Yields a function that writes the verdict. An error that ends the block is written in place of a verdict."""
     if name is None:
         yield lambda run_dir, verdict: None

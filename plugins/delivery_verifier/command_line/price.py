@@ -64,10 +64,11 @@ def price(arguments: argparse.Namespace) -> int:
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
     """Runs the selected measurements with one Spark session. Returns the worst exit code, and the run directories."""
     from delivery_verifier.run import direct
+    from delivery_verifier.run.local_spark import prepare_spark
 
     names = _selected(arguments)
     folders.require_writable()
-    direct.prepare_spark()
+    prepare_spark()
     from spark_jobs.session import end, local_session
 
     started_at, code = time.strftime("%Y%m%dT%H%M%S"), 0
@@ -78,7 +79,8 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
             run = folders.run_directory_name(f"{started_at}-{name}")
             with Follower(folders.runs_dir() / run, quiet=arguments.json) as follower:
                 follower.say(f"{number} of {len(names)}: {name}")
-                verdict = direct.run({"scenario": name, "owner": str(processes.myself())}, run, follower.step, spark)
+                fields = {"scenario": name, "owner": str(processes.myself())}
+                verdict = direct.run(fields, run, follower.step_changed, spark)
             code, runs = max(code, verdict.exit_code), [*runs, folders.runs_dir() / run]
     finally:
         end(spark)

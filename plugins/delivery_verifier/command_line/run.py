@@ -75,7 +75,7 @@ def carry_out(
         if direct:
             from delivery_verifier.run.direct import run as run_directly
 
-            verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step)
+            verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step_changed)
             return verdict, folders.runs_dir() / name, None
         return _run_through_airflow(params, run_id, follower, port)
 
@@ -114,7 +114,7 @@ def _run_through_airflow(
     run_dir = run_through_airflow(
         as_conf(params),
         run_id,
-        lambda progress: follower.step(progress.step, progress.state, progress.elapsed_s),
+        follower.step_changed,
         port=port,
     )
     return read_verdict(run_dir), run_dir, url

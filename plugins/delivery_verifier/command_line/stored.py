@@ -49,15 +49,17 @@ def report(arguments: argparse.Namespace) -> int:
 
 def reconcile(arguments: argparse.Namespace) -> int:
     """`kdv reconcile`: judges a stored run again, from its log/ and ledger/, with no Kafka alive."""
-    from delivery_verifier.run import direct
+    from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report
+    from delivery_verifier.run.steps.reconcile import reconcile as reconcile_from_log
     from delivery_verifier.run.steps.validate import validate
 
     with outputs.junit(arguments.junit, Path(arguments.run).name) as record:
         run_dir = run_dir_of(arguments.run)
         read_scenario(run_dir)
         RunDirectory(run_dir).require("plan", "produce", "inject_fault", "settle", "read_topic")
-        direct.reconcile(run_dir, from_log=True)
+        with own_session(run_dir) as spark:
+            reconcile_from_log(run_dir, spark)
         validate(run_dir)
         verdict = judge_and_report(run_dir)
         record(run_dir, verdict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -10,6 +10,7 @@ from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.steps import StepName
 
 Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
 """What the user asks to be held: what the settings promise (contract), or a stronger guarantee."""
@@ -18,19 +19,6 @@ Role = Literal["subject", "control", "canary"]
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 OwnPacing = Literal["spread", "flat_out"]
 Pacing = Literal["spread", "flat_out", "scripted"]
-Step = Literal[
-    "plan",
-    "start_cluster",
-    "create_topics",
-    "produce",
-    "inject_fault",
-    "settle",
-    "reconcile",
-    "validate",
-    "conclude",
-    "stop_cluster",
-]
-STEPS: tuple[Step, ...] = get_args(Step)
 
 
 class Profile(Data, frozen=True):
@@ -144,14 +132,14 @@ class Scenario(Data, frozen=True):
     versions: dict[str, str] = {}
     commit: str = ""
     command: str = ""
-    fail_step: Step | None = None
+    fail_step: StepName | None = None
     """Makes that step fail at its entry: how the run's own alarm is tested."""
 
     def arm(self, name: str) -> Arm:
         """The arm called `name`. Raises KeyError."""
         return {arm.name: arm for arm in self.arms}[name]
 
-    def fail_if_asked(self, step: Step) -> None:
+    def fail_if_asked(self, step: StepName) -> None:
         """Raises RuntimeError if `fail_step` names `step`: how the run's own alarm is tested on the real parts."""
         if self.fail_step == step:
             raise StepFailed(f"scenario.fail_step is {step}: this step fails as asked")

@@ -21,21 +21,6 @@ ROLE_MEANINGS = {
     "canary": "planted errors that the check must find exactly, else the check is broken",
 }
 CLAIMS = {claim: kind.meaning for claim, kind in claims.CLAIMS.items()}
-FILES = {
-    "scenario.json": "all that is needed to repeat the run",
-    "ledger": "every attempt and what the client was told about it",
-    "produce.json": "how many attempts each producer announced and counted",
-    "injections.json": "what was done to the cluster, with proof",
-    "observations.json": "leaders, in-sync replicas and broker processes over time",
-    "offsets.json": "the snapshot: where each partition's log begins and ends",
-    "log": "every record found in the topics",
-    "anomalies": "one row per case, with its evidence",
-    "books": "the counts, and the laws that bind them",
-    "timeline": "sent, reported, errors and latency over time, and how latencies are distributed",
-    "validation.json": "the expectations and how they were evaluated",
-    "verdict.json": "the verdict, for machines",
-    "report.html": "this page",
-}
 BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}
 
 

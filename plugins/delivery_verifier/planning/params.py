@@ -11,7 +11,8 @@ from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.inputs import bad_input, choice, decimal, limits, nearest, whole
-from delivery_verifier.model.scenario import STEPS, Arm, Claim, Load, OwnPacing, Scenario
+from delivery_verifier.model.scenario import Arm, Claim, Load, OwnPacing, Scenario
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning.own_settings import profiles
 
 Check = Callable[[str, object], object]

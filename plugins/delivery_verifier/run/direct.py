@@ -1,28 +1,29 @@
-"""Direct: the steps of a run in one process with one Spark session, in the order in which the DAG has them."""
+"""Direct: the steps of a run in one process with one Spark session. The order of the steps is written here once.
+
+The DAG has the same order, as edges between its tasks (dags/verify_delivery.py).
+"""
 
 from __future__ import annotations
 
-import logging
-import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.host.java.jars import spark_jars
-from delivery_verifier.host.java.runtime import java_home
-from delivery_verifier.model.scenario import Step
+from delivery_verifier.host import folders
+from delivery_verifier.model.progress import ProgressListener, StepProgress
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.run.signals import OtherSideFailed
+from delivery_verifier.run.local_spark import SparkProvider, own_session
+from delivery_verifier.run.signals import ParallelStepFailed
 from delivery_verifier.run.steps.conclude import judge_and_report
 from delivery_verifier.run.steps.create_topics import create_topics
 from delivery_verifier.run.steps.inject_fault import inject_fault
 from delivery_verifier.run.steps.plan import plan_from_params
 from delivery_verifier.run.steps.produce import produce
+from delivery_verifier.run.steps.reconcile import read_topic, reconcile
 from delivery_verifier.run.steps.settle import settle
 from delivery_verifier.run.steps.start_cluster import start_cluster
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
@@ -33,164 +34,143 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
-Watch = Callable[[Step, str, float], None]
-"""Told of every step: its name, `running`, `success` or `failed`, and its seconds so far."""
 
 
-def run(params: Mapping[str, Any], name: str, watch: Watch, spark: SparkSession | None = None) -> RunVerdict:
+def run(
+    params: Mapping[str, Any], name: str, listener: ProgressListener, spark: SparkSession | None = None
+) -> RunVerdict:
     """Runs everything and returns the verdict. Raises whatever the first failing step raised: then there is none.
 
-    The caller must make SIGTERM an exception, so that the cluster is stopped (its keeper is the second line).
+    `spark`: a session that goes on living; None: one of the run's own, which ends with it. The caller must make SIGTERM
+    an exception, so that the cluster is stopped (its keeper is the second line).
     """
-    run_dir = _timed("plan", watch, lambda: plan_from_params(params, name))
-    reconciled = False
-    try:
-        _timed("start_cluster", watch, lambda: start_cluster(run_dir))
-        _timed("create_topics", watch, lambda: create_topics(run_dir))
-        _load_under_fault(run_dir, watch)
-        _timed("settle", watch, lambda: settle(run_dir))
-        _timed("reconcile", watch, lambda: reconcile(run_dir, from_log=False, spark=spark))
-        reconciled = True
-    finally:
-        _timed("stop_cluster", watch, lambda: stop_cluster(run_dir, keep=reconciled))
-    with _judging(run_dir):
-        _timed("validate", watch, lambda: validate(run_dir))
-        return _timed("conclude", watch, lambda: judge_and_report(run_dir))
+    if spark is not None:
+        session = spark
+        return judge(observe(params, name, listener, lambda: session), listener, lambda: session)
+    with _raising_interruptions(), own_session(folders.runs_dir() / name) as own:
+        return judge(observe(params, name, listener, own), listener, own, own.end)
 
 
 def observe(
     params: Mapping[str, Any],
     name: str,
-    watch: Watch,
-    spark: Callable[[], SparkSession],
-    before_load: Callable[[], None],
+    listener: ProgressListener,
+    spark: SparkProvider,
+    before_load: Callable[[], None] | None = None,
 ) -> Path:
     """The half of a run that needs its cluster, up to the log that Spark reads from the topics. Returns the run
     directory.
 
-    `before_load` is called when the cluster is up and nothing has been sent yet; only then, and to read, Spark is asked
-    for. The cluster is gone afterwards, but its workspace stays until `judge`, so that a violation's data can be kept.
+    `before_load` is called when the cluster is up and nothing has been sent yet. `spark` is asked for a session to read
+    the topics. The cluster is gone afterwards, but its workspace stays until `judge`, so that the data of a violation
+    can be kept.
     """
-    run_dir = _timed("plan", watch, lambda: plan_from_params(params, name))
-    seen = False
+    steps = _Steps(name, listener)
+    run_dir = steps.work("plan", lambda: plan_from_params(params, name))
+    complete = False
     try:
-        _timed("start_cluster", watch, lambda: start_cluster(run_dir))
-        _timed("create_topics", watch, lambda: create_topics(run_dir))
-        with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
-            before_load()
-        _load_under_fault(run_dir, watch)
-        _timed("settle", watch, lambda: settle(run_dir))
-        _timed("reconcile", watch, lambda: _read(run_dir, spark()))
-        seen = True
+        steps.work("start_cluster", lambda: start_cluster(run_dir))
+        steps.work("create_topics", lambda: create_topics(run_dir))
+        if before_load is not None:
+            with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+                before_load()
+        _load_under_fault(run_dir, steps)
+        steps.work("settle", lambda: settle(run_dir))
+        steps.work("read_topic", lambda: read_topic(run_dir, spark))
+        complete = True
     finally:
-        _timed("stop_cluster", watch, lambda: stop_cluster(run_dir, keep=seen))
+        steps.work("stop_cluster", lambda: stop_cluster(run_dir, keep=complete))
     return run_dir
 
 
-def judge(run_dir: Path, watch: Watch, spark: Callable[[], SparkSession]) -> RunVerdict:
-    """The other half, a pure function of the run directory: books, expectations, verdict and report."""
-    with _judging(run_dir):
-        _timed("reconcile", watch, lambda: reconcile(run_dir, from_log=True, spark=spark()))
-        _timed("validate", watch, lambda: validate(run_dir))
-        return _timed("conclude", watch, lambda: judge_and_report(run_dir))
+def judge(
+    run_dir: Path, listener: ProgressListener, spark: SparkProvider, end_spark: Callable[[], None] | None = None
+) -> RunVerdict:
+    """The other half, a pure function of the run directory: books, expectations, verdict and report.
+
+    `end_spark` is called as soon as Spark is needed no more. Where it fails, the run gets no verdict.
+    """
+    steps = _Steps(run_dir.name, listener)
+    with _removing_unjudged_workspace(run_dir):
+        steps.work("reconcile", lambda: reconcile(run_dir, spark))
+        if end_spark is not None:
+            end_spark()
+        steps.work("validate", lambda: validate(run_dir))
+        return steps.work("conclude", lambda: judge_and_report(run_dir))
 
 
 @contextmanager
-def _judging(run_dir: Path) -> Iterator[None]:
-    """Inside, the run is judged; where that fails, its workspace, which this process holds, goes."""
+def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
+    """Inside, the run is judged. If that fails, its workspace, which this process holds, is removed."""
     try:
         yield
     except BaseException:
-        if (run_dir / "conclude.json").is_file():
-            raise  # it was judged, and what becomes of its workspace decided
-        run_token = RunDirectory(run_dir).read_scenario().run_token
-        workspaces.remove(workspaces.folder() / run_token)  # the run cannot be judged: no workspace is kept
+        # Of a run that was judged, conclude has decided already what becomes of the workspace.
+        if not (run_dir / "conclude.json").is_file():
+            run_token = RunDirectory(run_dir).read_scenario().run_token
+            workspaces.remove(workspaces.folder() / run_token)
         raise
 
 
-def _read(run_dir: Path, spark: SparkSession) -> None:
-    from spark_jobs.reconcile import read
-    from spark_jobs.session import naming_its_end
+def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
+    """produce in this thread, because the producers end with it; inject_fault in another thread beside it.
 
-    with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket), naming_its_end():
-        read(run_dir, spark)
-
-
-def prepare_spark() -> None:
-    """What this process and its environment must have before a session is started."""
-    os.environ.setdefault("JAVA_HOME", str(java_home()))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
-    logging.getLogger().addFilter(_is_no_interruption)
-
-
-def _is_no_interruption(entry: logging.LogRecord) -> bool:
-    """Py4J logs a traceback, as root, when it is interrupted; whoever pressed Ctrl-C is told by the command."""
-    return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
-
-
-def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) -> None:
-    """The Spark job in this process, with the session given or one of its own."""
-    # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
-    with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
-        prepare_spark()
-        from spark_jobs.reconcile import reconcile as reconcile_with
-        from spark_jobs.session import end, local_session, naming_its_end
-
-        session = spark or local_session(_records(run_dir))
-        try:
-            with naming_its_end():
-                reconcile_with(run_dir, from_log, session)
-        finally:
-            if spark is None:
-                end(session)
-
-
-def _records(run_dir: Path) -> int:
-    return sum(arm.records for arm in RunDirectory(run_dir).read_scenario().loaded)
-
-
-def _load_under_fault(run_dir: Path, watch: Watch) -> None:
-    """produce in this thread, which the producers' lives hang on; inject_fault beside it."""
+    Raises what the injection failed with before what produce failed with because of that.
+    """
     failures: list[BaseException] = []
 
     def inject() -> None:
         try:
-            _timed("inject_fault", watch, lambda: inject_fault(run_dir))
+            steps.work("inject_fault", lambda: inject_fault(run_dir))
         except BaseException as error:  # raised again below, in the thread that runs the run
             failures.append(error)
 
-    beside = threading.Thread(target=inject, name="inject_fault")
-    beside.start()
+    injector = threading.Thread(target=inject, name="inject_fault")
+    injector.start()
     try:
-        _timed("produce", watch, lambda: produce(run_dir))
-    except OtherSideFailed:
-        beside.join()
+        steps.work("produce", lambda: produce(run_dir))
+    except ParallelStepFailed:
+        injector.join()
         if failures:
             raise failures[0] from None
         raise
     finally:
-        beside.join()
+        injector.join()
     if failures:
         raise failures[0]
 
 
-def _timed(step: Step, watch: Watch, work: Callable[[], T]) -> T:
-    start = time.monotonic()
-    watch(step, "running", 0.0)
+class _Steps:
+    """Works steps of one run and tells the listener of each that it runs, and how it ended."""
+
+    def __init__(self, run: str, listener: ProgressListener) -> None:
+        self._run, self._listener = run, listener
+
+    def work(self, step: str, work: Callable[[], T]) -> T:
+        """What `work` returns. Raises what it raises, or KeyboardInterrupt if that is behind it."""
+        self._listener(StepProgress(self._run, step, "running"))
+        try:
+            with _raising_interruptions():
+                result = work()
+        except BaseException:
+            self._listener(StepProgress(self._run, step, "failed"))
+            raise
+        self._listener(StepProgress(self._run, step, "success"))
+        return result
+
+
+@contextmanager
+def _raising_interruptions() -> Iterator[None]:
+    """Raises KeyboardInterrupt where Ctrl-C is behind the error of the block.
+
+    If Py4J is waiting for the JVM at that moment, its tidying up fails, and that error hides the interruption.
+    """
     try:
-        result = work()
+        yield
     except BaseException as error:
-        watch(step, "failed", time.monotonic() - start)
-        if _is_interruption(error):
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__context__
+        if cause is not None:
             raise KeyboardInterrupt from None
         raise
-    watch(step, "success", time.monotonic() - start)
-    return result
-
-
-def _is_interruption(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind it. Py4J, if it is waiting for the JVM then, fails at tidying up, and that hides it."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None

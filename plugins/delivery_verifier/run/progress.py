@@ -1,4 +1,4 @@
-"""Progress: what a run is doing now, how much has been reported so far, and how long it will still take."""
+"""Progress on a terminal: what a run is doing, how much has been reported so far, and how long it will still take."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 
 from delivery_verifier.load.live_ledger import Control, Word
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EVERY_S = 2.0
@@ -37,18 +39,18 @@ class Follower:
         self._thread.join(timeout=5)
 
     def say(self, text: str) -> None:
-        """One line, with the seconds since the start."""
+        """Prints one line, with the seconds since the start."""
         if not self._quiet:
             print(f"{time.monotonic() - self._start:6.1f} s  {text}", file=sys.stderr, flush=True)
 
-    def step(self, step: str, state: str, _elapsed_s: float) -> None:
-        """A step changed its state."""
-        if state == "running":
-            self._running.add(step)
+    def step_changed(self, progress: StepProgress) -> None:
+        """The ProgressListener of the run."""
+        if progress.state == "running":
+            self._running.add(progress.step)
         else:
-            self._running.discard(step)
-        if state in ("running", "success", "failed", "upstream_failed"):
-            self.say(f"{step:<14} {state}")
+            self._running.discard(progress.step)
+        if progress.state in ("running", "success", "failed", "upstream_failed"):
+            self.say(f"{progress.step:<14} {progress.state}")
 
     def _tick(self) -> None:
         while not self._done.wait(EVERY_S):
@@ -59,15 +61,15 @@ class Follower:
         """`reported 120,000 of 1,000,000 (idempotent), 4,100 (control-acks_0); about 40 s left`."""
         run = RunDirectory(self._run_dir)
         try:
-            scenario, started = run.read_scenario(), run.manifest("start_cluster")
+            scenario, start_cluster = run.read_scenario(), run.manifest("start_cluster")
         except (IncompleteRun, ValueError):
             return None
-        live = Path(started.notes["workspace"]) / "live"
+        live = Path(start_cluster.notes["workspace"]) / "live"
         parts = []
         for arm in scenario.loaded:
-            words = [folder for folder in (live / arm.name).glob("*") if (folder / "control").exists()]
-            reported = sum(Control(folder)[Word.REPORTED] for folder in words)
+            producers = [folder for folder in (live / arm.name).glob("*") if (folder / "control").exists()]
+            reported = sum(Control(folder)[Word.REPORTED] for folder in producers)
             parts.append(f"{reported:,} of {arm.records:,} ({arm.name})")
-        since = time.time() - started.finished_at_us / 1e6
-        left = max(0.0, scenario.load.duration_s + scenario.load.recovery_s - since) + AFTER_LOAD_S
-        return f"reported {', '.join(parts)}; about {left:.0f} s left"
+        elapsed_s = (now_us() - start_cluster.finished_at_us) / 1e6
+        remaining_s = max(0.0, scenario.load.duration_s + scenario.load.recovery_s - elapsed_s) + AFTER_LOAD_S
+        return f"reported {', '.join(parts)}; about {remaining_s:.0f} s left"

@@ -1,8 +1,14 @@
-"""The snapshot: where each partition ends, proven by markers, and what consumers do not show of it."""
+"""The snapshot: where each partition ends, proven by markers, and what consumers do not show of it.
+
+The snapshot of a partition ends at the first of two adjacent markers that were written at least a second apart. A
+marker is a record with acks=all: its acknowledgement proves that the high watermark has passed everything before it.
+That two markers are adjacent proves that nothing came in between.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -17,12 +23,11 @@ from delivery_verifier.model.history import Offsets, PartitionSnapshot, now_us
 from delivery_verifier.model.scenario import Arm, Scenario
 
 MARKERS_APART_S = 1.0
-
 DEADLINE_S = 60.0
 
 
-class _Writer:
-    """An acks=all producer that waits for every record, and returns where it stands."""
+class AckedWriter:
+    """An acks=all producer that waits for every record, and returns the offsets of the records."""
 
     def __init__(self, bootstrap_servers: str, more: dict[str, str] | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -41,107 +46,116 @@ class _Writer:
     def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
         """Writes (topic, partition, value) in order; returns their offsets. Raises RuntimeError unless all are
         acked."""
-        found: dict[int, int] = {}
-        for place, (topic, partition, value) in enumerate(records):
-            self.client.produce(topic, value, partition=partition, on_delivery=_note(found, place))
-        left = self.client.flush(40)
-        if left or len(found) != len(records):
-            raise StepFailed(f"only {len(found)} of {len(records)} records of the harness were acknowledged")
-        return [found[place] for place in range(len(records))]
+        offsets: dict[int, int] = {}
+        for index, (topic, partition, value) in enumerate(records):
+            self.client.produce(topic, value, partition=partition, on_delivery=_store_offset(offsets, index))
+        unsent = self.client.flush(40)
+        if unsent or len(offsets) != len(records):
+            raise StepFailed(f"only {len(offsets)} of {len(records)} records of the harness were acknowledged")
+        return [offsets[index] for index in range(len(records))]
 
 
-def _note(found: dict[int, int], place: int):  # type: ignore[no-untyped-def]
+def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError | None, Message], None]:
+    """A delivery callback that stores the offset of record number `index`."""
+
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
-            found[place] = offset
+            offsets[index] = offset
 
     return on_delivery
 
 
 @dataclass
-class _Marked:
-    """The last two markers of a partition."""
+class _Markers:
+    """The markers of a partition: the last one, when it was acknowledged, and where the snapshot ends (-1: unknown)."""
 
     offset: int = -1
-    at_s: float = 0.0
+    written_at_s: float = 0.0
     end: int = -1
 
 
-def _snapshot(scenario: Scenario, cluster: Cluster, writer: _Writer) -> Offsets:
-    where = [(arm, partition) for arm in scenario.arms for partition in range(scenario.load.partitions)]
-    marks = {(arm.name, partition): _Marked() for arm, partition in where}
-    round_number, end = 0, time.monotonic() + DEADLINE_S
-    while any(mark.end < 0 for mark in marks.values()):
-        if time.monotonic() > end:
-            raise TimeoutError(f"records still arrive {DEADLINE_S:g} s after the load ended: {marks}")
-        _mark(scenario, writer, where, marks, round_number)
+_ArmPartitions = list[tuple[Arm, int]]
+_MarkersByPartition = dict[tuple[str, int], _Markers]
+
+
+def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> Offsets:
+    """Writes markers until every partition's end is proven. Raises TimeoutError if records still arrive after
+    DEADLINE_S."""
+    partitions = [(arm, partition) for arm in scenario.arms for partition in range(scenario.load.partitions)]
+    markers = {(arm.name, partition): _Markers() for arm, partition in partitions}
+    round_number, deadline_s = 0, time.monotonic() + DEADLINE_S
+    while any(marker.end < 0 for marker in markers.values()):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"records still arrive {DEADLINE_S:g} s after the load ended: {markers}")
+        _write_markers(scenario, writer, partitions, markers, round_number)
         round_number += 1
-        if round_number > 1 and all(mark.end >= 0 for mark in marks.values()):
+        if round_number > 1 and all(marker.end >= 0 for marker in markers.values()):
             break
         pause(MARKERS_APART_S)
-    return _publish(scenario, cluster, where, marks)
+    return _offsets(scenario, cluster, partitions, markers)
 
 
-def _mark(
+def _write_markers(
     scenario: Scenario,
-    writer: _Writer,
-    where: list[tuple[Arm, int]],
-    marks: dict[tuple[str, int], _Marked],
-    number: int,
+    writer: AckedWriter,
+    partitions: _ArmPartitions,
+    markers: _MarkersByPartition,
+    round_number: int,
 ) -> None:
-    """Writes one marker to each partition; where it stands right behind the last one, the snapshot is found."""
-    started = time.monotonic()
-    values = [
-        (
-            arm.topic_name,
-            partition,
-            record.encode(
-                scenario.run_token,
-                arm.ordinal,
-                record.MARKER_PRODUCER,
-                0,
-                number,
-                0,
-                number,
-                scenario.load.payload_bytes,
-            ),
-        )
-        for arm, partition in where
-    ]
-    for (arm, partition), offset in zip(where, writer.write(values), strict=True):
-        mark = marks[arm.name, partition]
-        if mark.end < 0 or offset != mark.offset + 1:  # something came in between: the snapshot starts anew
-            adjacent = offset == mark.offset + 1 and started - mark.at_s >= MARKERS_APART_S
-            mark.end = mark.offset if adjacent else -1
-        mark.offset, mark.at_s = offset, time.monotonic()
+    """Writes one marker to each partition. A marker right behind the one before it proves the snapshot's end."""
+    started_s = time.monotonic()
+    values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
+    for (arm, partition), offset in zip(partitions, writer.write(values), strict=True):
+        marker = markers[arm.name, partition]
+        adjacent = offset == marker.offset + 1
+        if not adjacent:  # a record came in between: the snapshot of this partition starts anew
+            marker.end = -1
+        elif marker.end < 0 and started_s - marker.written_at_s >= MARKERS_APART_S:
+            marker.end = marker.offset
+        marker.offset, marker.written_at_s = offset, time.monotonic()
 
 
-def _publish(
-    scenario: Scenario, cluster: Cluster, where: list[tuple[Arm, int]], marks: dict[tuple[str, int], _Marked]
-) -> Offsets:
+def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
+    return record.encode(
+        scenario.run_token,
+        arm.ordinal,
+        record.MARKER_PRODUCER,
+        0,
+        round_number,
+        0,
+        round_number,
+        scenario.load.payload_bytes,
+    )
+
+
+def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
+    """offsets.json, once consumers that read committed see the markers, too."""
     client = topics.admin(cluster.bootstrap_servers)
-    partitions = [(arm.topic_name, partition) for arm, partition in where]
+    topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 
     def stable() -> bool:
-        found = topics.last_stable_offsets(client, partitions)
-        return all(found[arm.topic_name, p] > marks[arm.name, p].offset for arm, p in where)
+        last_stable = topics.last_stable_offsets(client, topic_partitions)
+        return all(
+            last_stable[arm.topic_name, partition] > markers[arm.name, partition].offset
+            for arm, partition in partitions
+        )
 
-    wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S + _undecided_s(scenario))
-    leaders = cluster.partitions([topic for topic, _ in partitions])
-    starts = topics.start_offsets(client, partitions)
+    wait_until(stable, "the last stable offset to pass the markers", DEADLINE_S + _longest_transaction_s(scenario))
+    leaders = cluster.partitions([topic for topic, _ in topic_partitions])
+    starts = topics.start_offsets(client, topic_partitions)
     snapshots = []
-    for arm, partition in where:
-        mark, leader = marks[arm.name, partition], leaders[arm.topic_name, partition]
-        unseen = _unseen(scenario, cluster, arm, partition, leader.leader, mark.end)
+    for arm, partition in partitions:
+        marker, leader = markers[arm.name, partition], leaders[arm.topic_name, partition]
+        unseen = _unseen(scenario, cluster, arm, partition, leader.leader, marker.end)
         snapshots.append(
             PartitionSnapshot(
                 arm=arm.name,
                 topic=arm.topic_name,
                 partition=partition,
                 start=starts[arm.topic_name, partition],
-                end=mark.end,
-                live_end=mark.offset + 1,
+                end=marker.end,
+                live_end=marker.offset + 1,
                 leader=leader.leader,
                 leader_epoch=leader.leader_epoch,
                 control_records=unseen.control,
@@ -151,14 +165,15 @@ def _publish(
     return Offsets(bootstrap_servers=cluster.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
 
 
-def _undecided_s(scenario: Scenario) -> float:
+def _longest_transaction_s(scenario: Scenario) -> float:
     """How long brokers leave a transaction open whose producer could not end it; then they abort it."""
     timeouts = [int(arm.profile.producer["transaction.timeout.ms"]) for arm in scenario.loaded if arm.transactional_id]
     return max(timeouts, default=0) / 1000
 
 
 def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
-    """Of the snapshot; nothing where nobody writes transactions, which the offsets must then bear out."""
+    """What consumers do not show of the snapshot. Where nobody writes transactions it is taken to be nothing, and the
+    law offsets_accounted checks that."""
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)
     return batches.unseen(cluster.layout.client_ports[leader], arm.topic_name, partition, 0, end)

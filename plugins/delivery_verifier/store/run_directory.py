@@ -16,8 +16,9 @@ from msgspec import Struct
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.history import now_us
-from delivery_verifier.model.scenario import STEPS, Scenario
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.scenario_checks import loads
+from delivery_verifier.model.steps import MANIFESTS, REPEATABLE, VOIDS
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store.digests import sha256
 from delivery_verifier.store.tables import FORMAT_VERSION
@@ -127,7 +128,7 @@ class RunDirectory:
 
     def _require_no_stranger(self, *steps: str) -> None:
         """Raises IncompleteRun if a folder that one of the steps wrote into holds a file that no step wrote."""
-        finished = [self.manifest(file.stem) for file in self.path.glob("*.json") if file.stem in WRITERS]
+        finished = [self.manifest(file.stem) for file in self.path.glob("*.json") if file.stem in MANIFESTS]
         known = {name for manifest in finished for name in manifest.files}
         written = {Path(name).parts[0] for step in steps for name in self.manifest(step).files if "/" in name}
         for folder in sorted(written):
@@ -184,7 +185,7 @@ class StepOutput:
             notes=self.notes,
             format_version=FORMAT_VERSION,
         )
-        for step in (*READ_OFF.get(self.step, ()), self.step):  # the verdict first: it is read off all the others
+        for step in (*VOIDS.get(self.step, ()), self.step):  # the verdict first: it is read off all the others
             (self.run.path / f"{step}.json").unlink(missing_ok=True)
         for entry in sorted(self.staging.iterdir()):
             if self.step in REPEATABLE and entry.is_dir():
@@ -195,21 +196,6 @@ class StepOutput:
         partial = self.run.path / f".{self.step}.json.partial"
         partial.write_bytes(dumps(manifest))
         os.replace(partial, self.run.path / f"{self.step}.json")
-
-
-WRITERS = {*STEPS, "read_topic"}
-"""Whose manifests a run directory may hold."""
-
-REPEATABLE = {"read_topic", "reconcile", "validate", "conclude"}
-"""Steps that are pure functions of the run directory, and may be repeated."""
-
-READ_OFF = {
-    "read_topic": ("conclude", "validate", "reconcile"),
-    "reconcile": ("conclude", "validate"),
-    "validate": ("conclude",),
-}
-"""What was read off a repeatable step's output: void as soon as that step publishes anew, so that no verdict outlives
-the books it was given on."""
 
 
 def _data_files(folder: Path) -> list[Path]:

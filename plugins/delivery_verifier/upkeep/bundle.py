@@ -17,11 +17,12 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.store.run_directory import WRITERS, IncompleteRun, RunDirectory
+from delivery_verifier.model.steps import MANIFESTS
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.upkeep import doctor
 from delivery_verifier.upkeep.redaction import known_secrets, redact
 
-JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(WRITERS))
+JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
 LOG_BYTES = 2_000_000
 """Of a log that is longer, only its last bytes are put in."""

@@ -163,15 +163,15 @@ def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged
 ) -> None:
     run, workspace = planned(host / "run"), left(RUN.run_token)
     workspaces.hold(workspace)
-    with direct._judging(run.path):
+    with direct._removing_unjudged_workspace(run.path):
         pass
     assert workspace.is_dir()
     (run.path / "conclude.json").touch()
-    with pytest.raises(ZeroDivisionError), direct._judging(run.path):
+    with pytest.raises(ZeroDivisionError), direct._removing_unjudged_workspace(run.path):
         raise ZeroDivisionError
     assert workspace.is_dir()
     (run.path / "conclude.json").unlink()
-    with pytest.raises(ZeroDivisionError), direct._judging(run.path):
+    with pytest.raises(ZeroDivisionError), direct._removing_unjudged_workspace(run.path):
         raise ZeroDivisionError
     assert not workspace.exists()
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from delivery_verifier.command_line import main as cli
-from delivery_verifier.run import direct
+from delivery_verifier.run import direct, local_spark
 
 
 @pytest.mark.parametrize("line", [["run", "--bogus"], ["run", "--fault", "meteor"], ["nonsense"], []])
@@ -23,13 +23,13 @@ def test_an_interruption_of_spark_is_told_in_one_line_and_other_errors_in_full(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "filters", [])
-    monkeypatch.setattr(direct, "spark_jars", list)
-    monkeypatch.setattr(direct, "java_home", lambda: "/nowhere")
+    monkeypatch.setattr(local_spark, "spark_jars", list)
+    monkeypatch.setattr(local_spark, "java_home", lambda: "/nowhere")
     for name in ("JAVA_HOME", "SPARK_LOCAL_IP", "KDV_SPARK_JARS"):
         monkeypatch.setenv(name, "")
 
     def interrupted(*_: object) -> None:
-        direct.prepare_spark()
+        local_spark.prepare_spark()
         for error in (RuntimeError("of its own"), KeyboardInterrupt()):
             try:
                 raise error
@@ -52,4 +52,4 @@ def test_an_interruption_that_the_tidying_up_of_another_hides_is_one_all_the_sam
             raise OSError(107, "Transport endpoint is not connected")
 
     with pytest.raises(KeyboardInterrupt if isinstance(cause, KeyboardInterrupt) else OSError):
-        direct._timed("reconcile", lambda *_: None, work)
+        direct._Steps("r", lambda progress: None).work("reconcile", work)

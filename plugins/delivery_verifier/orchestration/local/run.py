@@ -9,33 +9,25 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import Struct
-
 from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import folders, processes
 from delivery_verifier.host.waiting import DeadlinePassed, pause, wait_until
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.progress import ProgressListener, StepProgress
+from delivery_verifier.model.steps import GATE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.orchestration.local import lifecycle, settings, supervisor, tree
 from delivery_verifier.orchestration.local.client import ENDED, FAILED_TASK, AirflowError, AirflowSilent, Client, Task
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID, ensure_passwords
-from delivery_verifier.run.signals import OtherSideFailed
+from delivery_verifier.run.signals import ParallelStepFailed
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _POLL_S = 1.0
 PATIENCE_S = 180.0
-"""So long may an Airflow that lives be silent before a run is given up."""
-BEGUN_WITHIN_S = 180.0
-"""What Airflow queues has a free worker; even on a busy host it begins within seconds."""
+"""How long an Airflow that lives may be silent before a run is given up."""
+STARTED_WITHIN_S = 180.0
+"""Airflow queues a task only when a worker is free. Even on a busy host the task starts within seconds."""
 T = TypeVar("T")
-
-
-class Progress(Struct, frozen=True):
-    """A step changed its state, `elapsed_s` after the run was triggered."""
-
-    step: str
-    state: str
-    elapsed_s: float
 
 
 class RunFailed(VerifierError, RuntimeError):
@@ -46,41 +38,41 @@ class RunFailed(VerifierError, RuntimeError):
         self.task_id, self.log = task_id, log
 
 
-class NeverBegun(RunFailed):
-    """A task was queued, and nobody will begin it."""
+class TaskNeverStarted(RunFailed):
+    """A task was queued, and no worker will start it."""
 
 
-class Begun:
-    """Whether the tasks of a run begin once they are queued.
+class QueueWatch:
+    """Checks that the tasks of a run start once they are queued.
 
-    The local executor notices neither that a worker has died which had just taken a task, nor takes that task back (it
-    knows no `revoke_task`): the task would stay queued for ever, and whoever waits for the run with it.
+    If a worker of the local executor dies just after it has taken a task, the executor neither notices nor takes the
+    task back (it has no `revoke_task`). The task would stay queued for ever, and whoever waits for the run would wait
+    for ever, too.
     """
 
     def __init__(self) -> None:
-        self._since_s: dict[tuple[str, int], float] = {}
-        self._looked_s = time.monotonic()
+        self._queued_since_s: dict[tuple[str, int], float] = {}
+        self._checked_s = time.monotonic()
 
     def check(self, tasks: list[Task]) -> None:
-        """To be called again and again. Raises RunFailed naming a task that has been queued for too long."""
+        """To be called again and again. Raises TaskNeverStarted, naming a task that has been queued for too long."""
         now_s = time.monotonic()
-        if (
-            now_s - self._looked_s > BEGUN_WITHIN_S / 2
-        ):  # nobody looked in between: it may have been begun, and queued again
-            self._since_s = {}
-        self._looked_s = now_s
+        if now_s - self._checked_s > STARTED_WITHIN_S / 2:
+            # Nobody looked in between: a task may have been started and queued again.
+            self._queued_since_s = {}
+        self._checked_s = now_s
         queued = {(task.task_id, task.map_index) for task in tasks if task.state == "queued"}
-        self._since_s = {one: self._since_s.get(one, now_s) for one in queued}
-        for (task_id, _), since_s in self._since_s.items():
-            if now_s - since_s > BEGUN_WITHIN_S:
-                ago = f"Airflow queued the task {BEGUN_WITHIN_S:g} s ago and has not begun it"
-                raise NeverBegun(
-                    task_id, f"{ago}: probably the worker that took it was killed", ["start the run again"]
+        self._queued_since_s = {key: self._queued_since_s.get(key, now_s) for key in queued}
+        for (task_id, _), since_s in self._queued_since_s.items():
+            if now_s - since_s > STARTED_WITHIN_S:
+                problem = f"Airflow queued the task {STARTED_WITHIN_S:g} s ago and has not begun it"
+                raise TaskNeverStarted(
+                    task_id, f"{problem}: probably the worker that took it was killed", ["start the run again"]
                 )
 
 
 def run_through_airflow(
-    conf: Mapping[str, object], run_id: str, on_progress: Callable[[Progress], None], *, port: int | None = None
+    conf: Mapping[str, object], run_id: str, listener: ProgressListener, *, port: int | None = None
 ) -> Path:
     """Runs verify_delivery in the local Airflow, brought up if need be, and returns the run directory with a verdict.
 
@@ -93,10 +85,10 @@ def run_through_airflow(
     with naming_what_ended_airflow():
         trigger(client, DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:
-            state = _follow(client, run_id, on_progress)
+            state = _follow(client, run_id, listener)
         except BaseException as error:
             # Also Ctrl-C: a run without its terminal must not go on.
-            end_quietly(client, DAG_ID, run_id, stuck=isinstance(error, NeverBegun))
+            end_quietly(client, DAG_ID, run_id, stuck=isinstance(error, TaskNeverStarted))
             raise
         _require_verdict(client, run_id, state, run)
     return run
@@ -104,19 +96,20 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """Inside, an error of an Airflow that has ended says which of its processes did."""
+    """Inside, an AirflowError says which process of Airflow has ended, if one has."""
     try:
         yield
     except AirflowError as error:
         if why := supervisor.why_it_ended():
-            raise AirflowError(f"the local Airflow ended during the run: {why}{_swept()}") from error
+            raise AirflowError(f"the local Airflow ended during the run: {why}{_remove_unjudged_data()}") from error
         raise
 
 
-def _swept() -> str:
-    """Removes the data of a run that waited for its judgement, once all that could judge it is gone; says if it cannot.
+def _remove_unjudged_data() -> str:
+    """Removes the data of a run that waited for its judgement, once every process that could judge it is gone.
 
-    Where the supervisor itself was killed, nobody but us is left to do so.
+    Where the supervisor itself was killed, only this process is left to do so. Returns what to say if it fails, else
+    nothing.
     """
     mark = str(settings.airflow_home())
     try:
@@ -128,15 +121,16 @@ def _swept() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run. Airflow may have heard also where it did not answer in time: that is asked, not done twice.
+    """Starts the run. Where Airflow does not answer in time it may have started the run all the same: this function
+    asks before it tries again.
 
-    First ends runs whose terminal is gone and of which no task is at work: one that waits for what never comes would
-    keep this one waiting, too.
+    First it ends runs whose terminal is gone and of which no task is running: such a run would wait for ever, and keep
+    this one waiting.
     """
-    for ours in (CATALOGUE_DAG_ID, DAG_ID):
-        for orphan, owner in patiently(partial(client.owners, ours)).items():
-            if not processes.lives(owner) and not _at_work(client, ours, orphan):
-                end_quietly(client, ours, orphan, stuck=True)
+    for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
+        for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
+            if not processes.lives(owner) and not _has_running_task(client, busy_dag_id, orphan):
+                end_quietly(client, busy_dag_id, orphan, stuck=True)
     try:
         return client.trigger(dag_id, run_id, conf)
     except AirflowSilent:
@@ -146,79 +140,82 @@ def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """What Airflow answers. On a busy host it may be silent for a while; as long as it lives, it is asked again."""
-    until = time.monotonic() + PATIENCE_S
+    """What Airflow answers. A busy Airflow may be silent for a while: while it lives, it is asked for PATIENCE_S."""
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
             return ask()
         except AirflowSilent:
-            if supervisor.why_it_ended() or time.monotonic() > until:
+            if supervisor.why_it_ended() or time.monotonic() > deadline_s:
                 raise
             pause(_POLL_S)
 
 
-def _follow(client: Client, run_id: str, on_progress: Callable[[Progress], None]) -> str:
+def _follow(client: Client, run_id: str, listener: ProgressListener) -> str:
     """Reports each change of a task's state until the run has ended; returns the run's state."""
-    triggered, seen, begun = time.monotonic(), dict[str, str](), Begun()
+    reported, queue_watch = dict[str, str](), QueueWatch()
     while True:
         state = patiently(lambda: client.state(DAG_ID, run_id))
         tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
         for task in tasks:
-            if task.state and seen.get(task.task_id) != task.state:
-                seen[task.task_id] = task.state
-                on_progress(Progress(task.task_id, task.state, time.monotonic() - triggered))
+            if task.state and reported.get(task.task_id) != task.state:
+                reported[task.task_id] = task.state
+                listener(StepProgress(run_id, task.task_id, task.state))
         if state in ENDED:
             return state
-        begun.check(tasks)
+        queue_watch.check(tasks)
         pause(_POLL_S)
 
 
-def _at_work(client: Client, dag_id: str, run_id: str) -> bool:
+def _has_running_task(client: Client, dag_id: str, run_id: str) -> bool:
     return any(task.state == "running" for task in patiently(lambda: client.tasks(dag_id, run_id)))
 
 
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
-    """Ends a run, if Airflow is still there to do it. `stuck`: also what is queued, which for a teardown must be
-    said."""
+    """Ends a run, if Airflow is still there to do it. `stuck`: also its queued tasks, since the end of a run leaves
+    queued teardowns as they are."""
     try:
         patiently(lambda: client.end_run(dag_id, run_id))
         for task in patiently(lambda: client.tasks(dag_id, run_id)) if stuck else ():
             if task.state == "queued" and task.map_index < 0:
                 patiently(partial(client.fail_task, dag_id, run_id, task.task_id))
     except AirflowError:
-        return  # Airflow is gone, and the run with it; the error that brought us here is the one to tell
+        return  # Airflow is gone, and the run with it; the caller raises the error that matters
 
 
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run's colour and its verdict agree.
 
-    Red with a verdict is the gate's doing, if it alone failed and the verdict is not green. Anything else that is
-    red has no verdict to speak of, even where a file lies there.
+    A run is red with a verdict if the gate alone failed and the verdict is not green. Any other red run has no verdict,
+    even where its directory holds a verdict.json.
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]
     verdict = _verdict(run)
     if verdict is not None and state == "success" and verdict.green and not failed:
         return
-    if verdict is not None and state == "failed" and not verdict.green and _names(failed) == ["conclude"]:
+    if verdict is not None and state == "failed" and not verdict.green and [task.task_id for task in failed] == [GATE]:
         return
-    told = [
-        (task, patiently(partial(client.log_tail, DAG_ID, run_id, task))) for task in failed if task.state == "failed"
-    ]
-    if not told:
-        raise RunFailed(DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", [])
-    told = [
-        one for one in told if one[0].task_id != "conclude"
-    ] or told  # the gate fails with whatever failed before it
-    # Of two that run side by side the second fails because the first did, and may well start or end before it.
-    task, log = min(
-        told, key=lambda one: (any(OtherSideFailed.__name__ in line for line in one[1]), one[0].end_date or "~")
+    raise _failure(client, run_id, [task for task in failed if task.state == "failed"]) or RunFailed(
+        DAG_ID, f"the run is {state}, but there is no verdict that agrees, in {run}", []
     )
-    raise RunFailed(task.task_id, "the task failed", log)
 
 
-def _names(tasks: list[Task]) -> list[str]:
-    return [task.task_id for task in tasks]
+def _failure(client: Client, run_id: str, failed: list[Task]) -> RunFailed | None:
+    """The error that names the task which failed first, with the last lines of its log; None if no task failed."""
+    # The gate fails with any task before it.
+    candidates = [task for task in failed if task.task_id != GATE] or failed
+    if not candidates:
+        return None
+    logs = [patiently(partial(client.log_tail, DAG_ID, run_id, task)) for task in candidates]
+
+    def order(failure: tuple[Task, list[str]]) -> tuple[bool, str]:
+        # Of two steps that run side by side the second fails because the first did, and may well end before it.
+        task, log = failure
+        return any(ParallelStepFailed.__name__ in line for line in log), task.end_date or "~"
+
+    task, log = min(zip(candidates, logs, strict=True), key=order)
+    return RunFailed(task.task_id, "the task failed", log)
 
 
 def _verdict(run: Path) -> RunVerdict | None:

@@ -13,9 +13,9 @@ from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.orchestration.local import lifecycle
 from delivery_verifier.orchestration.local.client import ENDED, AirflowError, Client, Task
 from delivery_verifier.orchestration.local.run import (
-    Begun,
-    NeverBegun,
+    QueueWatch,
     RunFailed,
+    TaskNeverStarted,
     end_quietly,
     naming_what_ended_airflow,
     patiently,
@@ -26,52 +26,54 @@ from delivery_verifier.store import catalogue_runs
 
 POLL_S = 1.0
 BETWEEN_POLLS_OF_TASKS_S = 3.0
-Ended = Callable[[str, str], None]
-"""Told of each scenario that has ended: the run of verify_delivery, and its state."""
+EndListener = Callable[[str, str], None]
+"""Is called when a scenario has ended, with the id of its run of verify_delivery and the state of that run."""
 
 
 def run_catalogue_through_airflow(
-    conf: Mapping[str, object], run_id: str, ended: Ended, *, port: int | None
+    conf: Mapping[str, object], run_id: str, listener: EndListener, *, port: int | None
 ) -> CatalogueRun:
     """Runs verify_catalogue in the local Airflow, brought up if need be, and returns the finished catalogue run.
 
-    It belongs to this process and ends when that does. Raises RunFailed if there is no record that agrees with the
-    colour of the run, AirflowError if Airflow refuses it or cannot be reached.
+    The catalogue run belongs to this process and ends when this process does. Raises RunFailed if there is no record
+    that agrees with the colour of the run, AirflowError if Airflow refuses it or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
     with naming_what_ended_airflow():
         trigger(client, CATALOGUE_DAG_ID, run_id, {**conf, "owner": str(processes.myself())})
         try:
-            state = _follow(client, run_id, ended)
+            state = _follow(client, run_id, listener)
         except BaseException as error:
-            _end_all(
-                client, run_id, isinstance(error, NeverBegun)
-            )  # also Ctrl-C: a run without its terminal must not go on
+            # Also Ctrl-C: a run without its terminal must not go on.
+            _end_all(client, run_id, stuck=isinstance(error, TaskNeverStarted))
             raise
-        return _agreeing(client, run_id, state)
+        return _read_record(client, run_id, state)
 
 
-def _follow(client: Client, run_id: str, ended: Ended) -> str:
-    """Tells of each run of a scenario that has ended until the catalogue run has; returns the latter's state."""
-    told, looked, begun = set[str](), 0.0, defaultdict[str, Begun](Begun)
+def _follow(client: Client, run_id: str, listener: EndListener) -> str:
+    """Calls the listener for each run of a scenario that has ended, until the catalogue run has ended; returns the
+    state of the catalogue run."""
+    ended, looked_s, queue_watches = set[str](), 0.0, defaultdict[str, QueueWatch](QueueWatch)
     while True:
         state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))
-        if state in ENDED or time.monotonic() - looked > BETWEEN_POLLS_OF_TASKS_S:
-            looked = time.monotonic()
-            for name in _of(run_id, patiently(lambda: client.run_ids(DAG_ID))):
-                if name not in told and (is_ := patiently(partial(client.state, DAG_ID, name))) in ENDED:
-                    told.add(name)
-                    ended(name, is_)
-                elif name not in told:
-                    begun[name].check(patiently(partial(client.tasks, DAG_ID, name)))
-            begun[run_id].check(patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id)))
+        if state in ENDED or time.monotonic() - looked_s > BETWEEN_POLLS_OF_TASKS_S:
+            looked_s = time.monotonic()
+            for name in _runs_of_catalogue(run_id, patiently(lambda: client.run_ids(DAG_ID))):
+                if name in ended:
+                    continue
+                if (run_state := patiently(partial(client.state, DAG_ID, name))) in ENDED:
+                    ended.add(name)
+                    listener(name, run_state)
+                else:
+                    queue_watches[name].check(patiently(partial(client.tasks, DAG_ID, name)))
+            queue_watches[run_id].check(patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id)))
         if state in ENDED:
             return state
         pause(POLL_S)
 
 
-def _of(run_id: str, names: list[str]) -> list[str]:
+def _runs_of_catalogue(run_id: str, names: list[str]) -> list[str]:
     """The runs of verify_delivery that belong to a catalogue run, oldest first."""
     return [name for name in reversed(names) if name.startswith(f"{run_id}-")]
 
@@ -80,15 +82,19 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
     """Ends the catalogue run first, so that it begins nothing more, and then the run it was waiting for."""
     end_quietly(client, CATALOGUE_DAG_ID, run_id, stuck)
     try:
-        going = [name for name in _of(run_id, client.run_ids(DAG_ID)) if client.state(DAG_ID, name) not in ENDED]
+        unfinished = [
+            name
+            for name in _runs_of_catalogue(run_id, client.run_ids(DAG_ID))
+            if client.state(DAG_ID, name) not in ENDED
+        ]
     except AirflowError:
         return  # Airflow is gone, and the run with it
-    for name in going:
+    for name in unfinished:
         end_quietly(client, DAG_ID, name, stuck)
 
 
-def _agreeing(client: Client, run_id: str, state: str) -> CatalogueRun:
-    """The record, if the colour of the DAG run agrees with it. Raises RunFailed."""
+def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
+    """The record of the catalogue run. Raises RunFailed unless the colour of the DAG run agrees with it."""
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]
     if failed:
@@ -106,6 +112,6 @@ def _log(client: Client, run_id: str, task: Task) -> list[str]:
 
 
 def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
-    """The item that a run of verify_delivery belongs to."""
-    names = sorted((item for item in catalogue.items), key=lambda item: -len(item.name))
-    return next((item for item in names if run_id.startswith(f"{catalogue.id}-{item.name}")), None)
+    """The item that a run of verify_delivery belongs to. Where one name begins with another, the longer one counts."""
+    longest_first = sorted(catalogue.items, key=lambda item: -len(item.name))
+    return next((item for item in longest_first if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

@@ -12,7 +12,7 @@ from msgspec import Struct
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.local.client import ENDED, said_last
 
 _SAID_LINES = 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG_ID
 from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.pages.overview import page
@@ -54,8 +55,8 @@ def of_run(run_id: str, state: State | None) -> str:
 def _failed(state: State) -> list[Step]:
     """The steps that failed; the gate only if nothing before it did, for it fails with all of them."""
     failed = state.of("failed")
-    if any(step.task_id not in ("conclude", "stop_cluster") for step in failed):
-        return [step for step in failed if step.task_id != "conclude"]
+    if any(step.task_id in BEFORE_GATE for step in failed):
+        return [step for step in failed if step.task_id != GATE]
     return failed
 
 
@@ -74,7 +75,7 @@ def _at_work(state: State) -> tuple[str, str]:
 
 def _ended(state: State) -> tuple[str, str]:
     failed = [step.task_id for step in _failed(state)]
-    if failed == ["conclude"] and state.of("skipped"):
+    if failed == [GATE] and state.of("skipped"):
         return "The run was ended", "It was marked failed before all of its steps were done; there is no verdict."
     if failed:
         headline = f"Step {failed[0]} failed" if len(failed) == 1 else f"Steps {' and '.join(failed)} failed"

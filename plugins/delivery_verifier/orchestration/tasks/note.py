@@ -1,4 +1,4 @@
-"""The note of a DAG run: its verdict in one sentence, for whoever looks at the run in the UI."""
+"""The note of a DAG run: its verdict in one sentence, for readers of the UI."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _log = logging.getLogger(__name__)
 def attach_verdict(run: Path, run_id: str) -> None:
     """Notes the verdict at the DAG run, if it is one of the local Airflow and there is a verdict.
 
-    A comfort only: if it fails that is logged, and the task ends as it would have.
+    The note is a comfort only: a failure to write it is logged, and the task ends as it would have.
     """
     if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
-        return  # a verdict that conclude did not seal is none: it may be one of an earlier try
+        return  # without conclude's seal there may be a verdict of an earlier try, which does not count
     try:
         verdict = RunDirectory(run).verdict()
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))

@@ -1,4 +1,4 @@
-"""A mail when a run is red, by Airflow's own notifier: to whom KDV_NOTIFY_EMAIL says, over the connection
+"""A mail when a run is red, sent by Airflow's own notifier to the addresses in KDV_NOTIFY_EMAIL, over the connection
 smtp_default."""
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from delivery_verifier.pages.overview.rows import read
 from delivery_verifier.store import catalogue_runs
 
 VARIABLE = "KDV_NOTIFY_EMAIL"
-"""Environment variable of all Airflow processes: one or more addresses, separated by commas. Unset: nobody is told."""
+"""Environment variable of all Airflow processes: one or more addresses, separated by commas. Unset: no mail is sent."""
 
 
 class RedRunMail(SmtpNotifier):
-    """Tells that a run is red: verdict, its sentence, run id, and where the report is. Nothing else leaves the host."""
+    """Says that a run is red: verdict, its sentence, run id, address of the report. Nothing else leaves the host."""
 
     def notify(self, context: Context) -> None:
         """Sends the mail. Raises what SMTP raises; Airflow logs it, and the run stays as it is.
 
-        Subject and text are set here, after Airflow has rendered its templates: what a run says is never a template.
+        Subject and text are set here, after Airflow has rendered its templates, so that Airflow never takes the text of
+        a run for a template.
         """
         self.subject, self.html_content = self.message(str(context["run_id"]))
         super().notify(context)
@@ -48,7 +49,7 @@ class RedCatalogueMail(RedRunMail):
 
 
 def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
-    """The DAG's callbacks for a red run: none unless the variable names somebody."""
+    """The DAG's callbacks for a red run: none unless KDV_NOTIFY_EMAIL holds an address."""
     to = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
     return [mail(to=to)] if to else []
 
@@ -56,8 +57,8 @@ def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
 def message(run_id: str) -> tuple[str, str]:
     """Subject and HTML text of the mail about a red run."""
     row = read(folders.run_directory(run_id))
-    told = row.sentence or f"The run failed before a verdict could be given; {row.why}."
-    lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(told), f"Run {html.escape(run_id)}"]
+    sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
+    lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(sentence), f"Run {html.escape(run_id)}"]
     return f"Delivery run is red: {row.verdict} ({run_id})", _text(lines, DAG_ID, run_id)
 
 

@@ -1,4 +1,4 @@
-"""The Spark connection: which master it names, and a refusal where Airflow would silently take another."""
+"""The Spark connection: the master that it names. Refuses one for which Airflow would silently take another master."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_ID = "spark_default"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
-"""What Spark takes for a master; anything else would fail only after the whole load was sent."""
+"""What Spark takes for a master. Anything else would fail only after the whole load was sent."""
 
 
 class NoSparkConnection(VerifierError, ValueError):
@@ -21,8 +21,8 @@ def require(conn_id: str = DEFAULT_ID) -> str:
     """The master that the connection names.
 
     A missing connection, or a URI that does not parse (`spark://local[2]`), makes Airflow's Spark provider submit to
-    YARN and say so only in an info line (SparkSubmitHook._resolve_connection, provider 6.3.4). Here that is refused,
-    unless the connection itself names yarn. Raises NoSparkConnection.
+    YARN and say so only in an info line (SparkSubmitHook._resolve_connection, provider 6.3.4). This function refuses
+    that, unless the connection itself names yarn. Raises NoSparkConnection.
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk.bases.hook import BaseHook

@@ -1,5 +1,9 @@
-"""The cells of a catalogue run: each triggers verify_delivery for one scenario; what they ended with is collected from
-both."""
+"""The tasks of a catalogue run. Each cell triggers verify_delivery for one scenario; the results are collected from the
+run directories and from Airflow's states of the triggered runs.
+
+Airflow reads the DAG's file again and again, and once more for every task. So each function imports itself what only
+some tasks need.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +25,20 @@ from delivery_verifier.orchestration.tasks import gate
 from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun
 
-# Airflow reads the DAG's file again and again, and once more for every task: what only some tasks need is imported by
-# them.
-
 POKE_S = 2
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
 Cell = dict[str, str]
 """{"scenario": its name, "run": the id of its run of verify_delivery}"""
 
 
-class NotGreen(VerifierError, RuntimeError):
+class CatalogueNotGreen(VerifierError, RuntimeError):
     """The catalogue run is red: something did not end as expected, or was not run."""
 
 
 class RunScenario(TriggerDagRunOperator):
-    """Runs one scenario as a run of verify_delivery and waits for it. Red if that is.
+    """Runs one scenario as a run of verify_delivery and waits for it. The cell is red if that run is.
 
-    A cell that was cleared triggers a run of its own.
+    A cell that was cleared triggers another run.
     """
 
     template_fields = ("cell",)
@@ -56,8 +57,8 @@ class RunScenario(TriggerDagRunOperator):
         self.cell = cell
 
     def execute(self, context: Context) -> None:
-        """Triggers and waits. Raises AirflowFailException if whoever asked for the catalogue is gone."""
-        gate.require_open(context, GATE)
+        """Triggers and waits. Raises AirflowFailException if the process that asked for the catalogue has ended."""
+        gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
         if owner and not lives(str(owner)):
             raise AirflowFailException(f"the command that asked for this catalogue run (process {owner}) has ended")
@@ -73,7 +74,7 @@ def begin_catalogue() -> list[Cell]:
     from delivery_verifier.pages.matrix import page
 
     context = get_current_context()
-    gate.require_open(context, GATE)
+    gate.require_not_passed(context, GATE)
     params = context["params"]
     catalogue = begin.begin(
         _name(context),
@@ -87,43 +88,42 @@ def begin_catalogue() -> list[Cell]:
 
 
 def collect_first() -> list[Cell]:
-    """The task `repeat`: writes down what the cells ended with, and returns those that were INCONCLUSIVE, for once
-    more."""
-    gate.require_open(get_current_context(), GATE)
+    """The task `repeat`: stores what the cells ended with, and returns the INCONCLUSIVE ones, to be run once more."""
+    gate.require_not_passed(get_current_context(), GATE)
     catalogue = _collect(get_current_context())
     return [_cell(catalogue, item, "-2") for item in catalogue.open if item.attempts]
 
 
 def write_matrix() -> None:
-    """The task `matrix`: writes down what all cells ended with, and the page. Also if something failed before."""
+    """The task `matrix`: stores what all cells ended with, and writes the page, also if something failed before."""
     from delivery_verifier.catalogue_run.loop import now
 
-    gate.require_open(get_current_context(), GATE)
+    gate.require_not_passed(get_current_context(), GATE)
     _collect(get_current_context(), ended_at=now())
 
 
 def require_green() -> None:
-    """The task `gate`. Raises NotGreen, naming every scenario that is not, and gate.Shut if a task before it did not
-    succeed.
+    """The task `gate`. Raises CatalogueNotGreen, naming every scenario that is not green, and gate.GateClosed if a task
+    before the gate did not succeed.
 
-    Where the run was ended, nobody has written down yet that it has.
+    If the run was ended, no task has stored its end yet: the gate does.
     """
     from delivery_verifier.catalogue_run.loop import now
 
     context = get_current_context()
     try:
         gate.require_success(context, ["plan", "repeat", "matrix"])
-    except gate.Shut:
+    except gate.GateClosed:
         if (catalogue_runs.directory(_name(context)) / catalogue_runs.FILE).is_file():
             _collect(context, ended_at=now())
         raise
     catalogue = catalogue_runs.read(_name(context))
     if not catalogue.green or not catalogue.ended_at:
         red = [f"{item.name}: {item.state}" for item in catalogue.items if not item.green]
-        raise NotGreen("; ".join(red) or "no scenario was run")
+        raise CatalogueNotGreen("; ".join(red) or "no scenario was run")
 
 
-def collected(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
+def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
     """The catalogue run with an attempt for each run of verify_delivery, (id, state), that was triggered for a
     scenario."""
     items = [
@@ -134,7 +134,7 @@ def collected(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, s
 
 
 def attempt_of(run_id: str, state: str) -> Attempt:
-    """What a run of verify_delivery ended with. Where its colour and its verdict disagree a step failed: no verdict."""
+    """What a run of verify_delivery ended with. If its colour and its verdict disagree, a step failed: no verdict."""
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now
 
@@ -152,7 +152,7 @@ def attempt_of(run_id: str, state: str) -> Attempt:
 def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
     from delivery_verifier.pages.matrix import page
 
-    catalogue = replace(collected(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)
+    catalogue = replace(with_attempts(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)
     catalogue_runs.write(catalogue)
     page.write(catalogue)
     return catalogue
@@ -171,11 +171,11 @@ def _name(context: Context) -> str:
 def _triggered(context: Context) -> dict[str, list[tuple[str, str]]]:
     """Per scenario the runs that its cells triggered, in order, each with its state."""
     ti: Any = context["ti"]
-    found: dict[str, list[tuple[str, str]]] = {}
+    runs: dict[str, list[tuple[str, str]]] = {}
     for origin, task in (("plan", FIRST), ("repeat", AGAIN)):
         for index, cell in enumerate(ti.xcom_pull(task_ids=origin) or []):
             if run_id := ti.xcom_pull(task_ids=task, key="trigger_run_id", map_indexes=index):
-                # An enumeration whose str() is not its value.
+                # str() of this enumeration is not its value.
                 state = DagRunState(ti.get_dagrun_state(DAG_ID, str(run_id))).value
-                found.setdefault(cell["scenario"], []).append((str(run_id), state))
-    return found
+                runs.setdefault(cell["scenario"], []).append((str(run_id), state))
+    return runs

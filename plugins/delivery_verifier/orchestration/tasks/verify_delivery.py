@@ -1,12 +1,14 @@
-"""The tasks of a run: each calls one step of the library with the run directory that `plan` made."""
+"""The tasks of a run, one function per step. Each calls the library's step with the run directory that `plan` made.
+
+Airflow's DAG processor imports this module every few seconds, and each task imports it once more. So each function
+imports the step that it calls, and what that needs, itself.
+"""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,61 +17,104 @@ from airflow.sdk import Context, get_current_context
 
 from delivery_verifier.host import folders
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.scenario import STEPS, Scenario
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.model.steps import BEFORE_GATE, GATE
 from delivery_verifier.orchestration.tasks import gate, note, spark_connection
 from delivery_verifier.store.run_directory import RunDirectory
 
-_LONGEST_LOAD = timedelta(days=1, minutes=10)
-TIMEOUTS: dict[str, timedelta] = {
-    "plan": timedelta(minutes=5),
-    "start_cluster": timedelta(minutes=20),  # the first run fetches the Kafka jars
-    "create_topics": timedelta(minutes=5),
-    # These have deadlines of their own, from the scenario (Load.deadline_s, at most a day).
-    "produce": _LONGEST_LOAD,
-    "inject_fault": _LONGEST_LOAD,
-    "settle": timedelta(minutes=30),
-    "reconcile": timedelta(hours=12),
-    "validate": timedelta(minutes=30),
-    "conclude": timedelta(minutes=15),
-    "stop_cluster": timedelta(minutes=5),
-}
-"""The last line of defence per task."""
-_BESIDE_THE_GATE = ("conclude", "stop_cluster")
 
-
-def plan_run() -> str:
-    """Plans the run of the current context and returns its run directory. Refuses what cannot work."""
+def plan() -> str:
+    """Plans the run of the current context and returns its run directory. Raises BadInput, lease.HostBusy,
+    NoSparkConnection."""
     context = get_current_context()
-    gate.require_open(context, "conclude")
+    gate.require_not_passed(context, GATE)
     spark_connection.require()
-    plan = importlib.import_module("delivery_verifier.run.steps.plan")
-    given: Mapping[str, Any] = context["params"]
-    # The owner is no field of the form: only who starts a run from a terminal gives one.
+    from delivery_verifier.run.steps.plan import plan_from_params
+
+    fields: Mapping[str, Any] = context["params"]
+    # The owner is no field of the form: only a command that starts a run from a terminal names one.
     owner = (context["dag_run"].conf or {}).get("owner")
     name = folders.run_directory_name(context["run_id"])
-    return str(plan.plan_from_params({**given, "owner": owner}, name))
+    return str(plan_from_params({**fields, "owner": owner}, name))
 
 
-def run_step(name: str) -> None:
-    """Runs a step of the library on the run directory of the current context."""
-    context = get_current_context()
-    if name not in _BESIDE_THE_GATE:
-        gate.require_open(context, "conclude")
-    step = importlib.import_module(f"delivery_verifier.run.steps.{name}")
-    getattr(step, name)(_run_directory(context))
+def start_cluster() -> None:
+    """The step start_cluster."""
+    run_dir = _open_run_directory()
+    from delivery_verifier.run.steps import start_cluster as step
+
+    step.start_cluster(run_dir)
 
 
-def conclude_run() -> None:
-    """The last step: the gate. Its verdict, green or not, becomes the note of the DAG run.
+def create_topics() -> None:
+    """The step create_topics."""
+    run_dir = _open_run_directory()
+    from delivery_verifier.run.steps import create_topics as step
 
-    Raises gate.Shut if any step that a verdict rests on did not succeed.
+    step.create_topics(run_dir)
+
+
+def produce() -> None:
+    """The step produce."""
+    run_dir = _open_run_directory()
+    from delivery_verifier.run.steps import produce as step
+
+    step.produce(run_dir)
+
+
+def inject_fault() -> None:
+    """The step inject_fault."""
+    run_dir = _open_run_directory()
+    from delivery_verifier.run.steps import inject_fault as step
+
+    step.inject_fault(run_dir)
+
+
+def settle() -> None:
+    """The step settle."""
+    run_dir = _open_run_directory()
+    from delivery_verifier.run.steps import settle as step
+
+    step.settle(run_dir)
+
+
+def validate() -> None:
+    """The step validate."""
+    run_dir = _open_run_directory()
+    from delivery_verifier.run.steps import validate as step
+
+    step.validate(run_dir)
+
+
+def conclude() -> None:
+    """The step conclude, which is the gate. Its verdict, green or not, becomes the note of the DAG run.
+
+    Raises gate.GateClosed if any step that a verdict rests on did not succeed.
     """
     context = get_current_context()
-    gate.require_success(context, [step for step in STEPS if step not in _BESIDE_THE_GATE])
+    gate.require_success(context, BEFORE_GATE)
+    run_dir = _run_directory(context)
+    from delivery_verifier.run.steps import conclude as step
+
     try:
-        run_step("conclude")
+        step.conclude(run_dir)
     finally:
-        note.attach_verdict(_run_directory(context), str(context["run_id"]))
+        note.attach_verdict(run_dir, str(context["run_id"]))
+
+
+def stop_cluster() -> None:
+    """The step stop_cluster. It works whether the gate has opened or not."""
+    run_dir = _run_directory(get_current_context())
+    from delivery_verifier.run.steps import stop_cluster as step
+
+    step.stop_cluster(run_dir)
+
+
+def _open_run_directory() -> Path:
+    """The run directory of the current context. Raises gate.GatePassed if the run has its verdict already."""
+    context = get_current_context()
+    gate.require_not_passed(context, GATE)
+    return _run_directory(context)
 
 
 def _run_directory(context: Context) -> Path:
@@ -80,7 +125,10 @@ def _run_directory(context: Context) -> Path:
 
 
 class SubmitReconcile(SparkSubmitOperator):
-    """Submits the reconciliation to the Spark of the connection. What it needs is looked up when it runs."""
+    """The step reconcile: submits the Spark job to the master that the connection names.
+
+    What depends on the run (script, properties, environment) is set when the task executes.
+    """
 
     def __init__(self, *, task_id: str, **more: Any) -> None:
         super().__init__(
@@ -101,20 +149,23 @@ class SubmitReconcile(SparkSubmitOperator):
         from delivery_verifier.cluster.handle import Cluster
         from spark_jobs.session import class_archive
 
-        gate.require_open(context, "conclude")
+        gate.require_not_passed(context, GATE)
         run = RunDirectory(_run_directory(context))
         master = spark_connection.require(self._conn_id)
         self.application = str(_reconcile_script())
         self.conf = _spark_conf(run.read_scenario(), master)
         # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
-        # The work is done in another process, so it is this one that says the run still needs its cluster.
+        # Another process does the work, so this one renews the lease for as long as the run needs its cluster.
         with lease.renewed(Cluster.of(run).socket, lambda: self._give_up_reading(run)):
             super().execute(context)
         class_archive().keep()
 
     def _give_up_reading(self, run: RunDirectory) -> None:
-        """Spark would ask brokers that are gone for minutes. Once the log is read, it needs them no more."""
+        """Kills the job when the cluster is gone, because Spark would ask its brokers for minutes.
+
+        A job that has read the log already goes on: it needs no broker any more.
+        """
         if not (run.path / "read_topic.json").exists():
             self.on_kill()
 
@@ -133,7 +184,8 @@ def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
 
 
 def _reconcile_script() -> Path:
-    found = importlib.util.find_spec("spark_jobs.reconcile")
-    if found is None or found.origin is None:
+    """The file of the installed Spark job. Raises FileNotFoundError."""
+    spec = importlib.util.find_spec("spark_jobs.reconcile")
+    if spec is None or spec.origin is None:
         raise FileNotFoundError("spark_jobs/reconcile.py is not installed: install the project (uv sync)")
-    return Path(found.origin)
+    return Path(spec.origin)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from delivery_verifier.host.folders import DATA_DOCS
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.scenario import STEPS
+from delivery_verifier.model.steps import STEPS
 from delivery_verifier.model.verdict import Exposure, exposed
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns, heading
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory

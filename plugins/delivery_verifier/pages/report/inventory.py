@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from delivery_verifier.model.scenario import STEPS
-from delivery_verifier.pages import words
+from delivery_verifier.model.steps import BEFORE_GATE, FILES, STEPS
 from delivery_verifier.pages.material import Material
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
@@ -31,7 +30,7 @@ class Part:
 def parts(material: Material) -> list[Part]:
     """The run directory's known parts: name, meaning, size or that it is missing."""
     known_parts = []
-    for name, meaning in words.FILES.items():
+    for name, meaning in FILES.items():
         path = material.path / name
         files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
         written_now = name == "report.html" or (name == "verdict.json" and material.verdict is not None)
@@ -61,7 +60,7 @@ def steps(material: Material) -> list[tuple[str, str, float | None]]:
     """Every step: whether it finished, and how long it took in s."""
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
-        ends_later = material.verdict is not None and step in ("conclude", "stop_cluster")
+        ends_later = material.verdict is not None and step not in BEFORE_GATE
         try:
             manifest = RunDirectory(material.path).manifest(step)
         except IncompleteRun:

@@ -8,28 +8,29 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.host import variables
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.steps import EVIDENCE
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages.report import page
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
-class NotAsExpected(VerifierError, RuntimeError):
-    """The run is red: an arm did not end as expected, or no verdict could be given."""
+class RunNotGreen(VerifierError, RuntimeError):
+    """An arm did not end as expected, or no verdict could be given. The message is the verdict's sentence."""
 
 
 def conclude(run_dir: Path) -> None:
-    """Judges, writes verdict.json and report.html, and raises NotAsExpected unless the run is green."""
+    """Judges, writes verdict.json and report.html, and raises RunNotGreen unless the run is green."""
     verdict = judge_and_report(run_dir)
     if not verdict.green:
-        raise NotAsExpected(verdict.sentence)
+        raise RunNotGreen(verdict.sentence)
 
 
 def judge_and_report(run_dir: Path) -> RunVerdict:
-    """Judges the run and publishes verdict.json and report.html."""
+    """Judges the run and publishes verdict.json and report.html. Raises IncompleteRun where evidence is missing."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("conclude")
-    run.require("plan", "produce", "inject_fault", "settle", "reconcile", "validate")
+    run.require(*EVIDENCE)
     verdict = load_and_judge(run_dir)
     with run.writing("conclude") as output:
         output.write_json("verdict.json", verdict)
@@ -40,13 +41,13 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 
 
 def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
-    """The brokers' data and logs go once a run is judged, unless it found a violation or KDV_KEEP is set."""
+    """Removes the brokers' data and logs, unless `keep` or KDV_KEEP says that they are kept."""
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
     except (IncompleteRun, KeyError):
         return  # a run directory from elsewhere
-    ours = workspace == workspaces.folder() / run_token  # what a file says is no leave to remove a folder
-    if not ours or not workspaces.is_workspace(workspace):
+    # A path in a file is no permission to remove a folder: it must be the workspace that this run has on this host.
+    if workspace != workspaces.folder() / run_token or not workspaces.is_workspace(workspace):
         return
     if keep or variables.flag("KDV_KEEP"):
         workspaces.keep(workspace)

@@ -1,4 +1,4 @@
-"""create_topics: one topic per arm, all with the same replica assignment, led and in sync before anything is sent."""
+"""create_topics: one topic per arm, all with the same replica assignment, and in sync before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""inject_fault: runs the fault plan while the load flows, and writes down what was done to whom, with proof."""
+"""inject_fault: carries out the fault plan while the load flows, and records what was done to whom, with proof."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def inject_fault(run_dir: Path) -> None:
-    """Waits for the load, runs the plan, heals. Raises OtherSideFailed if the load cannot start."""
+    """Waits for the load, carries out the plan, heals. Raises ParallelStepFailed if the load cannot start or fails."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     cluster = Cluster.of(run)
     signals = Signals(cluster.workspace)
-    with signals.failing("fault"), run.writing("inject_fault") as output, lease.renewed(cluster.socket):
+    with signals.ending("inject_fault"), run.writing("inject_fault") as output, lease.renewed(cluster.socket):
         scenario.fail_if_asked("inject_fault")
-        signals.set("fault")
-        wait_until(lambda: signals.is_set("load"), "produce to start the load", scenario.load.deadline_s)
+        signals.begin("inject_fault")
+        wait_until(lambda: signals.has_begun("produce"), "produce to start the load", scenario.load.deadline_s)
 
-        running_load = RunningLoad(scenario, cluster.workspace)
-        # Looking at the other side raises if the load failed meanwhile.
-        injections = FaultRunner(cluster, scenario, running_load, lambda: signals.is_done("load")).run()
+        load = RunningLoad(scenario, cluster.workspace)
+        # has_ended raises if the load has failed meanwhile.
+        injections = FaultRunner(cluster, scenario, load, lambda: signals.has_ended("produce")).run()
         output.write_json("injections.json", list(injections))
         output.counts["injections"] = len(injections)
         output.counts["bit"] = sum(injection.bit for injection in injections)

@@ -37,7 +37,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
 
 def _owner(owner: object) -> str:
-    """`<pid>:<start time>` of the process that the run must not outlive."""
+    """`<pid>:<start time>` of the process that the run must not outlive. Raises BadInput for anything else."""
     text = str(owner)
     pid, _, started = text.partition(":")
     if not (pid.isdigit() and started.isdigit()):

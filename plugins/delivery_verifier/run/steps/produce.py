@@ -24,24 +24,27 @@ INJECTOR_DEADLINE_S = 90.0
 
 
 def produce(run_dir: Path) -> None:
-    """Runs all producers and seals their ledgers. Raises ProducerDied, DeadlinePassed, ClusterGone."""
+    """Runs all producers and seals their ledgers. Raises ProducerDied, DeadlinePassed, ClusterGone,
+    ParallelStepFailed."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     cluster = Cluster.of(run)
     signals = Signals(cluster.workspace)
-    with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
+    with signals.ending("produce"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
         pool = ProducerPool(scenario, cluster.load_bootstrap_servers, cluster.workspace)
         try:
             for producer in pool.producers:
                 cluster.adopt(producer.process.pid)
-            output.counts[LOAD_BEGAN] = _drive(scenario, cluster, pool, signals, gone)
-            _seal(scenario, pool, output)
+            output.counts[LOAD_BEGAN] = _send_load(scenario, cluster, pool, signals, gone)
+            _seal_ledgers(pool, output)
         finally:
             pool.kill()
 
 
-def _drive(scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event) -> int:
+def _send_load(
+    scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event
+) -> int:
     """From the warm-up until all producers are done. Returns when the load proper began (wall time, µs)."""
 
     def alive() -> bool:
@@ -53,16 +56,16 @@ def _drive(scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Si
     pool.wait_for(State.READY)
     pool.open(Gate.WARM_UP)
     pool.wait_for(State.WARM)
-    _await_replicated(scenario, cluster, pool)
+    _wait_until_replicated(scenario, cluster, pool)
     wait_until(
-        lambda: alive() and signals.is_set("fault"),
+        lambda: alive() and signals.has_begun("inject_fault"),
         "inject_fault to be ready: it runs beside produce and needs a task slot of its own (core.parallelism)",
         INJECTOR_DEADLINE_S,
     )
     began_us = now_us()
     pool.open(Gate.GO)
-    signals.set("load")
-    wait_until(lambda: alive() and signals.is_done("fault"), "the fault plan to end", scenario.load.deadline_s)
+    signals.begin("produce")
+    wait_until(lambda: alive() and signals.has_ended("inject_fault"), "the fault plan to end", scenario.load.deadline_s)
     pause(scenario.load.recovery_s)
     pool.open(Gate.RELEASE)
     wait_until(
@@ -73,40 +76,46 @@ def _drive(scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Si
     return began_us
 
 
-def _await_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerPool) -> None:
-    """Warm-up is over when its records are in the logs of all replicas, whatever the client was told."""
+def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerPool) -> None:
+    """Waits until the records of the warm-up are in the logs of all replicas, whatever the client reported."""
     client = topics.admin(cluster.bootstrap_servers)
     names = [arm.topic_name for arm in scenario.loaded]
     partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
-    sent: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for producer in pool.producers:
-        sent[producer.arm.topic_name] += producer.control[Word.REPORTED]
-    marks: dict[tuple[str, int], int] = {}
+        reported[producer.arm.topic_name] += producer.control[Word.REPORTED]
+    high_watermarks: dict[tuple[str, int], int] = {}
 
     def replicated() -> bool:
-        marks.update(topics.high_watermarks(client, partitions))
-        return cluster.isr_full(names) and not missing(sent, marks)
+        high_watermarks.update(topics.high_watermarks(client, partitions))
+        return cluster.isr_full(names) and not missing(reported, high_watermarks)
 
     wait_until(
         replicated,
         "the warm-up records to be in the logs of all replicas",
         60,
         every_s=0.1,
-        detail=lambda: f"missing: {missing(sent, marks)} {cluster.out_of_sync(names)}",
+        detail=lambda: f"missing: {missing(reported, high_watermarks)} {cluster.out_of_sync(names)}",
     )
 
 
-def missing(sent: Mapping[str, int], marks: Mapping[tuple[str, int], int]) -> dict[str, int]:
-    """Records per topic that were reported and are not below the high watermarks yet; topics of which none is missing
-    are left out. A partition that nothing has reached counts as at least one: every partition is warmed up."""
-    found = dict.fromkeys(sent, 0)
-    for topic, count in sent.items():
-        ends = [end for (name, _), end in marks.items() if name == topic]
-        found[topic] = max(count - sum(ends), ends.count(0), int(not ends))
-    return {topic: count for topic, count in found.items() if count}
+def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int], int]) -> dict[str, int]:
+    """Records per topic that were reported and are not below the high watermarks yet. Topics that miss none are left
+    out.
+
+    A partition that no record has reached counts as at least one record: every partition is warmed up.
+    """
+    counts = {}
+    for topic, count in reported.items():
+        ends = [end for (name, _), end in high_watermarks.items() if name == topic]
+        absent = max(count - sum(ends), ends.count(0)) if ends else max(count, 1)
+        if absent:
+            counts[topic] = absent
+    return counts
 
 
-def _seal(scenario: Scenario, pool: ProducerPool, output: StepOutput) -> None:
+def _seal_ledgers(pool: ProducerPool, output: StepOutput) -> None:
+    """Stages every producer's ledger as Parquet, and the counts that each producer kept itself."""
     (output.staging / "ledger").mkdir()
     for producer in pool.producers:
         producer.process.wait(timeout=30)

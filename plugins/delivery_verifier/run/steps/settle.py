@@ -1,14 +1,11 @@
-"""settle: waits until the cluster is whole, plants the canary, and takes the snapshot between two markers.
-
-The snapshot of a partition ends at the first of two adjacent acks=all markers that were written at least a second
-apart: the marker's acknowledgement proves that the high watermark passed everything before it, and adjacency that
-nothing came in between.
-"""
+"""settle: waits until the cluster is whole, plants the canary, and takes the snapshot (see `run.snapshot`)."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
 
 from delivery_verifier.cluster import lease, topics
@@ -19,7 +16,7 @@ from delivery_verifier.judgement import canary
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.run.snapshot import DEADLINE_S, _snapshot, _Writer
+from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
@@ -40,50 +37,50 @@ def settle(run_dir: Path) -> None:
             detail=lambda: cluster.out_of_sync(names),
         )
         topics.check_whole_log(cluster.bootstrap_servers, names)
-        writer = _Writer(cluster.bootstrap_servers)
+        writer = AckedWriter(cluster.bootstrap_servers)
         _plant_canary(scenario, writer, output)
-        output.write_json("offsets.json", _snapshot(scenario, cluster, writer))
+        output.write_json("offsets.json", take_snapshot(scenario, cluster, writer))
         output.write_json("observations.json", list(_observations(cluster)))
 
 
-def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> None:
-    arm, made = scenario.canary, canary.lay_out(scenario)
-    values = [(arm.topic_name, partition, value) for partition, value in made.values]
-    plain = len(values) - sum(count for count, _ in made.transactions)
+def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
+    """Writes the canary's records and stages its ledger. Raises RuntimeError where they are in another order."""
+    arm, plan = scenario.canary, canary.lay_out(scenario)
+    values = [(arm.topic_name, partition, value) for partition, value in plan.values]
+    plain = len(values) - sum(count for count, _ in plan.transactions)
     offsets = writer.write(values[:plain])
-    if made.transactions:
-        offsets += _in_transactions(writer.bootstrap_servers, values[plain:], made.transactions)
-    places = [(partition, offset) for (partition, _), offset in zip(made.values, offsets, strict=True)]
-    if any(places_of != sorted(places_of) for places_of in _by_partition(places)):
+    if plan.transactions:
+        offsets += _write_in_transactions(writer.bootstrap_servers, values[plain:], plan.transactions)
+    offsets_by_partition = defaultdict[int, list[int]](list)
+    for (partition, _), offset in zip(plan.values, offsets, strict=True):
+        offsets_by_partition[partition].append(offset)
+    if any(written != sorted(written) for written in offsets_by_partition.values()):
         raise StepFailed("the canary's records were not written in the order in which they were planned")
     (output.staging / "ledger").mkdir()
-    table = canary.ledger_table(scenario, made, offsets)
+    table = canary.ledger_table(scenario, plan, offsets)
     pq.write_table(table, output.staging / "ledger" / "canary.parquet")
     output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
 
 
-def _in_transactions(
+def _write_in_transactions(
     bootstrap_servers: str, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
 ) -> list[int]:
-    """Writes `values` in transactions of so many each, committed or aborted; returns their offsets. Raises
-    KafkaException."""
-    writer, offsets = _Writer(bootstrap_servers, {"transactional.id": "kdv-canary"}), list[int]()
+    """Writes `values` in `transactions`, each (records, committed or else aborted); returns their offsets.
+
+    Raises KafkaException.
+    """
+    writer, offsets = AckedWriter(bootstrap_servers, {"transactional.id": "kdv-canary"}), list[int]()
     writer.client.init_transactions(DEADLINE_S)
     for count, committed in transactions:
         writer.client.begin_transaction()
         offsets += writer.write(values[len(offsets) : len(offsets) + count])
-        end = writer.client.commit_transaction if committed else writer.client.abort_transaction
-        end(DEADLINE_S)
+        if committed:
+            writer.client.commit_transaction(DEADLINE_S)
+        else:
+            writer.client.abort_transaction(DEADLINE_S)
     return offsets
 
 
-def _by_partition(places: list[tuple[int, int]]) -> list[list[int]]:
-    """Offsets in the order of writing, per partition."""
-    return [[offset for at, offset in places if at == partition] for partition in {at for at, _ in places}]
-
-
 def _observations(cluster: Cluster) -> list[Observation]:
-    import msgspec
-
     file = cluster.workspace / "observations.jsonl"
     return msgspec.json.Decoder(Observation).decode_lines(file.read_bytes())

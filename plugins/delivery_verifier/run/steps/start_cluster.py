@@ -32,7 +32,7 @@ def start_cluster(run_dir: Path) -> None:
         workspace = workspaces.folder() / scenario.run_token
         workspaces.remove(workspace)
         workspace.mkdir(parents=True, mode=0o700)
-        (workspace / workspaces.KEEPER_SPEC).touch()  # from here on a sweep knows it for what it is
+        (workspace / workspaces.KEEPER_SPEC).touch()  # from here on a sweep takes it for a workspace
         try:
             cluster = _start(scenario, workspace, owner, host.fileno())
         except BaseException:
@@ -43,7 +43,8 @@ def start_cluster(run_dir: Path) -> None:
 
 
 def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) -> Cluster:
-    """The keeper inherits the host's lock: no moment passes in which another start could sweep its workspace."""
+    """Starts the keeper and waits until its cluster serves. The keeper inherits the descriptor of the host's lock, so
+    that at no moment another start can sweep its workspace."""
     layout = nodes.lay_out(workspace, scenario.cluster)
     deadline_s = scenario.load.deadline_s + MARGIN_S
     pid, _, started = (owner or "").partition(":")
@@ -72,13 +73,13 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
             pass_fds=(lock,),
         )
 
-    def answers() -> bool:
+    def keeper_answers() -> bool:
         if keeper.poll() is not None:
             lines = log.read_text(errors="replace").strip().splitlines()
             raise StepFailed(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
         return (workspace / "keeper.sock").exists()
 
-    wait_until(answers, "the keeper to answer", 60)
+    wait_until(keeper_answers, "the keeper to answer", 60)
     cluster = Cluster(workspace)
     with lease.renewed(cluster.socket):
         cluster.wait_up()

@@ -15,25 +15,25 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     """Ends the cluster. Its data stay until the run is judged; a run that cannot be judged leaves none.
 
-    `keep`: whether it can be judged, which this process will then do; None: if it has been reconciled, and others
-    judge.
+    `keep`: whether the run can be judged, in which case this process will judge it. None: the run can be judged if it
+    has been reconciled, and another process judges it.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("stop_cluster")
     try:
         cluster = Cluster.of(run)
     except (lease.ClusterGone, IncompleteRun):
-        return  # it was never there, or has ended by itself, which is what is wanted
+        return  # the cluster was never started, or has ended by itself
     if keep:
-        workspaces.hold(cluster.workspace)  # before the host is free for others, who sweep
+        workspaces.hold(cluster.workspace)  # before the host is free for other runs, which sweep
     if keep is None:
         keep = (run.path / "reconcile.json").is_file()
-    with suppress(lease.ClusterGone):  # a keeper that was killed took its brokers along, and left the workspace
+    with suppress(lease.ClusterGone):  # a killed keeper took its brokers along and left the workspace
         cluster.finish(keep_workspace=keep)
-    packet_filter.sweep()  # what a keeper that was killed could not take away
+    packet_filter.sweep()  # rules that a killed keeper could not remove
     if keep:
-        disks.release(cluster.workspace)  # nor that
-        for left in (cluster.socket, cluster.workspace / PROXY_SOCKET):
-            left.unlink(missing_ok=True)
+        disks.release(cluster.workspace)  # mounts that a killed keeper could not remove
+        for socket in (cluster.socket, cluster.workspace / PROXY_SOCKET):
+            socket.unlink(missing_ok=True)
     else:
         workspaces.remove(cluster.workspace)

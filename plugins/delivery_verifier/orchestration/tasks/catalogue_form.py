@@ -1,0 +1,43 @@
+"""The form of a catalogue run in the Airflow UI: which scenarios, and what this host may be unable to run."""
+
+from __future__ import annotations
+
+import re
+
+from airflow.sdk import Param
+
+from delivery_verifier import catalogue
+from delivery_verifier.catalogue_run import selection
+
+_EXPECTABLE = "|".join(map(re.escape, selection.EXPECTABLE))
+
+
+def params() -> dict[str, Param]:
+    """The fields in their order. The defaults are those of a scheduled catalogue run: everything."""
+    return {
+        "tag": Param(
+            "",
+            type="string",
+            enum=["", *selection.tags()],
+            title="Tag",
+            values_display={"": "all scenarios"},
+            description="Only scenarios with this tag.",
+        ),
+        "names": Param(
+            [],
+            type="array",
+            examples=list(catalogue.ENTRIES),
+            title="Scenarios",
+            items={"type": "string"},
+            values_display={name: f"{name}: {entry.title}" for name, entry in catalogue.ENTRIES.items()},
+            description="Only these scenarios; none chosen: all.",
+        ),
+        "expect_unavailable": Param(
+            ", ".join(selection.expectable(selection.expected_here())),
+            type="string",
+            title="Expected to be unavailable",
+            pattern=f"^ *(({_EXPECTABLE})( *, *({_EXPECTABLE}))*)? *$",
+            description="Equipment, kinds or names, separated by commas, of scenarios that this host may be unable to "
+            "run, e.g. power,network. One that is unavailable and not named here turns the run red.",
+        ),
+    }

@@ -1,0 +1,38 @@
+"""reconcile: the Spark job in this process. It has two halves: only the first one needs the cluster.
+
+Airflow submits the same job with spark-submit, both halves at once (`spark_jobs/reconcile.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.run.local_spark import SparkProvider
+from delivery_verifier.store.run_directory import RunDirectory
+
+
+def read_topic(run_dir: Path, spark: SparkProvider) -> None:
+    """The first half: reads the topics into log/. Raises whatever Spark raises, SparkGone if its JVM has ended."""
+    run = RunDirectory(run_dir)
+    run.read_scenario().fail_if_asked("reconcile")
+    # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
+    with lease.renewed(Cluster.of(run).socket):
+        session = spark()
+        from spark_jobs.reconcile import read
+        from spark_jobs.session import naming_its_end
+
+        with naming_its_end():
+            read(run_dir, session)
+
+
+def reconcile(run_dir: Path, spark: SparkProvider) -> None:
+    """The second half, a pure function of log/ and ledger/: writes anomalies/, books/ and timeline/. Raises as the
+    first half does."""
+    session = spark()
+    from spark_jobs.reconcile import reconcile as reconcile_with
+    from spark_jobs.session import naming_its_end
+
+    with naming_its_end():
+        reconcile_with(run_dir, True, session)

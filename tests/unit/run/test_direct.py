@@ -1,0 +1,76 @@
+"""The order of a run in one process: every declared step once, and the cluster is stopped whatever happens."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from delivery_verifier.model.progress import StepProgress
+from delivery_verifier.model.steps import DECLARED
+from delivery_verifier.run import direct
+
+FUNCTIONS = {"plan": "plan_from_params", "conclude": "judge_and_report"}
+SPARK = cast("SparkSession", None)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """Replaces every step by one that only notes its name."""
+    noted: list[str] = []
+
+    def replace(name: str) -> None:
+        def step(*_: Any, **more: Any) -> Path:
+            noted.append(f"{name} {more}" if more else name)
+            return tmp_path / "r"
+
+        monkeypatch.setattr(direct, FUNCTIONS.get(name, name), step)
+
+    for declared in DECLARED:
+        replace(declared.name)
+    monkeypatch.setattr(direct.Cluster, "of", lambda run: SimpleNamespace(socket=tmp_path))
+    monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
+    monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
+    return noted
+
+
+def test_every_declared_step_is_worked_once_and_the_listener_hears_of_its_begin_and_end(calls: list[str]) -> None:
+    heard: list[StepProgress] = []
+    direct.run({}, "r", heard.append, SPARK)
+    assert sorted(call.split()[0] for call in calls) == sorted(step.name for step in DECLARED)
+    assert {(progress.run, progress.step, progress.state) for progress in heard} == {
+        ("r", step.name, state) for step in DECLARED for state in ("running", "success")
+    }
+    assert len(heard) == 2 * len(DECLARED)
+
+
+def test_steps_that_need_the_cluster_are_worked_while_it_is_up_and_no_other_step_is(calls: list[str]) -> None:
+    direct.run({}, "r", lambda progress: None, SPARK)
+    stop = calls.index("stop_cluster {'keep': True}")
+    between = calls[calls.index("start_cluster") + 1 : stop]
+    assert set(between) == {step.name for step in DECLARED if step.needs_cluster}
+    assert calls[stop + 1 :] == ["reconcile", "validate", "conclude"]
+
+
+def test_nothing_has_been_sent_when_before_load_is_called(calls: list[str]) -> None:
+    direct.observe({}, "r", lambda progress: None, lambda: SPARK, lambda: calls.append("before_load"))
+    assert calls[:4] == ["plan", "start_cluster", "create_topics", "before_load"]
+
+
+def test_a_run_that_fails_stops_its_cluster_keeps_no_data_and_is_not_judged(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(run_dir: Path) -> None:
+        raise ZeroDivisionError
+
+    heard: list[StepProgress] = []
+    monkeypatch.setattr(direct, "settle", fail)
+    with pytest.raises(ZeroDivisionError):
+        direct.run({}, "r", heard.append, SPARK)
+    assert calls[-1] == "stop_cluster {'keep': False}"
+    assert StepProgress("r", "settle", "failed") in heard
+    assert not {"reconcile", "validate", "conclude"} & set(calls)
