@@ -18,10 +18,10 @@ class ClaimKind:
 
 _MEANINGS: dict[Claim, str] = {
     "contract": "what the settings themselves promise",
-    "at_most_once": "no record is written twice",
-    "at_least_once": "no reported record is lost",
-    "exactly_once": "no reported record is lost, none is written twice",
-    "ordered": "every producer's records are in the order sent, per partition",
+    "at_most_once": "no record more than once",
+    "at_least_once": "no reported record lost",
+    "exactly_once": "every reported record exactly once",
+    "ordered": "records in the order they were sent, per producer and partition",
 }
 
 CLAIMS: dict[Claim, ClaimKind] = {

@@ -223,5 +223,8 @@ PROXIED = [name for name, act in ACTS.items() if act.needs == ("proxy",)]
 
 def test_the_actions_of_the_proxy_are_those_of_its_rules() -> None:
     assert set(PROXIED) == {"drop", "hold", "delay", "close"} == set(ACTS["release"].heals)
-    assert all(set(ACTS[name].options) - {"clients"} < set(ProxyRule.__struct_fields__) for name in PROXIED)
+    assert all(
+        {option.name for option in ACTS[name].options} - {"clients"} < set(ProxyRule.__struct_fields__)
+        for name in PROXIED
+    )
     assert Frames("drop").name == "drop"
