@@ -1,1 +1,1 @@
-"""The cluster under test: its jars, its processes, the keeper that owns them, and what can be asked of it."""
+"""The cluster under test: backends that run it, the handle that steps and faults use, and the lease that keeps it."""

@@ -26,7 +26,7 @@ class ElectUnclean:
         offline = [key for key, state in context.cluster.partitions(names).items() if state.leader < 0]
         at_us = now_us()
         if offline:
-            client = topics.admin(context.cluster.bootstrap_servers)
+            client = topics.admin(context.cluster.connection)
             chosen = [TopicPartition(topic, partition) for topic, partition in offline]
             # no timeout is given: confluent-kafka 2.16 takes none here, whatever its documentation says
             refused = client.elect_leaders(ElectionType.UNCLEAN, chosen).result(DEADLINE_S)
@@ -101,7 +101,7 @@ class ElectPreferred:
         """Reorders the replicas, elects, and waits until every running broker knows the new leaders."""
         led = {key: state for key, state in _seen(context).items() if state.leader in context.brokers}
         context.cluster.assign_replicas({key: rotated(state) for key, state in led.items()})
-        client = topics.admin(context.cluster.bootstrap_servers)
+        client = topics.admin(context.cluster.connection)
         chosen = [TopicPartition(topic, partition) for topic, partition in led]
         at_us = now_us()
         # confluent-kafka 2.16 takes none of the timeouts that elect_leaders documents (SystemError)

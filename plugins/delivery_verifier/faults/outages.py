@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
@@ -69,10 +68,7 @@ class PowerOff:
     def proof(self, context: ActionContext) -> dict[str, object]:
         """That the processes have exited and their disks answer with an I/O error."""
         states = context.cluster.states()
-        off = [
-            states[broker] == "exited" and Disk.of(context.cluster.workspace, broker).is_off()
-            for broker in context.brokers
-        ]
+        off = [states[broker] == "exited" and context.cluster.is_off(broker) for broker in context.brokers]
         return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off and all(off) else {}
 
 
@@ -82,8 +78,7 @@ class Sync:
     def do(self, context: ActionContext) -> int:
         """All that was written to the disks before is on them afterwards. Raises OSError."""
         at_us = now_us()
-        for broker in context.brokers:
-            Disk.of(context.cluster.workspace, broker).sync()
+        context.cluster.sync(context.brokers)
         return at_us
 
     def proof(self, context: ActionContext) -> dict[str, object]:

@@ -26,7 +26,7 @@ class Frames:
 
     def proof(self, context: ActionContext) -> dict[str, object]:
         """How often it acted, by broker and client.id; empty while fewer clients than wanted were hit."""
-        hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))["hits"]
+        hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
         clients = {client for found in hits.values() for client in found}
         enough = len(clients) >= int(context.options.get("clients", 1))
         return {f"broker {broker}": found for broker, found in hits.items()} if enough else {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, Message, Producer
 
 from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import pause, wait_until
@@ -23,11 +24,11 @@ DEADLINE_S = 60.0
 class _Writer:
     """An acks=all producer that waits for every record, and returns where it stands."""
 
-    def __init__(self, bootstrap_servers: str, more: dict[str, str] | None = None) -> None:
-        self.bootstrap_servers = bootstrap_servers
+    def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
+        self.connection = connection
         self.client = Producer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **connection.client_properties(),
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 5,
@@ -119,7 +120,7 @@ def _mark(
 def _publish(
     scenario: Scenario, cluster: Cluster, where: list[tuple[Arm, int]], marks: dict[tuple[str, int], _Marked]
 ) -> Offsets:
-    client = topics.admin(cluster.bootstrap_servers)
+    client = topics.admin(cluster.connection)
     partitions = [(arm.topic_name, partition) for arm, partition in where]
 
     def stable() -> bool:
@@ -160,4 +161,4 @@ def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, lead
     """Of the snapshot; nothing where nobody writes transactions, which the offsets must then bear out."""
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)
-    return batches.unseen(cluster.layout.client_ports[leader], arm.topic_name, partition, 0, end)
+    return batches.unseen(cluster.address(leader), arm.topic_name, partition, 0, end)

@@ -1,1 +1,1 @@
-"""Embedded."""
+"""The embedded backend: real Apache Kafka as processes of this host."""

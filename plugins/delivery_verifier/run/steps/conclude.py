@@ -47,5 +47,5 @@ def _clear_workspace(run: RunDirectory, keep: bool) -> None:
         return
     if keep or variables.flag("KDV_KEEP"):
         workspaces.keep(workspace)
-    elif not (workspace / "keeper.sock").exists():
+    elif not workspaces.is_served(workspace):
         workspaces.remove(workspace)

@@ -31,7 +31,7 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.failing("load"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
-        crew = ProducerPool(scenario, cluster.load_bootstrap_servers, cluster.workspace)
+        crew = ProducerPool(scenario, cluster.load_connection.client_properties(), cluster.workspace)
         try:
             for member in crew.members:
                 cluster.adopt(member.process.pid)
@@ -75,7 +75,7 @@ def _drive(scenario: Scenario, cluster: Cluster, crew: ProducerPool, signals: Si
 
 def _await_replicated(scenario: Scenario, cluster: Cluster, crew: ProducerPool) -> None:
     """Warm-up is over when its records are in the logs of all replicas, whatever the client was told."""
-    client = topics.admin(cluster.bootstrap_servers)
+    client = topics.admin(cluster.connection)
     names = [arm.topic_name for arm in scenario.loaded]
     partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
     sent: Counter[str] = Counter()

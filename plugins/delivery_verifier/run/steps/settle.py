@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
@@ -38,8 +39,8 @@ def settle(run_dir: Path) -> None:
             DEADLINE_S,
             detail=lambda: cluster.out_of_sync(names),
         )
-        topics.check_whole_log(cluster.bootstrap_servers, names)
-        writer = _Writer(cluster.bootstrap_servers)
+        topics.check_whole_log(cluster.connection, names)
+        writer = _Writer(cluster.connection)
         _plant_canary(scenario, writer, output)
         output.write_json("offsets.json", _snapshot(scenario, cluster, writer))
         output.write_json("observations.json", list(_observations(cluster)))
@@ -51,7 +52,7 @@ def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> No
     plain = len(values) - sum(count for count, _ in made.transactions)
     offsets = writer.write(values[:plain])
     if made.transactions:
-        offsets += _in_transactions(writer.bootstrap_servers, values[plain:], made.transactions)
+        offsets += _in_transactions(writer.connection, values[plain:], made.transactions)
     places = [(partition, offset) for (partition, _), offset in zip(made.values, offsets, strict=True)]
     if any(places_of != sorted(places_of) for places_of in _by_partition(places)):
         raise RuntimeError("the canary's records were not written in the order in which they were planned")
@@ -62,11 +63,11 @@ def _plant_canary(scenario: Scenario, writer: _Writer, output: StepOutput) -> No
 
 
 def _in_transactions(
-    bootstrap_servers: str, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
+    connection: Connection, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
 ) -> list[int]:
     """Writes `values` in transactions of so many each, committed or aborted; returns their offsets. Raises
     KafkaException."""
-    writer, offsets = _Writer(bootstrap_servers, {"transactional.id": "kdv-canary"}), list[int]()
+    writer, offsets = _Writer(connection, {"transactional.id": "kdv-canary"}), list[int]()
     writer.client.init_transactions(DEADLINE_S)
     for count, committed in transactions:
         writer.client.begin_transaction()
