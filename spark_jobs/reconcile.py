@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,10 +46,16 @@ SMALL_ROWS = 500_000
 
 
 def reconcile(
-    run_dir: Path, from_log: bool, spark: SparkSession, exhaustive: bool = False, bits: int = screen.BITS
+    run_dir: Path,
+    from_log: bool,
+    spark: SparkSession,
+    exhaustive: bool = False,
+    bits: int = screen.BITS,
+    connection: Mapping[str, str] | None = None,
 ) -> None:
     """Reconciles one run; `exhaustive` matches every record, without the screen, whose stretches have 2**bits
-    sequences. Whatever it finds is in the run directory; it raises only if it could not do its work.
+    sequences. `connection`: see `read_topics`. Whatever it finds is in the run directory; it raises only if it could
+    not do its work.
 
     Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger of another form, and
     whatever Spark raises, among it the loss of records between the snapshot and the read.
@@ -61,7 +67,7 @@ def reconcile(
     for file in _files(run, "ledger"):
         ledger_file.check_schema(file)
     if not from_log:
-        write_log(run, scenario, spark)
+        write_log(run, scenario, spark, connection)
     run.require(READ)
     for file in _files(run, "log"):
         check_log(file)
@@ -69,12 +75,12 @@ def reconcile(
         write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
 
 
-def read(run_dir: Path, spark: SparkSession) -> None:
+def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
     """The first half alone: log/ and read_topic.json, after which the cluster is needed no more. Raises as `reconcile`
     does."""
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")
-    write_log(run, run.scenario, spark)
+    write_log(run, run.scenario, spark, connection)
 
 
 def _files(run: RunDirectory, folder: str) -> list[Path]:
@@ -84,7 +90,9 @@ def _files(run: RunDirectory, folder: str) -> list[Path]:
     return files
 
 
-def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
+def write_log(
+    run: RunDirectory, scenario: Scenario, spark: SparkSession, connection: Mapping[str, str] | None = None
+) -> None:
     """First half: reads every topic into log/: the snapshot, and what stands behind it; of transactional arms in both
     views."""
     offsets = _offsets(run)
@@ -92,11 +100,11 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
         seen = Observation("read")
         of = view(offsets)
         counters = [F.count_if((F.col("arm") == arm) & (of == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
-        raw = read_topics(spark, offsets).observe(seen, *counters)
+        raw = read_topics(spark, offsets, connection=connection).observe(seen, *counters)
         visible = Observation("read_committed")
         found = parse(raw, scenario, of)
         if scenario.transactional:
-            found = found.unionByName(_committed(spark, scenario, offsets, visible))
+            found = found.unionByName(_committed(spark, scenario, offsets, visible, connection))
         with _timed(output, "read"):
             files = min(MAX_FILES, len(offsets.partitions))  # no shuffle: a task per Kafka partition else
             found.coalesce(files).write.parquet(str(output.staging / "log"))
@@ -110,13 +118,19 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
         }
 
 
-def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, seen: Observation) -> DataFrame:
+def _committed(
+    spark: SparkSession,
+    scenario: Scenario,
+    offsets: Offsets,
+    seen: Observation,
+    connection: Mapping[str, str] | None,
+) -> DataFrame:
     """LOG of view committed and what is behind it, of the arms that write transactions; `seen` counts what of the
     former came from Kafka."""
     arms = scenario.transactional
     of = view(offsets, committed.VIEW, committed.TAIL)
     counters = [F.count_if((F.col("arm") == arm) & (of == committed.VIEW)).alias(arm) for arm in arms]
-    raw = read_committed(spark, offsets, arms).observe(seen, *counters)
+    raw = read_committed(spark, offsets, arms, connection).observe(seen, *counters)
     return parse(raw, scenario, of)
 
 

@@ -64,10 +64,10 @@ class Stage:
         )
         self.cluster, self.workspace, self.injections = cluster, workspace, list[Injection]()
         self.scenario: Scenario = build(entry, workspace.name)
-        topics.create(self.scenario, cluster.bootstrap_servers)
+        topics.create(self.scenario, cluster.connection)
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
-        self.crew = ProducerPool(self.scenario, cluster.bootstrap_servers, workspace)
+        self.crew = ProducerPool(self.scenario, cluster.connection.client_properties(), workspace)
         self.valve = RunningLoad(self.scenario, workspace)
         self.crew.wait_for(State.READY)
         self.crew.open(Gate.WARM_UP)

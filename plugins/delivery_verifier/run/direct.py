@@ -113,8 +113,9 @@ def _read(run_dir: Path, spark: SparkSession) -> None:
     from spark_jobs.reconcile import read
     from spark_jobs.session import naming_its_end
 
-    with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket), naming_its_end():
-        read(run_dir, spark)
+    cluster = Cluster.of(RunDirectory(run_dir))
+    with lease.renewed(cluster.socket), naming_its_end():
+        read(run_dir, spark, cluster.connection.spark_options())
 
 
 def prepare_spark() -> None:
@@ -133,7 +134,8 @@ def _is_no_interruption(entry: logging.LogRecord) -> bool:
 def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) -> None:
     """The Spark job in this process, with the session given or one of its own."""
     # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
-    with nullcontext() if from_log else lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+    cluster = None if from_log else Cluster.of(RunDirectory(run_dir))
+    with lease.renewed(cluster.socket) if cluster else nullcontext():
         prepare_spark()
         from spark_jobs.reconcile import reconcile as reconcile_with
         from spark_jobs.session import end, local_session, naming_its_end
@@ -141,7 +143,9 @@ def reconcile(run_dir: Path, from_log: bool, spark: SparkSession | None = None) 
         session = spark or local_session(_records(run_dir))
         try:
             with naming_its_end():
-                reconcile_with(run_dir, from_log, session)
+                reconcile_with(
+                    run_dir, from_log, session, connection=cluster.connection.spark_options() if cluster else None
+                )
         finally:
             if spark is None:
                 end(session)

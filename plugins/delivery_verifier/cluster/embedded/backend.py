@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from delivery_verifier.cluster import lease
@@ -15,7 +16,6 @@ from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC, ClusterLayout
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.model.data import dumps
 from delivery_verifier.model.fault_actions import Capability
 
 ANSWER_DEADLINE_S = 60.0
@@ -57,7 +57,7 @@ class EmbeddedBackend:
             lock_descriptor=request.lock_descriptor,
         )
         spec_file, log = workspace / KEEPER_SPEC, workspace / "keeper.log"
-        spec_file.write_bytes(dumps(spec))
+        spec_file.write_bytes(msgspec.json.encode(spec))
         with log.open("wb") as out:
             keeper = subprocess.Popen(
                 [sys.executable, "-m", "delivery_verifier.cluster.embedded.keeper", str(spec_file)],
