@@ -1,4 +1,4 @@
-"""What every backend must do: one set of checks, for the fake in tests/unit/cluster and for real brokers in tests/kafka.
+"""What every backend must do: the same checks for the fake (tests/unit/cluster) and for real brokers (tests/kafka).
 
 Each check takes a cluster whose three brokers run, and leaves it so.
 """
