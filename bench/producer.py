@@ -98,10 +98,10 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
 
     arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"ours-{pair}")
     only = msgspec.structs.replace(scenario, arms=(arm, scenario.canary))
-    topics.create(msgspec.structs.replace(only, arms=(arm,)), cluster.bootstrap_servers)
+    topics.create(msgspec.structs.replace(only, arms=(arm,)), cluster.connection)
     wait_until(lambda: cluster.isr_full([arm.topic_name]), "the topic", 60)
     live = folder / f"live-{pair}"
-    pool = ProducerPool(only, cluster.bootstrap_servers, live)
+    pool = ProducerPool(only, cluster.connection.client_properties(), live)
     peak, done = [0], threading.Event()
     status = Path(f"/proc/{pool.producers[0].process.pid}/status")
     sampler = threading.Thread(target=_sample, args=(status, peak, done))
@@ -145,7 +145,7 @@ def _theirs(cluster: Cluster, scenario: Scenario, pair: int) -> float:
     import msgspec
 
     arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"theirs-{pair}")
-    topics.create(msgspec.structs.replace(scenario, arms=(arm,)), cluster.bootstrap_servers)
+    topics.create(msgspec.structs.replace(scenario, arms=(arm,)), cluster.connection)
     wait_until(lambda: cluster.isr_full([arm.topic_name]), "the topic", 60)
     classpath = ":".join(str(jar) for jar in fetch("kafka-tools-4.3.1"))
     out = subprocess.run(

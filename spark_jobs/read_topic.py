@@ -36,9 +36,13 @@ Place = tuple[str, int]
 """Arm and partition."""
 
 
-def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RAW_VIEW) -> DataFrame:
+def read_topics(
+    spark: SparkSession, offsets: Offsets, isolation: Isolation = RAW_VIEW, connection: Mapping[str, str] | None = None
+) -> DataFrame:
     """RAW rows of every partition, from the snapshot's start to the partition's end now: the snapshot and its tail.
 
+    `connection`: options of Spark's Kafka source by which it reaches the brokers (`Connection.spark_options`); without
+    them it reads in plain text from the addresses in `offsets`.
     Fails, rather than reads less, where the brokers no longer hold that range.
     """
     arms = {part.topic: part.arm for part in offsets.partitions}
@@ -49,7 +53,7 @@ def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RA
         spark.read.format("kafka")
         .options(**CONSUMER)
         .option("kafka.isolation.level", isolation)
-        .option("kafka.bootstrap.servers", offsets.bootstrap_servers)
+        .options(**(connection or {"kafka.bootstrap.servers": offsets.bootstrap_servers}))
         .option("subscribe", ",".join(arms))
         .option("startingOffsets", json.dumps(starts))
         .option("endingOffsets", "latest")
@@ -58,14 +62,16 @@ def read_topics(spark: SparkSession, offsets: Offsets, isolation: Isolation = RA
     return promise(loaded.withColumn("arm", _literal(arms, "map<string,string>")[F.col("topic")]), RAW)
 
 
-def read_committed(spark: SparkSession, offsets: Offsets, arms: Sequence[str]) -> DataFrame:
+def read_committed(
+    spark: SparkSession, offsets: Offsets, arms: Sequence[str], connection: Mapping[str, str] | None = None
+) -> DataFrame:
     """RAW rows of `arms` as a read_committed consumer sees them, up to the last stable offset now.
 
     That offset is behind the markers: the snapshot was taken when no transaction before them was undecided any more.
     `check_committed` checks it.
     """
     of_arms = [part for part in offsets.partitions if part.arm in arms]
-    return read_topics(spark, msgspec.structs.replace(offsets, partitions=of_arms), "read_committed")
+    return read_topics(spark, msgspec.structs.replace(offsets, partitions=of_arms), "read_committed", connection)
 
 
 def view(offsets: Offsets, inside: str = SNAPSHOT, behind: str = TAIL) -> Column:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +46,12 @@ SMALL_ROWS = 500_000
 
 
 def reconcile(
-    run_dir: Path, from_log: bool, spark: SparkSession, exhaustive: bool = False, bits: int = screen.BITS
+    run_dir: Path,
+    from_log: bool,
+    spark: SparkSession,
+    exhaustive: bool = False,
+    bits: int = screen.BITS,
+    connection: Mapping[str, str] | None = None,
 ) -> None:
     """Reconciles one run. The result is in the run directory, whatever it is; an error means that there is no result.
 
@@ -61,7 +66,7 @@ def reconcile(
     for file in _files(run, "ledger"):
         ledger_file.check_schema(file)
     if not from_log:
-        write_log(run, scenario, spark)
+        write_log(run, scenario, spark, connection)
     run.require(READ)
     for file in _files(run, "log"):
         check_log(file)
@@ -69,11 +74,11 @@ def reconcile(
         write_books(run, scenario, output, spark, exhaustive=exhaustive, bits=bits)
 
 
-def read(run_dir: Path, spark: SparkSession) -> None:
+def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
     """Only the first half: log/ and read_topic.json. The cluster is not needed afterwards. Raises as `reconcile`."""
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")
-    write_log(run, run.read_scenario(), spark)
+    write_log(run, run.read_scenario(), spark, connection)
 
 
 def _files(run: RunDirectory, folder: str) -> list[Path]:
@@ -83,18 +88,20 @@ def _files(run: RunDirectory, folder: str) -> list[Path]:
     return files
 
 
-def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> None:
+def write_log(
+    run: RunDirectory, scenario: Scenario, spark: SparkSession, connection: Mapping[str, str] | None = None
+) -> None:
     """First half: reads the topics into log/, snapshot and tail, and those of transactional arms in both views."""
     offsets = _offsets(run)
     with run.writing(READ) as output:
         raw_counts = Observation("read")
         views = view(offsets)
         counters = [F.count_if((F.col("arm") == arm) & (views == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
-        raw = read_topics(spark, offsets).observe(raw_counts, *counters)
+        raw = read_topics(spark, offsets, connection=connection).observe(raw_counts, *counters)
         committed_counts = Observation("read_committed")
         lines = parse(raw, scenario, views)
         if scenario.transactional:
-            lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts))
+            lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts, connection))
         with _timed(output, "read"):
             files = min(MAX_FILES, len(offsets.partitions))  # without a shuffle; else one task per Kafka partition
             lines.coalesce(files).write.parquet(str(output.staging / "log"))
@@ -108,7 +115,13 @@ def write_log(run: RunDirectory, scenario: Scenario, spark: SparkSession) -> Non
         }
 
 
-def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, counts: Observation) -> DataFrame:
+def _committed(
+    spark: SparkSession,
+    scenario: Scenario,
+    offsets: Offsets,
+    counts: Observation,
+    connection: Mapping[str, str] | None,
+) -> DataFrame:
     """LOG of view committed and of what stands behind it, for the arms that write transactions.
 
     `counts` observes how many rows of view committed came from Kafka.
@@ -116,7 +129,7 @@ def _committed(spark: SparkSession, scenario: Scenario, offsets: Offsets, counts
     arms = scenario.transactional
     views = view(offsets, committed.VIEW, committed.TAIL)
     counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]
-    raw = read_committed(spark, offsets, arms).observe(counts, *counters)
+    raw = read_committed(spark, offsets, arms, connection).observe(counts, *counters)
     return parse(raw, scenario, views)
 
 

@@ -64,10 +64,10 @@ class Stage:
         )
         self.cluster, self.workspace, self.injections = cluster, workspace, list[Injection]()
         self.scenario: Scenario = build(entry, workspace.name)
-        topics.create(self.scenario, cluster.bootstrap_servers)
+        topics.create(self.scenario, cluster.connection)
         names = [arm.topic_name for arm in self.scenario.arms]
         wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
-        self.pool = ProducerPool(self.scenario, cluster.bootstrap_servers, workspace)
+        self.pool = ProducerPool(self.scenario, cluster.connection.client_properties(), workspace)
         self.running_load = RunningLoad(self.scenario, workspace)
         self.pool.wait_for(State.READY)
         self.pool.open(Gate.WARM_UP)

@@ -22,7 +22,7 @@ AT_ONCE = Trigger(kind="at_once")
 def made(cluster: Cluster) -> Scenario:
     load = Load(partitions=1, deadline_s=60)
     made = scenario("commanded", profile=PROFILES["safe"], fault=FAULTS["none"], load=load, records=0)
-    topics.create(made, cluster.bootstrap_servers)
+    topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
     cluster.watch(names)

@@ -29,7 +29,7 @@ def made(cluster: Cluster) -> Scenario:
     made = scenario(
         "coordinated", profile=PROFILES["transactional"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0
     )
-    topics.create(made, cluster.bootstrap_servers)
+    topics.create(made, cluster.connection)
     names = [arm.topic_name for arm in made.arms]
     wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
     with pytest.raises(Unresolved, match="has no coordinator"):

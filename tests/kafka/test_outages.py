@@ -15,7 +15,7 @@ from support.kept_clusters import Kept
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics, workspaces
 from delivery_verifier.cluster.embedded import disks, packet_filter
-from delivery_verifier.cluster.embedded.disks import Disk
+from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.embedded.equipment import availability
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext
@@ -54,7 +54,7 @@ def made(cluster: Cluster) -> Scenario:
     made = scenario(
         "outages", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(partitions=1, deadline_s=60), records=0
     )
-    topics.create(made, cluster.bootstrap_servers)
+    topics.create(made, cluster.connection)
     wait_until(lambda: cluster.isr_full(names(made)), "all replicas to be in sync", 60)
     cluster.watch(names(made))
     return made
@@ -122,9 +122,7 @@ def test_an_isolated_leader_goes_on_acknowledging_for_itself_and_loses_all_of_it
 ) -> None:
     victim, before, run = leader(cluster, made), end(cluster, made), runner(cluster, made)
     run._perform(FaultStep(trigger=AT_ONCE, action="isolate", target="leader"), [victim], 0)
-    assert (
-        write(cluster, made, 20, "1", **{"bootstrap.servers": f"127.0.0.1:{cluster.layout.client_ports[victim]}"}) == 20
-    )
+    assert write(cluster, made, 20, "1", **{"bootstrap.servers": str(cluster.address(victim))}) == 20
     wait_until(lambda: leader(cluster, made) != victim, "another broker to lead", 30)
     stale = cluster.partitions([topic(made)], via=victim)[topic(made), 0]
     assert stale.leader == victim and len(stale.isr) == 3
@@ -151,7 +149,7 @@ def test_an_isolation_whose_rule_was_removed_behind_our_back_has_not_bitten(clus
 
 def controller_rule(cluster: Cluster, broker: int) -> str:
     group = packet_filter.GROUPS + broker
-    return f"-m owner --gid-owner {group} -m tcp --dport {cluster.layout.controller_port}"
+    return f"-m owner --gid-owner {group} -m tcp --dport {cluster.backend.layout.controller_port}"
 
 
 def chains() -> list[str]:
@@ -193,7 +191,7 @@ def test_all_brokers_without_power_lose_what_even_acks_all_acknowledged_but_noth
     run._perform(FaultStep(trigger=AT_ONCE, action="start"), brokers, 0)
     (injection,) = run.injections.all
     assert injection.bit and before_heal(injection)["broker 1"] == "exited, its disk is off"
-    assert not any(Disk.of(cluster.workspace, broker).is_off() for broker in brokers)
+    assert not any(cluster.is_off(broker) for broker in brokers)
     wait_until(lambda: cluster.isr_full(names(made)), "the cluster to be whole", 60)
     assert end(cluster, made) == before
 
@@ -215,7 +213,7 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None)
         made.append(kept)
         kept.answers()
-        cluster = Cluster(kept.workspace)
+        cluster = Cluster(EmbeddedCluster(kept.workspace))
         cluster.wait_up()
         ACTIONS["isolate"].do(ActionContext(cluster, [1], {"links": "controller"}))
         cluster.power_off([1])

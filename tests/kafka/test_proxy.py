@@ -45,7 +45,7 @@ def cluster(_own_host: Path) -> Iterator[Cluster]:
 def topic(cluster: Cluster) -> Iterator[str]:
     """A new topic; afterwards nothing is in force at the proxy any more, and nobody has anything to send again."""
     name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = topics.admin(cluster.bootstrap_servers)
+    admin = topics.admin(cluster.connection)
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
     yield name
     while MADE:
@@ -79,7 +79,7 @@ class Client:
 
 
 def client(cluster: Cluster, topic: str, direct: bool = False, **settings: Setting) -> Client:
-    servers = cluster.bootstrap_servers if direct else cluster.load_bootstrap_servers
+    servers = cluster.bootstrap_servers if direct else cluster.load_connection.bootstrap_servers
     own = {name.replace("_", "."): value for name, value in settings.items()}
     made = Client(
         Producer({"bootstrap.servers": servers, "linger.ms": 20, "log_level": 0, "client.id": "mine", **own}), topic
@@ -198,7 +198,7 @@ def plan(cluster: Cluster) -> Scenario:
     """A scenario on one broker; its faults are planned by each test."""
     load = Load(partitions=1, replication_factor=1, deadline_s=20)
     made = scenario("proxied", profile=PROFILES["acks_1"], fault=FAULTS["none"], load=load, records=0, cluster=SPEC)
-    topics.create(made, cluster.bootstrap_servers)
+    topics.create(made, cluster.connection)
     return made
 
 
@@ -247,7 +247,7 @@ def test_a_rule_without_meaning_is_refused_before_anything_happens(cluster: Clus
 def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: str) -> None:
     """Whoever is no client of Kafka is hung up on; so is everybody while the broker is gone; then it goes on as
     before."""
-    address = ("127.0.0.1", cluster.layout.proxy_ports[1])
+    address = ("127.0.0.1", cluster.backend.layout.proxy_ports[1])
     with socket.create_connection(address, timeout=20) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert hung_up(stranger)

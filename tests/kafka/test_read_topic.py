@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from support.run_directories import TOKEN, attempt, scenario, table, write
 
 from delivery_verifier.cluster.embedded import nodes as embedded
+from delivery_verifier.cluster.layout import CONTROLLER
 from delivery_verifier.model import record
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.history import Offsets
@@ -35,11 +36,11 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", ClusterSpec(brokers=1))
     nodes = [
         subprocess.Popen(embedded.command(layout, node), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for node in (layout.CONTROLLER, *layout.brokers)
+        for node in (CONTROLLER, *layout.brokers)
     ]
     try:
-        _wait_for(layout.bootstrap_servers)
-        yield layout.bootstrap_servers
+        _wait_for(layout.connection.bootstrap_servers)
+        yield layout.connection.bootstrap_servers
     finally:
         for node in nodes:
             node.kill()

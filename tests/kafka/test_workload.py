@@ -44,13 +44,13 @@ def plan(cluster: Cluster, tmp_path: Path) -> Plan:
     ) -> ProducerSpec:
         name = f"load-{uuid.uuid4().hex[:8]}"
         wanted = NewTopic(name, PARTITIONS, 3, config={"retention.ms": "-1", **(topic or {})})
-        admin = topics.admin(cluster.bootstrap_servers)
+        admin = topics.admin(cluster.connection)
         for done in admin.create_topics([wanted]).values():
             done.result(30)
         wait_until(lambda: cluster.isr_full([name]), "the topic to be led", 30)
         plain: dict[str, Any] = {
             "folder": str(tmp_path / "live"),
-            "bootstrap_servers": cluster.bootstrap_servers,
+            "connection": cluster.connection.client_properties(),
             "topic": name,
             "settings": PROFILES[profile].producer | (settings or {}),
             "run_token": TOKEN,
@@ -91,7 +91,7 @@ def read_committed(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
     found: dict[tuple[int, int], record.Header] = {}
     consumer = Consumer(
         {
-            "bootstrap.servers": spec.bootstrap_servers,
+            **spec.connection,
             "group.id": "reader",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
@@ -178,10 +178,10 @@ def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
     }
     assert {place: header.sequence for place, header in read_committed(spec).items()} == visible and len(visible) == 800
     everything = [(spec.topic, partition) for partition in range(PARTITIONS)]
-    ends = topics.high_watermarks(topics.admin(cluster.bootstrap_servers), everything)
+    ends = topics.high_watermarks(topics.admin(cluster.connection), everything)
     unseen = {
         partition: batches.unseen(
-            cluster.layout.client_ports[cluster.partitions([spec.topic])[spec.topic, partition].leader],
+            cluster.address(cluster.partitions([spec.topic])[spec.topic, partition].leader),
             spec.topic,
             partition,
             0,

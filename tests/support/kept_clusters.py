@@ -14,6 +14,7 @@ import msgspec
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.embedded import nodes
+from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
@@ -72,7 +73,7 @@ class Kept:
         """Its cluster, up and leased; afterwards it has ended, however the block did."""
         try:
             with lease.renewed(self.answers().socket):
-                cluster = Cluster(self.workspace)
+                cluster = Cluster(EmbeddedCluster(self.workspace))
                 cluster.wait_up()
                 yield cluster
                 cluster.finish(keep_workspace=False)

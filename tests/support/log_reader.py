@@ -14,9 +14,7 @@ TOKEN = "abcdefgh"
 def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], record.Header]:
     """Every record of the topic by partition and offset."""
     found: dict[tuple[int, int], record.Header] = {}
-    consumer = Consumer(
-        {"bootstrap.servers": spec.bootstrap_servers, "group.id": "reader", "enable.auto.commit": False, "log_level": 0}
-    )
+    consumer = Consumer({**spec.connection, "group.id": "reader", "enable.auto.commit": False, "log_level": 0})
     consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])
     ends = {
         p: consumer.get_watermark_offsets(TopicPartition(spec.topic, p), timeout=20)[1] for p in range(spec.partitions)

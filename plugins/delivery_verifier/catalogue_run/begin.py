@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
-from delivery_verifier.cluster.embedded.equipment import Lack, tried
+from delivery_verifier.cluster.backend import Lack
+from delivery_verifier.cluster.backends import default_backend
 from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
 from delivery_verifier.model.fault_actions import Capability
@@ -123,7 +124,8 @@ def unavailable(entry: Entry) -> str:
 
 
 def _lacking(entry: Entry) -> dict[Capability, Lack]:
-    return {need: lack for need in equipment_of(entry.fault) if (lack := tried(need)) is not None}
+    backend = default_backend()
+    return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
 
 
 def _sentence(lacking: Mapping[Capability, Lack]) -> str:

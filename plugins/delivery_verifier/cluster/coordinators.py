@@ -13,8 +13,11 @@ _WRAP = 2**32
 
 
 def partition_of(transactional_id: str, partitions: int) -> int:
-    """Which of so many partitions of the topic keeps `transactional_id`: Java's String.hashCode without its sign,
-    modulo their number (Kafka: `TransactionStateManager.partitionFor`, `Utils.abs`)."""
+    """The partition that keeps `transactional_id`, if the topic has so many `partitions`.
+
+    It is Java's String.hashCode without its sign, modulo the number of partitions (Kafka:
+    `TransactionStateManager.partitionFor`, `Utils.abs`).
+    """
     code = 0
     for unit in memoryview(transactional_id.encode("utf-16-le")).cast("H"):
         code = (31 * code + unit) % _WRAP
@@ -23,8 +26,10 @@ def partition_of(transactional_id: str, partitions: int) -> int:
 
 
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:
-    """The partitions that keep `transactional_ids`; {} before the first transactional producer of the cluster has
-    begun."""
-    seen = {partition: state for (_, partition), state in cluster.partitions([TOPIC]).items()}
-    wanted = {partition_of(name, len(seen)) for name in transactional_ids} if seen else set()
-    return {partition: state for partition, state in seen.items() if partition in wanted}
+    """The partitions of the topic that keep `transactional_ids`, by number. Empty before the first transactional
+    producer of the cluster has begun."""
+    all_states = {partition: state for (_, partition), state in cluster.partitions([TOPIC]).items()}
+    if not all_states:
+        return {}
+    numbers = {partition_of(name, len(all_states)) for name in transactional_ids}
+    return {partition: state for partition, state in all_states.items() if partition in numbers}

@@ -1,25 +1,25 @@
-"""A handle on the running cluster: what steps and faults ask of it. Brokers are addressed by id."""
+"""A handle on the running cluster: what steps and faults ask of it, whatever backend runs it. Brokers have ids."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from delivery_verifier.cluster import layout, lease, observer
-from delivery_verifier.cluster.layout import PROXY_SOCKET
-from delivery_verifier.cluster.protocol import requests as wire
+from delivery_verifier.cluster import observer
+from delivery_verifier.cluster.backend import ClusterStatus, RunningCluster
+from delivery_verifier.cluster.backends import backend_of
+from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.processes import how_it_ended, identify
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
+from delivery_verifier.model.step_options import Link
 from delivery_verifier.store.run_directory import RunDirectory
 
 UP_DEADLINE_S = 90.0
+END_DEADLINE_S = 40.0
 
 
 class ControllerDied(VerifierError, RuntimeError):
@@ -27,161 +27,201 @@ class ControllerDied(VerifierError, RuntimeError):
 
 
 class Cluster:
-    """The cluster of one run, reached through its keeper. Any process of the run may hold one."""
+    """The cluster of one run. Any process of the run may have a handle on it.
 
-    def __init__(self, workspace: Path) -> None:
-        self.workspace = workspace
-        self.socket = workspace / "keeper.sock"
-        spec_file = workspace / "keeper.json"
-        if not spec_file.is_file():
-            raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
-        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], layout.ClusterLayout, strict=False)
+    Every method raises ClusterGone if the cluster has ended, RuntimeError with the reason if the cluster refuses.
+    """
+
+    def __init__(self, backend: RunningCluster) -> None:
+        self.backend = backend
 
     @classmethod
     def of(cls, run: RunDirectory) -> Cluster:
         """The cluster of a run. Raises IncompleteRun if it was never started, ClusterGone if it has ended."""
-        return cls(Path(run.manifest("start_cluster").notes["workspace"]))
+        workspace = Path(run.manifest("start_cluster").notes["workspace"])
+        return cls(backend_of(run.read_scenario().cluster).attach(workspace))
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of the cluster's data and logs, and of the load's scratch files."""
+        return self.backend.workspace
+
+    @property
+    def socket(self) -> Path:
+        """Where the lease is renewed."""
+        return self.backend.socket
+
+    @property
+    def connection(self) -> Connection:
+        """How the verifier's own clients reach the brokers."""
+        return self.backend.connection
+
+    @property
+    def load_connection(self) -> Connection:
+        """How the producers under test reach the brokers: through the proxy, where there is one."""
+        return self.backend.load_connection
 
     @property
     def bootstrap_servers(self) -> str:
-        """Addresses for clients."""
-        return self.layout.bootstrap_servers
+        """The brokers' addresses, host:port, separated by commas."""
+        return self.connection.bootstrap_servers
 
-    @property
-    def load_bootstrap_servers(self) -> str:
-        """Addresses for the producers under test: the proxy's, where there is one."""
-        return self.layout.load_bootstrap_servers
+    def address(self, broker: int) -> Address:
+        """Where a broker listens, for raw requests. Raises UnsupportedSecurity."""
+        return self.connection.address(broker)
 
     @property
     def brokers(self) -> list[int]:
-        """Broker ids."""
-        return self.layout.brokers
+        """Broker ids, in ascending order."""
+        return self.backend.brokers
 
     def states(self) -> dict[int, str]:
         """running, frozen or exited, per broker. Raises ControllerDied."""
-        nodes = lease.call(self.socket, "status")["nodes"]
-        controller = nodes.get(str(layout.CONTROLLER))
-        if controller and controller["state"] == "exited":
-            code = int(controller["exit_code"])
-            last = f": {self.last_log(layout.CONTROLLER)}" if code >= 0 else ""
-            raise ControllerDied(f"the controller ended with {how_it_ended(code)}, by no plan{last}")
-        return {broker: nodes[str(broker)]["state"] for broker in self.brokers}
+        status = self.backend.keeper.status()
+        self._require_controllers(status)
+        return {broker: status.nodes[broker].state for broker in self.brokers}
+
+    def _require_controllers(self, status: ClusterStatus) -> None:
+        for controller in self.backend.controllers:
+            node = status.nodes.get(controller)
+            if node is None or node.state != "exited":
+                continue
+            exit_code = node.exit_code if node.exit_code is not None else 0
+            message = f"the controller ended with {how_it_ended(exit_code)}, by no plan"
+            if exit_code >= 0:  # a controller that was killed had no time to log a reason
+                message += f": {self.last_log(controller)}"
+            raise ControllerDied(message)
 
     def send(self, broker: int, signal_name: str) -> int:
         """Signals a broker; returns the wall time (µs) just before."""
-        return int(lease.call(self.socket, "send", node=broker, signal_name=signal_name)["at_us"])
+        return self.backend.keeper.send(broker, signal_name)
 
     def start(self, broker: int) -> None:
         """Starts a broker that does not run."""
-        lease.call(self.socket, "start", node=broker)
+        self.backend.keeper.start(broker)
 
-    def isolate(self, brokers: list[int], links: Sequence[str]) -> int:
+    def isolate(self, brokers: list[int], links: Sequence[Link]) -> int:
         """Drops the packets of `brokers` on `links`; returns the wall time (µs) just before."""
-        return int(lease.call(self.socket, "isolate", nodes=brokers, links=list(links))["at_us"])
+        return self.backend.keeper.isolate(brokers, list(links))
 
     def rejoin(self, brokers: list[int]) -> None:
-        """Lets the packets of `brokers` through again."""
-        lease.call(self.socket, "rejoin", nodes=brokers)
+        """Lets the packets of `brokers` through again; harmless for brokers that are not isolated."""
+        self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
         """Per isolated broker and link the packets that were dropped; without the links that are not wholly cut."""
-        found = lease.call(self.socket, "cut_off")["nodes"]
-        return {int(broker): links for broker, links in found.items()}
+        return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:
         """Kills `brokers` and cuts the power of their disks; returns the wall time (µs) just before."""
-        return int(lease.call(self.socket, "power_off", nodes=brokers)["at_us"])
+        return self.backend.keeper.power_off(brokers)
+
+    def is_off(self, broker: int) -> bool:
+        """Whether the disk of a broker has no power."""
+        return self.backend.is_off(broker)
+
+    def sync(self, brokers: Sequence[int]) -> None:
+        """Flushes the disks of `brokers`. Raises OSError."""
+        self.backend.sync(brokers)
 
     def watch(self, topics: list[str]) -> None:
         """Makes the observer look at `topics`."""
-        lease.call(self.socket, "watch", topics=topics)
+        self.backend.keeper.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill `pid` when the run ends."""
-        lease.call(self.socket, "adopt", pid=pid)
+        """Makes the keeper kill process `pid` when the cluster ends."""
+        self.backend.keeper.adopt(pid)
 
-    def proxy(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """One order to the proxy (see `cluster.proxy`). Raises ClusterGone, RuntimeError with what it refused."""
-        return lease.call(self.workspace / PROXY_SOCKET, operation, whom="proxy", **arguments)
+    def proxy(self, operation: str, **arguments: Any) -> Any:
+        """One request to the proxy (see `cluster.proxy`)."""
+        return self.backend.proxy(operation, **arguments)
 
     @property
     def has_proxy(self) -> bool:
         """Whether the producers under test reach the brokers through a proxy."""
-        return bool(self.layout.proxy_ports)
+        return "proxy" in self.backend.capabilities
 
     def finish(self, keep_workspace: bool) -> None:
         """Ends the cluster and waits until its keeper is gone."""
-        keeper = identify(int(lease.call(self.socket, "status")["pid"]))
-        lease.call(self.socket, "finish", keep_workspace=keep_workspace)
+        keeper = identify(self.backend.keeper.status().pid)
+        self.backend.keeper.finish(keep_workspace=keep_workspace)
         if keeper is not None:
-            wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", 40)
+            wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
+
+    def release(self) -> None:
+        """Takes away what a keeper that was killed left on the host. Data and logs stay."""
+        self.backend.release()
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """State of all partitions of `topics`: the newest that running brokers tell, or what `via` tells; {} if none
-        does."""
-        states, seen = self.states(), []
+        """The state of every partition of `topics`: the newest that any running broker tells, or what the broker `via`
+        tells. Empty if no broker answers."""
+        states, views = self.states(), []
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
                 with suppress(OSError, IndexError):
-                    seen.append(wire.describe_partitions(self.layout.client_ports[broker], topics))
-        return observer.newest(seen)
+                    views.append(self.backend.requests.describe_partitions(broker, topics))
+        return observer.newest(views)
 
     def running(self) -> list[int]:
         """The brokers that run."""
         return [broker for broker, state in self.states().items() if state == "running"]
 
-    def assign_replicas(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions the replicas `wanted`, the preferred leader first. Raises OSError where it is refused."""
-        wire.assign_replicas(self.layout.client_ports[self.running()[0]], wanted)
+    def assign_replicas(self, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
+        """Gives partitions these replicas, the preferred leader first. Raises OSError where that is refused."""
+        self.backend.requests.assign_replicas(self.running()[0], replicas)
 
     def alter_topics(self, topics: list[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic to `value`, through a broker that runs. Raises OSError where it is refused."""
-        wire.alter_topics(self.layout.client_ports[self.running()[0]], topics, setting, value)
+        """Sets `setting` of every topic to `value`, through a broker that runs. Raises OSError where that is
+        refused."""
+        self.backend.requests.alter_topics(self.running()[0], topics, setting, value)
 
     def topic_setting(self, topics: list[str], setting: str) -> dict[str, str]:
         """The value of `setting` per topic, as a broker that runs knows it. Raises OSError."""
-        return wire.topic_setting(self.layout.client_ports[self.running()[0]], topics, setting)
+        return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until each of `brokers` serves metadata that shows all of them unfenced."""
-        wanted = set(brokers or self.brokers)
+        """Waits until each of `brokers` (all, if none is given) serves metadata that shows all of them unfenced."""
+        expected = set(brokers or self.brokers)
 
         def up() -> bool:
             for broker, state in self.states().items():
-                if broker in wanted and state == "exited":
+                if broker in expected and state == "exited":
                     raise StepFailed(f"broker {broker} ended while starting: {self.last_log(broker)}")
-            if self.has_proxy and not (self.workspace / PROXY_SOCKET).exists():
+            if not self.backend.proxy_listens():
                 return False
             try:
-                return all(wanted <= wire.live_brokers(self.layout.client_ports[broker]) for broker in wanted)
+                return all(expected <= self.backend.requests.live_brokers(broker) for broker in expected)
             except OSError:
                 return False
 
-        wait_until(up, f"brokers {sorted(wanted)} to be up", deadline_s)
+        wait_until(up, f"brokers {sorted(expected)} to be up", deadline_s)
 
     def isr_full(self, topics: list[str]) -> bool:
         """Whether every partition has a leader and all of its replicas in sync, in every running broker's eyes."""
         if any(state != "running" for state in self.states().values()):
             return False
         for broker in self.brokers:
-            seen = self.partitions(topics, via=broker)
-            if {topic for topic, _ in seen} != set(topics):
+            view = self.partitions(topics, via=broker)
+            if {topic for topic, _ in view} != set(topics):
                 return False
-            if any(state.leader < 0 or set(state.isr) != set(state.replicas) for state in seen.values()):
+            if any(not _is_full(state) for state in view.values()):
                 return False
         return True
 
     def out_of_sync(self, topics: list[str]) -> str:
         """What `isr_full` misses, for messages: brokers that do not run, and partitions whose ISR is not full."""
-        found = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
-        found += [
+        reasons = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
+        reasons += [
             f"{topic}/{partition}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}"
             for (topic, partition), state in self.partitions(topics).items()
-            if state.leader < 0 or set(state.isr) != set(state.replicas)
+            if not _is_full(state)
         ]
-        return f"({'; '.join(found[:6]) or 'the brokers do not agree yet'})"
+        return f"({'; '.join(reasons[:6]) or 'the brokers do not agree yet'})"
 
     def last_log(self, node: int) -> str:
         """The last error lines of a node's log, for messages."""
-        lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
-        return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
+        return self.backend.last_log(node)
+
+
+def _is_full(state: PartitionState) -> bool:
+    return state.leader >= 0 and set(state.isr) == set(state.replicas)

@@ -1,4 +1,4 @@
-"""The lease: a run's claim to its cluster, renewed by whoever works on it, and the host's one lock."""
+"""The lease: a run's claim to its cluster, which every working step renews; requests to the keeper; the host's lock."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+import msgspec
 
 from delivery_verifier.host import variables
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
-"""How long a cluster outlives the last sign of work on it. Nobody renews it while Airflow starts the next task, which a
-loaded host can make slow; what is killed is noticed much sooner, by the owner's end or by Airflow's supervisor."""
+"""Seconds that a cluster outlives its last renewal. Nobody renews the lease while Airflow starts the next task, and a
+loaded host makes that slow. A run that was killed is noticed much sooner: by the end of its owner, or by Airflow's
+supervisor."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Whoever only asks who holds the host's lock holds it himself for a moment."""
+"""Seconds to wait for the host's lock: `holder` takes the lock for a moment while it looks."""
+ANSWER_S = 5.0
+"""Seconds that a server waits for the text of a request after the client has connected."""
 
 
 class ClusterGone(VerifierError, RuntimeError):
@@ -36,14 +41,16 @@ class HostBusy(VerifierError, RuntimeError):
 
 
 def lock_file() -> Path:
-    """One lock per host and user, wherever the project stands: two clusters at once falsify each other's timing."""
+    """The file of the host's lock (KDV_LOCK). There is one lock per host and user, whatever folder the project is in:
+    two clusters at once would falsify each other's timing."""
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
 
 def acquire_host(run_id: str) -> IO[str]:
-    """Takes the host's lock for as long as the returned file, or a copy of it in a child, stays open.
+    """Takes the host's lock, and returns the open file that holds it.
 
-    Raises HostBusy naming the holder.
+    The lock lasts until the file is closed, in this process and in every child that inherited it. Raises HostBusy,
+    which names the holder.
     """
     stream = lock_file().open("a+")
     try:
@@ -60,7 +67,7 @@ def acquire_host(run_id: str) -> IO[str]:
 
 
 def sign(stream: IO[str], name: str) -> None:
-    """Writes into the host's lock, which `stream` holds, by what name its holder goes."""
+    """Writes the name of the lock's holder into the lock file. `stream` is the open file that holds the lock."""
     stream.truncate(0)
     stream.write(name)
     stream.flush()
@@ -75,7 +82,7 @@ def _lock(stream: IO[str]) -> bool:
 
 
 def holder() -> str | None:
-    """Who holds the host's lock, or None if nobody does."""
+    """The name of the process that holds the host's lock; None if the lock is free."""
     if not lock_file().exists():
         return None
     with lock_file().open("r+") as stream:
@@ -87,7 +94,8 @@ def holder() -> str | None:
 
 
 def listening(socket_path: Path) -> socket.socket:
-    """A Unix socket at `socket_path`, for `call`: whoever sees it there is not refused, for it listens already."""
+    """A Unix socket that listens at `socket_path`. The file appears only once the socket listens, so that no client
+    that sees the file is refused."""
     listener, partial = socket.socket(socket.AF_UNIX), socket_path.with_suffix(".new")
     listener.bind(str(partial))
     listener.listen(16)
@@ -95,11 +103,34 @@ def listening(socket_path: Path) -> socket.socket:
     return listener
 
 
+def answer(listener: socket.socket, carry_out: Callable[[str, Mapping[str, Any]], object], server: str) -> None:
+    """Accepts one connection and answers its request.
+
+    `carry_out` takes the operation and its arguments, and returns what msgspec can encode. What it raises is answered
+    as an error. `server`: the name of this process, for its log.
+    """
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(ANSWER_S)
+        try:
+            with connection.makefile("r") as stream:
+                request = json.loads(stream.readline())
+            reply: dict[str, object] = {"result": carry_out(request.pop("operation"), request)}
+        except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        try:
+            connection.sendall(msgspec.json.encode(reply) + b"\n")
+        except OSError:
+            print(f"{server}: the caller hung up before the answer", flush=True)
+
+
 def call(
-    socket_path: Path, operation: str, timeout_s: float = 15.0, whom: str = "keeper", **arguments: object
-) -> dict[str, Any]:
-    """One request to the keeper, or to `whom`. Raises ClusterGone if it is not there, RuntimeError with what it
-    refused."""
+    socket_path: Path, operation: str, timeout_s: float = 15.0, server: str = "keeper", **arguments: object
+) -> Any:
+    """Sends one request to the keeper, or to another `server`, and returns its result as JSON.
+
+    Raises ClusterGone if the server is not there, RuntimeError with what the server refused.
+    """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)
@@ -108,21 +139,23 @@ def call(
             with connection.makefile("r") as stream:
                 line = stream.readline()
     except OSError as error:
-        raise ClusterGone(f"the {whom} at {socket_path} does not answer ({error}): the run's cluster is gone") from None
+        message = f"the {server} at {socket_path} does not answer ({error}): the run's cluster is gone"
+        raise ClusterGone(message) from None
     if not line:
-        raise ClusterGone(f"the {whom} at {socket_path} ended in the middle of {operation}")
-    answer: dict[str, Any] = json.loads(line)
-    if "error" in answer:
-        raise StepFailed(f"{whom}: {operation}: {answer['error']}")
-    return answer
+        raise ClusterGone(f"the {server} at {socket_path} ended in the middle of {operation}")
+    reply = json.loads(line)
+    if "error" in reply:
+        raise StepFailed(f"{server}: {operation}: {reply['error']}")
+    return reply["result"]
 
 
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Renews the lease while the block runs. The event is set when the keeper is gone: look at it while waiting.
+    """Renews the lease while the block runs. The event is set when the keeper is gone: the block looks at it while it
+    waits.
 
-    A block that cannot look gives `when_gone`, which makes it fail; it is called in another thread. Whatever the block
-    fails with once the keeper is gone, ClusterGone is raised: that is the cause.
+    A block that cannot look passes `when_gone`, which is called in another thread and has to make the block fail. If
+    the block raises anything once the keeper is gone, ClusterGone is raised instead, because that is the cause.
     """
     done, gone = threading.Event(), threading.Event()
 
@@ -130,7 +163,7 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
         while not done.is_set():
             try:
                 call(socket_path, "renew")
-            except (RuntimeError, ValueError):  # gone, or no keeper that one could rely on
+            except (RuntimeError, ValueError, KeyError):  # gone, or its answers cannot be relied on
                 gone.set()
                 if when_gone is not None:
                     when_gone()
@@ -144,8 +177,8 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
         yield gone
     except Exception as error:
         if gone.is_set() and not isinstance(error, ClusterGone):
-            what = f"({type(error).__name__}: {error})"
-            raise ClusterGone(f"the keeper of this run's cluster is gone, and its brokers with it {what}") from error
+            cause = f"({type(error).__name__}: {error})"
+            raise ClusterGone(f"the keeper of this run's cluster is gone, and its brokers with it {cause}") from error
         raise
     finally:
         done.set()

@@ -1,22 +1,19 @@
 """The observer: writes down every change of leadership, ISR and process state, whoever caused it.
 
-It knows nothing of the fault plan; that is what makes its record fit to prove that a fault bit, and that nothing
-else happened.
+The observer knows nothing of the fault plan. So its record can prove that a fault bit, and that nothing else happened.
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from delivery_verifier.cluster.layout import ClusterLayout
-from delivery_verifier.cluster.protocol import requests as wire
+from delivery_verifier.cluster.backend import BrokerRequests
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.model.history import Observation
+from delivery_verifier.model.history import Observation, now_us
 
 EVERY_S = 0.1
 
@@ -24,10 +21,10 @@ EVERY_S = 0.1
 class Observer:
     """Polls partitions in a thread of its own and appends `Observation`s to a file, one JSON object per line."""
 
-    def __init__(self, layout: ClusterLayout, file: Path) -> None:
-        self._layout, self._file = layout, file
+    def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
+        self._requests, self._brokers, self._file = requests, brokers, file
         self._topics: list[str] = []
-        self._partitions: dict[tuple[str, int], wire.PartitionState] = {}
+        self._partitions: dict[tuple[str, int], PartitionState] = {}
         self._processes: dict[int, str] = {}
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -51,7 +48,7 @@ class Observer:
         """Notes the state of a broker process, if it changed."""
         if self._processes.get(broker) != state:
             self._processes[broker] = state
-            self._write(Observation(at_us=_now_us(), kind="process", broker=broker, state=state, exit_code=exit_code))
+            self._write(Observation(at_us=now_us(), kind="process", broker=broker, state=state, exit_code=exit_code))
 
     def _poll(self) -> None:
         while not self._done.wait(EVERY_S):
@@ -61,31 +58,32 @@ class Observer:
                 self._look(topics)
 
     def _look(self, topics: list[str]) -> None:
-        """Asks all brokers that run: one that was cut off or just woke up may answer from the past."""
-        seen = []
-        for broker in self._layout.brokers:
+        """Asks every broker that runs: a broker that was cut off, or just woke up, may tell an old state."""
+        views = []
+        for broker in self._brokers:
             if self._processes.get(broker) != "running":
                 continue
             try:
-                seen.append(wire.describe_partitions(self._layout.client_ports[broker], topics))
+                views.append(self._requests.describe_partitions(broker, topics))
             except (OSError, IndexError, ValueError):
                 continue
-        for key, state in newest(seen).items():
+        for key, state in newest(views).items():
             self._note(key, state)
 
-    def _note(self, key: tuple[str, int], state: wire.PartitionState) -> None:
+    def _note(self, key: tuple[str, int], state: PartitionState) -> None:
         before = self._partitions.get(key)
         if state.error not in (0, 5) or (before and state.leader_epoch < before.leader_epoch):  # 5: no leader now
             return
-        if before and _seen_of(before) == _seen_of(state):
+        if before and _observed_fields(before) == _observed_fields(state):
             return
         self._partitions[key] = state
+        topic, partition = key
         self._write(
             Observation(
-                at_us=_now_us(),
+                at_us=now_us(),
                 kind="partition",
-                topic=key[0],
-                partition=key[1],
+                topic=topic,
+                partition=partition,
                 leader=state.leader,
                 leader_epoch=state.leader_epoch,
                 isr=list(state.isr),
@@ -98,26 +96,25 @@ class Observer:
             out.write(msgspec.json.encode(observation) + b"\n")
 
 
-def _seen_of(state: wire.PartitionState) -> tuple[object, ...]:
+def _observed_fields(state: PartitionState) -> tuple[object, ...]:
     return state.leader, state.leader_epoch, state.isr, state.elr
 
 
-def _now_us() -> int:
-    return time.time_ns() // 1000
-
-
 View = dict[tuple[str, int], PartitionState]
+"""What one broker tells of partitions, by (topic, partition)."""
 
 
 def newest(views: Iterable[View]) -> View:
-    """Of every partition the state of the highest leader epoch, and among equals the one that most brokers tell.
+    """Per partition the state with the highest leader epoch; of several such states the one that most brokers tell.
 
-    A broker that is cut off from the controller goes on telling what it knew, as one does that has just woken up.
+    A broker that is cut off from the controller goes on telling what it knew, and so does a broker that has just woken
+    up.
     """
-    told: dict[tuple[str, int], list[PartitionState]] = {}
+    states_of: dict[tuple[str, int], list[PartitionState]] = {}
     for view in views:
         for key, state in view.items():
-            told.setdefault(key, []).append(state)
+            states_of.setdefault(key, []).append(state)
     return {
-        key: max(states, key=lambda state: (state.leader_epoch, states.count(state))) for key, states in told.items()
+        key: max(states, key=lambda state: (state.leader_epoch, states.count(state)))
+        for key, states in states_of.items()
     }

@@ -2,63 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.model.scenario import Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-"""Without these the broker may remove records itself, and absence would prove nothing."""
+"""Settings of every topic. Without them a broker may remove records itself, and the absence of a record would prove
+nothing."""
 TIMEOUT_S = 20.0
 
 
-def admin(bootstrap_servers: str) -> AdminClient:
+def admin(connection: Connection) -> AdminClient:
     """An admin client with short timeouts."""
-    return AdminClient({"bootstrap.servers": bootstrap_servers, "socket.timeout.ms": 10_000, "log_level": 0})
+    return AdminClient({**connection.client_properties(), "socket.timeout.ms": 10_000, "log_level": 0})
 
 
-def assignment(scenario: Scenario) -> list[list[int]]:
-    """Replicas per partition, the preferred leader first: leadership goes round the brokers, from the seed on."""
-    brokers, copies = scenario.cluster.brokers, scenario.load.replication_factor
+def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
+    """Replicas per partition, the preferred leader first: leadership goes round `brokers`, from the seed on."""
+    copies = scenario.load.replication_factor
     return [
-        [(scenario.seed + partition + copy) % brokers + 1 for copy in range(copies)]
+        [brokers[(scenario.seed + partition + copy) % len(brokers)] for copy in range(copies)]
         for partition in range(scenario.load.partitions)
     ]
 
 
-def create(scenario: Scenario, bootstrap_servers: str) -> None:
-    """Creates every arm's topic. Raises KafkaException with the broker's reason."""
-    client = admin(bootstrap_servers)
-    wanted = [
+def create(scenario: Scenario, connection: Connection) -> None:
+    """Creates every arm's topic, with the same replica assignment. Raises KafkaException with the broker's reason."""
+    client, brokers = admin(connection), sorted(connection.brokers)
+    new_topics = [
         NewTopic(
             arm.topic_name,
             num_partitions=scenario.load.partitions,
-            replica_assignment=assignment(scenario),
+            replica_assignment=assignment(scenario, brokers),
             config={**WHOLE_LOG, **{key: text(value) for key, value in arm.profile.topic.items()}},
         )
         for arm in scenario.arms
     ]
-    for future in client.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
+    for future in client.create_topics(new_topics, operation_timeout=TIMEOUT_S).values():
         future.result(TIMEOUT_S)
 
 
-def check_whole_log(bootstrap_servers: str, topics: list[str]) -> None:
+def check_whole_log(connection: Connection, topics: list[str]) -> None:
     """Raises ValueError naming the first topic and setting under which a broker may remove records itself."""
-    client = admin(bootstrap_servers)
-    wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    for resource, future in client.describe_configs(wanted).items():
-        found = future.result(TIMEOUT_S)
+    client = admin(connection)
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    for resource, future in client.describe_configs(resources).items():
+        settings = future.result(TIMEOUT_S)
         for key, value in WHOLE_LOG.items():
-            if found[key].value != value:
-                raise ValueError(f"topic {resource.name}: {key} is {found[key].value}, but must be {value}")
+            if settings[key].value != value:
+                raise ValueError(f"topic {resource.name}: {key} is {settings[key].value}, but must be {value}")
 
 
 def offsets(
     client: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
 ) -> dict[tuple[str, int], int]:
     """Offset per partition, as the leader answers."""
-    wanted = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-    answers = client.list_offsets(wanted, isolation_level=isolation, request_timeout=TIMEOUT_S)
+    specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+    answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
     return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}
 
 

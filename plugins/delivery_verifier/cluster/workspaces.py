@@ -1,4 +1,4 @@
-"""Workspaces: where a running cluster's data live, what is left of them, and how much of that is kept."""
+"""Workspaces: the folders with the data of running clusters, and of ended ones that are kept."""
 
 from __future__ import annotations
 
@@ -10,81 +10,98 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.embedded import disks, equipment, packet_filter
+from delivery_verifier.cluster.backends import BACKENDS
+from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
 from delivery_verifier.host import variables
 from delivery_verifier.host.processes import identify, lives, myself
 
-KEEPER_SPEC = "keeper.json"
-"""What `start_cluster` writes into a workspace before anything else."""
 KEPT = "KEPT"
-"""Marks a workspace that is kept though its run is over."""
+"""The file that marks a workspace which is kept though its run is over."""
 AWAITED = "AWAITED"
-"""Names the process that has yet to judge the run of a workspace, and then keeps or removes it."""
+"""The file that names the process which will judge the run of a workspace, and then keep or remove the workspace."""
 
 
 def folder() -> Path:
-    """Where workspaces live (KDV_WORKSPACES). Short, because a Unix socket's path may have at most 107 bytes."""
+    """Where workspaces are (KDV_WORKSPACES). The path is short, because a Unix socket's path has at most 107 bytes."""
     return variables.short_path("KDV_WORKSPACES") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}"
 
 
 def all_workspaces() -> list[Path]:
-    """All workspaces that are there. Whatever else stands in the folder is not ours, and is never touched."""
+    """All workspaces. Whatever else is in the folder is not the verifier's, and is never touched."""
     return sorted(filter(is_workspace, folder().iterdir())) if folder().is_dir() else []
 
 
-def is_workspace(place: Path) -> bool:
-    """Whether this is a workspace: named by a run's token, and holding its keeper's orders (or nothing at all yet)."""
-    if place.is_symlink() or not place.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", place.name):
+def is_workspace(path: Path) -> bool:
+    """Whether `path` is a workspace: a folder with the name of a run's token, which has a keeper spec or is empty."""
+    if path.is_symlink() or not path.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", path.name):
         return False
-    return (place / KEEPER_SPEC).is_file() or next(place.iterdir(), None) is None
+    return (path / KEEPER_SPEC).is_file() or next(path.iterdir(), None) is None
 
 
-def remove(place: Path) -> None:
-    """Removes a workspace, and nothing that is none: what a file names as one is no leave to remove a folder."""
-    if is_workspace(place):
-        _erase(place)
+def is_served(workspace: Path) -> bool:
+    """Whether a keeper may still serve the workspace: its socket is there."""
+    return (workspace / KEEPER_SOCKET).exists()
+
+
+def remove(path: Path) -> None:
+    """Removes a workspace. Does nothing if `path` is no workspace: a file may name any folder as one."""
+    if is_workspace(path):
+        _erase(path)
 
 
 def is_kept(workspace: Path) -> bool:
-    """Whether it stays though no keeper serves it: it was kept, or whoever is to judge its run still lives."""
+    """Whether a workspace stays though no keeper serves it: it is marked as kept, or the process that will judge its
+    run still lives."""
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
 
 
 def sweep() -> list[Path]:
-    """Removes workspaces that nobody keeps and no keeper serves: the second line of defence. Returns them.
+    """Removes workspaces that nobody keeps and no keeper serves, and what dead runs left on the host. Returns the
+    workspaces.
 
-    Only for whoever holds the host's lock (lease.acquire_host): a workspace whose keeper has yet to start would
-    else be taken for one that was left behind.
+    This is the second line of defence, behind the keeper. Only a process that holds the host's lock
+    (lease.acquire_host) may sweep: it would remove the workspace of a run whose keeper has yet to start.
     """
-    swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _is_served(workspace)]
+    swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:
         _erase(workspace)
-    packet_filter.sweep()
+    sweep_host()
     unmount()
-    return [*swept, *equipment.sweep(), *trim()]
+    return [*swept, *trim()]
+
+
+def sweep_host() -> list[str]:
+    """Removes what dead runs left on the host outside workspaces. Returns what was removed, in words."""
+    return [removed for backend in BACKENDS.values() for removed in backend.sweep()]
+
+
+def host_leftovers() -> list[str]:
+    """Names of what dead runs left on the host outside workspaces."""
+    return [name for backend in BACKENDS.values() for name in backend.leftovers()]
 
 
 def mounted() -> list[Path]:
-    """Workspaces that are kept and still have disks mounted, which a keeper that was killed could not release."""
+    """Workspaces that are kept and still have disks mounted: their keeper was killed and could not unmount them."""
     return [
         workspace
         for workspace in all_workspaces()
-        if is_kept(workspace) and disks.mounts(workspace) and not _is_served(workspace)
+        if is_kept(workspace) and _is_mounted(workspace) and not _keeper_lives(workspace)
     ]
 
 
 def unmount() -> list[Path]:
-    """Releases those disks; their images stay. Returns the workspaces. Raises DeadlinePassed where they are still in
-    use."""
-    left = mounted()
-    for workspace in left:
-        disks.release(workspace)
-    return left
+    """Unmounts the disks of the workspaces that `mounted` names; the images of the disks stay. Returns the workspaces.
+    Raises DeadlinePassed where a disk is still in use."""
+    workspaces = mounted()
+    for workspace in workspaces:
+        _release(workspace)
+    return workspaces
 
 
 def sweep_unless_busy() -> list[Path]:
-    """Sweeps if no run holds the host: for whoever has just ended a run by force, which gives its keeper no time."""
+    """Sweeps if no run holds the host. For a process that has just ended a run by force, which gave its keeper no
+    time."""
     try:
         with lease.acquire_host("a sweep"):
             return sweep()
@@ -93,18 +110,18 @@ def sweep_unless_busy() -> list[Path]:
 
 
 def hold(workspace: Path) -> None:
-    """Leaves a workspace alone until this process has judged its run, or ended."""
+    """Keeps a workspace until this process has judged its run, or has ended."""
     (workspace / AWAITED).write_text(str(myself()))
 
 
 def keep(workspace: Path) -> None:
-    """Keeps a workspace whose run is over, among the newest that are kept."""
+    """Marks a workspace whose run is over as kept. Only the newest of them stay (see `trim`)."""
     (workspace / KEPT).touch()
     trim()
 
 
 def trim() -> list[Path]:
-    """Removes all but the newest workspaces that are kept (KDV_KEPT). Returns them."""
+    """Removes all but the newest kept workspaces (KDV_KEPT says how many stay). Returns those removed."""
     old = sorted(_kept(), reverse=True)[variables.kept_workspaces() :]
     for _, workspace in old:
         _erase(workspace)
@@ -112,22 +129,33 @@ def trim() -> list[Path]:
 
 
 def _erase(workspace: Path) -> None:
-    """Unmounts what is mounted in it first: a loop device would hold the space of a file that nobody sees."""
-    disks.release(workspace)
+    """Removes a workspace. Its disks are unmounted first: a loop device would go on using the space of a removed
+    image."""
+    _release(workspace)
     shutil.rmtree(workspace, ignore_errors=True)
 
 
+def _release(workspace: Path) -> None:
+    for backend in BACKENDS.values():
+        backend.release(workspace)
+
+
+def _is_mounted(workspace: Path) -> bool:
+    return any(backend.is_mounted(workspace) for backend in BACKENDS.values())
+
+
 def _kept() -> Iterator[tuple[int, Path]]:
+    """When a workspace was marked as kept (ns), and the workspace."""
     for workspace in all_workspaces():
         try:
             yield (workspace / KEPT).stat().st_mtime_ns, workspace
         except OSError:
-            continue  # not kept, or removed by another at this moment
+            continue  # not kept, or removed by another process at this moment
 
 
-def _is_served(workspace: Path) -> bool:
+def _keeper_lives(workspace: Path) -> bool:
     try:
-        keeper = int(lease.call(workspace / "keeper.sock", "status", timeout_s=5)["pid"])
+        keeper = int(lease.call(workspace / KEEPER_SOCKET, "status", timeout_s=5)["pid"])
     except lease.ClusterGone:
         return False
     return identify(keeper) is not None

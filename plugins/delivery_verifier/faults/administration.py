@@ -123,7 +123,7 @@ def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> boo
 
 def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[tuple[str, int]]) -> bool:
     """Asks the controller for an election. Returns whether it was granted for all of `partitions`."""
-    client = topics.admin(context.cluster.bootstrap_servers)
+    client = topics.admin(context.cluster.connection)
     elected = [TopicPartition(topic, partition) for topic, partition in partitions]
     # confluent-kafka 2.16 takes none of the timeouts that elect_leaders documents (SystemError)
     errors = client.elect_leaders(election, elected).result(DEADLINE_S)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from delivery_verifier.cluster.embedded.disks import Disk
+from typing import cast
+
 from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.history import now_us
+from delivery_verifier.model.step_options import Link
 
 DEADLINE_S = 10.0
 
@@ -66,10 +68,7 @@ class PowerOff:
     def proof(self, context: ActionContext) -> ActionProof:
         """That the processes have exited and their disks answer with an I/O error."""
         states = context.cluster.states()
-        off = all(
-            states[broker] == "exited" and Disk.of(context.cluster.workspace, broker).is_off()
-            for broker in context.brokers
-        )
+        off = all(states[broker] == "exited" and context.cluster.is_off(broker) for broker in context.brokers)
         return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off else {}
 
 
@@ -79,8 +78,7 @@ class Sync:
     def do(self, context: ActionContext) -> int:
         """Waits until everything that was written to the disks before is on them. Raises OSError."""
         at_us = now_us()
-        for broker in context.brokers:
-            Disk.of(context.cluster.workspace, broker).sync()
+        context.cluster.sync(context.brokers)
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
@@ -88,7 +86,7 @@ class Sync:
         return {}
 
 
-def _links(context: ActionContext) -> list[str]:
+def _links(context: ActionContext) -> list[Link]:
     """The links in the step's option `links`; without the option all but the clients'."""
     names = str(context.options.get("links", "controller,replication")).split(",")
-    return [name.strip() for name in names]
+    return [cast(Link, name.strip()) for name in names]  # the options of a plan are checked before it starts

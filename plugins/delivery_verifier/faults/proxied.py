@@ -29,7 +29,7 @@ class Frames:
 
     def proof(self, context: ActionContext) -> ActionProof:
         """How often the rule was applied, by broker and client.id; empty while too few clients were hit."""
-        hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))["hits"]
+        hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
         clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))
         return {f"broker {broker}": counts for broker, counts in hits.items()} if enough else {}

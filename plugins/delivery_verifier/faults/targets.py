@@ -40,7 +40,9 @@ class Targets:
     def followers(self) -> list[int]:
         """All brokers but the cycle's leader, in the order of the assignment."""
         (leader,) = self.resolve("leader")
-        return [(leader - 1 + step) % len(self.all()) + 1 for step in range(1, len(self.all()))]
+        brokers = self.all()
+        index = brokers.index(leader)
+        return [*brokers[index + 1 :], *brokers[:index]]
 
     def all(self) -> list[int]:
         """Every broker."""

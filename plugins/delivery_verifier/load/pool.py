@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,13 +74,15 @@ class ProducerProcess:
 
 
 class ProducerPool:
-    """All producers of a run. Raises AlreadySent where the run had a pool before: a run has one load."""
+    """All producers of a run. `connection`: the client properties by which they reach the cluster.
 
-    def __init__(self, scenario: Scenario, bootstrap_servers: str, workspace: Path) -> None:
+    Raises AlreadySent where the run had a pool before: a run has one load."""
+
+    def __init__(self, scenario: Scenario, connection: Mapping[str, str], workspace: Path) -> None:
         if (workspace / "live").exists():
             raise AlreadySent(f"run {scenario.run_id} has sent its load already: start another run")
         self.producers = [
-            _process(scenario, arm, number, bootstrap_servers, workspace / "live" / arm.name / str(number))
+            _process(scenario, arm, number, connection, workspace / "live" / arm.name / str(number))
             for arm in scenario.loaded
             for number in range(arm.producers)
         ]
@@ -157,7 +159,7 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
     return settings
 
 
-def _process(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, folder: Path) -> ProducerProcess:
+def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, str], folder: Path) -> ProducerProcess:
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
@@ -167,7 +169,7 @@ def _process(scenario: Scenario, arm: Arm, number: int, bootstrap_servers: str, 
         transaction_records = transactions.size(load.transaction_records, block, load.partitions, rate)
     spec = ProducerSpec(
         folder=str(folder),
-        bootstrap_servers=bootstrap_servers,
+        connection=dict(connection),
         settings=_settings(arm, number),
         topic=arm.topic_name,
         run_token=scenario.run_token,

@@ -53,7 +53,7 @@ class SequencedProducer:
         self.fatal: str | None = None
         self.client = Producer(
             {
-                "bootstrap.servers": spec.bootstrap_servers,
+                **spec.connection,
                 "queue.buffering.max.messages": self.limit + 2 * spec.block,
                 "queue.buffering.max.kbytes": 2_000_000,
                 "error_cb": self._on_error,

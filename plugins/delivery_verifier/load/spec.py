@@ -10,6 +10,8 @@ from delivery_verifier.model.data import Setting
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything that one producer process is given.
 
+    `connection`: the client properties by which it reaches the cluster, in librdkafka's names. They may hold secrets,
+    so that a spec is never written into a run directory.
     `records` is its floor: it sends at least so many, unless the load is `scripted`. `rate` is in records per second;
     None: flat out. `life` says how often the producer was killed before. A producer with a life above 0 goes on where
     its ledger ends. `transaction_records` is the size of a transaction, in whole blocks; 0: it uses no transactions.
@@ -17,7 +19,7 @@ class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """
 
     folder: str
-    bootstrap_servers: str
+    connection: dict[str, str]
     settings: dict[str, Setting]
     topic: str
     run_token: str

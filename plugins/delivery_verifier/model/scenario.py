@@ -103,7 +103,8 @@ class Load(Data, frozen=True):
 class ClusterSpec(Data, frozen=True):
     """The cluster under test. Session and heartbeat are the controller's `broker.session.timeout.ms` and its peer."""
 
-    backend: Literal["embedded"] = "embedded"
+    backend: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")] = "embedded"
+    """What runs the cluster: a name in `cluster.backends.BACKENDS`."""
     kafka_version: str = "4.3.1"
     brokers: Annotated[int, Meta(ge=1, le=3)] = 3
     session_timeout_ms: Annotated[int, Meta(ge=300, le=60_000)] = 3000

@@ -13,7 +13,7 @@ import psutil
 from msgspec import Struct
 
 from delivery_verifier.cluster import workspaces
-from delivery_verifier.cluster.embedded.equipment import availability
+from delivery_verifier.cluster.backends import backend_of, default_backend
 from delivery_verifier.host import folders as home
 from delivery_verifier.host.java import jars
 from delivery_verifier.model.errors import VerifierError
@@ -109,10 +109,10 @@ def general(host: Host) -> list[Check]:
 
 def equipment() -> list[Check]:
     """The capabilities that some faults need. They are never a failure: a host without them can run fewer scenarios."""
-    reasons = {name: availability(name) for name in CAPABILITIES}
+    lacks = {name: default_backend().lack(name) for name in CAPABILITIES}
     return [
-        Check(name=name, ok=True, found=f"not available: {reason}" if reason else "available")
-        for name, reason in reasons.items()
+        Check(name=name, ok=True, found=f"not available: {lack.why}" if lack else "available")
+        for name, lack in lacks.items()
     ]
 
 
@@ -129,10 +129,15 @@ def of_run(host: Host, scenario: Scenario) -> list[Check]:
 
 
 def require(scenario: Scenario, host: Host | None = None) -> None:
-    """Raises Unfit if this host cannot do the run now, and Unavailable if it never can, for lack of a capability."""
+    """Raises Unfit if this host cannot do the run now, Unavailable if it never can, for lack of a capability or of its
+    backend, and BadInput for an unknown backend."""
+    backend = backend_of(scenario.cluster)
+    if lack := backend.lack():
+        needed = f"the backend {scenario.cluster.backend}"
+        raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
     for needed in scenario.cluster.equipment:
-        if reason := availability(needed):
-            raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {reason}")
+        if lack := backend.lack(needed):
+            raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
     lacking = [check for check in of_run(host or look(), scenario) if not check.ok]
     if lacking:
         raise Unfit("; ".join(f"{check.name}: {check.found}; remedy: {check.remedy}" for check in lacking))

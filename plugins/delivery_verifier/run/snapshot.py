@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, Message, Producer
 
 from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.host.waiting import pause, wait_until
@@ -29,11 +30,11 @@ DEADLINE_S = 60.0
 class AckedWriter:
     """An acks=all producer that waits for every record, and returns the offsets of the records."""
 
-    def __init__(self, bootstrap_servers: str, more: dict[str, str] | None = None) -> None:
-        self.bootstrap_servers = bootstrap_servers
+    def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
+        self.connection = connection
         self.client = Producer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **connection.client_properties(),
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 5,
@@ -131,7 +132,7 @@ def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
 
 def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
     """offsets.json, once consumers that read committed see the markers, too."""
-    client = topics.admin(cluster.bootstrap_servers)
+    client = topics.admin(cluster.connection)
     topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 
     def stable() -> bool:
@@ -162,7 +163,7 @@ def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, m
                 aborted_records=unseen.aborted,
             )
         )
-    return Offsets(bootstrap_servers=cluster.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
+    return Offsets(bootstrap_servers=cluster.connection.bootstrap_servers, taken_at_us=now_us(), partitions=snapshots)
 
 
 def _longest_transaction_s(scenario: Scenario) -> float:
@@ -176,4 +177,4 @@ def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, lead
     law offsets_accounted checks that."""
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)
-    return batches.unseen(cluster.layout.client_ports[leader], arm.topic_name, partition, 0, end)
+    return batches.unseen(cluster.address(leader), arm.topic_name, partition, 0, end)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.cluster.embedded import equipment, packet_filter
+from delivery_verifier.cluster.layout import KEEPER_SOCKET
 from delivery_verifier.host.java import runtime as java
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.planning import preflight
@@ -27,7 +27,7 @@ def heal() -> Iterator[str]:
     """Ends runs whose keeper still answers, and removes workspaces without a keeper. Yields what was done."""
     for workspace in workspaces.all_workspaces():
         try:
-            lease.call(workspace / "keeper.sock", "finish")
+            lease.call(workspace / KEEPER_SOCKET, "finish")
             yield f"ended the run in {workspace}"
         except (lease.ClusterGone, RuntimeError):
             continue
@@ -35,8 +35,8 @@ def heal() -> Iterator[str]:
     with lease.acquire_host("kdv doctor --heal"):
         for workspace in workspaces.unmount():
             yield f"unmounted the disks of {workspace}"
-        for chain in packet_filter.sweep():
-            yield f"removed the packet filter's chain {chain}"
+        for leftover in workspaces.sweep_host():
+            yield f"removed {leftover}"
         for workspace in workspaces.sweep():
             yield f"removed {workspace}"
 
@@ -80,9 +80,7 @@ def _lock() -> Check:
 def _leftovers() -> Check:
     abandoned = [space.name for space in workspaces.all_workspaces() if not workspaces.is_kept(space)]
     disks = [f"mounted disks of {space.name}" for space in workspaces.mounted()]
-    chains = [chain.name for chain in packet_filter.abandoned()]
-    trials = [trial.name for trial in equipment.abandoned()]
-    idle = [*([*abandoned, *disks] if lease.holder() is None else []), *chains, *trials]
+    idle = [*([*abandoned, *disks] if lease.holder() is None else []), *workspaces.host_leftovers()]
     return Check(
         name="leftovers", ok=not idle, found=", ".join(idle) or "none", remedy="kdv doctor --heal removes them"
     )

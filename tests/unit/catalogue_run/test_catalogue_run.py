@@ -138,7 +138,7 @@ def test_an_unavailable_entry_is_not_run() -> None:
 
 
 def lacking(monkeypatch: pytest.MonkeyPatch, **lacks: equipment.Lack) -> None:
-    monkeypatch.setattr(begin, "tried", lacks.get)
+    monkeypatch.setattr(equipment, "tried", lacks.get)
 
 
 def expected(words: str, name: str = "power.all_brokers") -> bool:

@@ -11,6 +11,7 @@ import pytest
 from support.evidence import a_scenario
 
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.handle import Cluster, ControllerDied
 from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
 from delivery_verifier.model.scenario import ClusterSpec
@@ -65,7 +66,7 @@ def test_a_controller_that_died_is_named_by_whoever_looks(
     dead = {"1": {"state": "running"}, str(CONTROLLER): {"state": "exited", "exit_code": code}}
     monkeypatch.setattr(lease, "call", lambda *_, **__: {"nodes": dead})
     with pytest.raises(ControllerDied, match=f"the controller ended with {told}"):
-        Cluster(workspace).isr_full(["t"])
+        Cluster(EmbeddedCluster(workspace)).isr_full(["t"])
 
 
 def test_what_fails_once_the_keeper_is_gone_failed_because_of_that(monkeypatch: pytest.MonkeyPatch) -> None:

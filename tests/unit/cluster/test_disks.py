@@ -29,7 +29,7 @@ def test_mounts_are_found_beneath_a_folder_and_through_a_link_the_innermost_firs
 
 
 def test_a_folder_that_is_no_disk_of_its_own_is_never_taken_for_one_without_power(tmp_path: Path) -> None:
-    disk = Disk.of(tmp_path, 1)
+    disk = Disk.of_broker(tmp_path, 1)
     assert not disk.is_off() and not disk.is_mounted()
     disk.folder.mkdir(parents=True)
     assert not disk.is_off()
@@ -43,4 +43,4 @@ def test_a_tool_that_is_missing_or_fails_is_named_with_its_own_words(
         disks._call("false")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(DiskError, match=r"mkfs\.ext4: .*No such file"):
-        Disk.of(tmp_path, 1).make()
+        Disk.of_broker(tmp_path, 1).make()

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import MonkeyPatch
 
+from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol import requests as wire
+
+BROKER = Address("nowhere", 1)
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
@@ -18,7 +21,7 @@ def test_any_answer_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
         patch.setattr(wire, "call", lambda *_: answer)
         try:
-            wire.describe_partitions(1, ["topic"])
+            wire.describe_partitions(BROKER, ["topic"])
         except OSError:
             return
 
@@ -28,7 +31,7 @@ def test_any_answer_to_a_new_assignment_is_understood_or_an_oserror(answer: byte
     with MonkeyPatch.context() as patch:
         patch.setattr(wire, "call", lambda *_: answer)
         try:
-            wire.assign_replicas(1, {("topic", 0): [1, 2, 3]})
+            wire.assign_replicas(BROKER, {("topic", 0): [1, 2, 3]})
         except OSError:
             return
 
@@ -44,14 +47,14 @@ def test_a_refused_assignment_names_the_partition_and_the_controllers_reason() -
     with MonkeyPatch.context() as patch:
         patch.setattr(wire, "call", lambda *_: refused)
         with pytest.raises(OSError, match="t/4: error 60 no"):
-            wire.assign_replicas(1, {("t", 4): [1, 2, 3]})
+            wire.assign_replicas(BROKER, {("t", 4): [1, 2, 3]})
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_about_settings_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
         patch.setattr(wire, "call", lambda *_: answer)
-        for ask in (lambda: wire.alter_topics(1, ["t"], "a", "b"), lambda: wire.topic_setting(1, ["t"], "a")):
+        for ask in (lambda: wire.alter_topics(BROKER, ["t"], "a", "b"), lambda: wire.topic_setting(BROKER, ["t"], "a")):
             with suppress(OSError):
                 ask()
 
@@ -61,4 +64,4 @@ def test_a_refused_setting_names_the_topic_and_the_controllers_reason() -> None:
     with MonkeyPatch.context() as patch:
         patch.setattr(wire, "call", lambda *_: refused)
         with pytest.raises(OSError, match="of t was refused: error 40 no"):
-            wire.alter_topics(1, ["t"], "min.insync.replicas", "none")
+            wire.alter_topics(BROKER, ["t"], "min.insync.replicas", "none")

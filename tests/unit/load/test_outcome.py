@@ -43,7 +43,7 @@ def producer(folder: Path, **settings: Any) -> SequencedProducer:
     made = SequencedProducer(
         ProducerSpec(
             folder=str(folder),
-            bootstrap_servers="127.0.0.1:1",
+            connection={"bootstrap.servers": "127.0.0.1:1"},
             settings=PROFILES["acks_all"].producer | {"log_level": 0} | settings,
             topic="t",
             run_token="abcdefgh",

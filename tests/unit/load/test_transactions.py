@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.cluster.connection import Address
 from delivery_verifier.cluster.protocol import batches
 from delivery_verifier.cluster.protocol.batches import ABORT, COMMIT
 from delivery_verifier.load import transactions
@@ -22,6 +23,8 @@ from delivery_verifier.load.transactions import Transactions, Unended
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Load
 from delivery_verifier.model.scenario_checks import check
+
+BROKER = Address("nowhere", 1)
 
 
 def failed(**kind: bool) -> KafkaException:
@@ -185,8 +188,8 @@ def test_control_records_are_counted_off_the_headers_up_to_the_end(monkeypatch: 
     whole = batch(0, 5) + batch(5, 1, ends=COMMIT)
     rest = batch(5, 1, ends=COMMIT) + batch(6, 3) + batch(9, 1, ends=COMMIT) + batch(10, 1, ends=COMMIT)
     served(monkeypatch, whole + batch(6, 3)[:40], rest)
-    assert batches.unseen(1, "t", 0, 0, 10) == (2, 0)
-    assert batches.unseen(1, "t", 0, 0, 0) == (0, 0), "an empty partition, of which nothing is fetched"
+    assert batches.unseen(BROKER, "t", 0, 0, 10) == (2, 0)
+    assert batches.unseen(BROKER, "t", 0, 0, 0) == (0, 0), "an empty partition, of which nothing is fetched"
 
 
 def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so(
@@ -207,31 +210,31 @@ def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so
         + batch(19, 2, of=-1, transactional=False)
     )
     served(monkeypatch, log)
-    assert batches.unseen(1, "t", 0, 0, 21) == (5, 7)
+    assert batches.unseen(BROKER, "t", 0, 0, 21) == (5, 7)
 
 
 def test_what_ends_a_transaction_may_stand_behind_the_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     log = batch(0, 5) + batch(5, 2, transactional=False) + batch(7, 1, ends=ABORT) + batch(8, 1, ends=COMMIT)
     served(monkeypatch, log)
-    assert batches.unseen(1, "t", 0, 0, 5) == (0, 5)
+    assert batches.unseen(BROKER, "t", 0, 0, 5) == (0, 5)
     served(monkeypatch, log[: len(batch(0, 5))], b"")
     with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 5"):
-        batches.unseen(1, "t", 0, 0, 5)
+        batches.unseen(BROKER, "t", 0, 0, 5)
 
 
 def test_offsets_that_no_batch_holds_are_no_control_records(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, batch(0, 5) + batch(6, 1, ends=COMMIT))
     with pytest.raises(ConnectionError, match="no batch holds offset 5, the next begins at 6"):
-        batches.unseen(1, "t", 0, 0, 7)
+        batches.unseen(BROKER, "t", 0, 0, 7)
     served(monkeypatch, b"")
     with pytest.raises(ConnectionError, match="gave no batch of t/0 at offset 0"):
-        batches.unseen(1, "t", 0, 0, 7)
+        batches.unseen(BROKER, "t", 0, 0, 7)
     served(monkeypatch, batch(0, 5, magic=1))
     with pytest.raises(ConnectionError, match="format 1"):
-        batches.unseen(1, "t", 0, 0, 7)
+        batches.unseen(BROKER, "t", 0, 0, 7)
 
 
 def test_a_control_record_that_ends_no_transaction_is_not_guessed_at(monkeypatch: pytest.MonkeyPatch) -> None:
     served(monkeypatch, batch(0, 1, ends=2))
     with pytest.raises(ConnectionError, match="control record at offset 0 ends no transaction: type 2"):
-        batches.unseen(1, "t", 0, 0, 1)
+        batches.unseen(BROKER, "t", 0, 0, 1)

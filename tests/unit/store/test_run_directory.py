@@ -50,7 +50,7 @@ def test_a_repetition_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> 
 def test_a_load_is_not_sent_a_second_time_under_the_same_numbers(tmp_path: Path) -> None:
     (tmp_path / "live").mkdir()
     with pytest.raises(AlreadySent, match="start another run"):
-        ProducerPool(RUN, "127.0.0.1:1", tmp_path)
+        ProducerPool(RUN, {"bootstrap.servers": "127.0.0.1:1"}, tmp_path)
 
 
 def of_version(run: RunDirectory, step: str, version: object) -> None:

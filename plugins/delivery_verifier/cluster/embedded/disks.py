@@ -38,12 +38,12 @@ class Disk(NamedTuple):
     folder: Path
 
     @classmethod
-    def of(cls, workspace: Path, broker: int) -> Disk:
-        """The disk of a broker's data folder."""
+    def of_broker(cls, workspace: Path, broker: int) -> Disk:
+        """The disk with a broker's data folder."""
         return cls(workspace / f"disks/{broker}.img", workspace / f"data/{broker}")
 
     def make(self, size: int = SIZE) -> None:
-        """Formats and mounts it, empty. Raises DiskError."""
+        """Formats the image and mounts it, empty. `size` in bytes. Raises DiskError."""
         self.image.parent.mkdir(parents=True, exist_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.image.open("wb") as out:
@@ -53,11 +53,11 @@ class Disk(NamedTuple):
         (self.folder / "lost+found").rmdir()  # a broker takes every folder here for a partition
 
     def mount(self) -> None:
-        """Mounts it. What its journal has is recovered, as at a boot. Raises DiskError."""
+        """Mounts the disk. The kernel recovers what is in the journal, as at a boot. Raises DiskError."""
         _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
 
     def remount(self) -> None:
-        """Mounts it again if its power is off: what comes back is what had reached the disk. Raises DiskError."""
+        """Mounts the disk again if its power is off: then it has what had reached the disk. Raises DiskError."""
         if self.is_off():
             unmount(self.folder)
             self.mount()
@@ -72,7 +72,7 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def cut_power(self) -> None:
-        """What is not on the disk yet will never be; nothing can be written any more. Raises OSError."""
+        """Cuts the power. What has not reached the disk is lost, and nothing more can be written. Raises OSError."""
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
@@ -80,7 +80,8 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def is_off(self) -> bool:
-        """Whether the file system answers with an I/O error. The file that is tried has no name and leaves nothing."""
+        """Whether the power is off: then the file system answers with an I/O error. The trial file has no name, so that
+        it leaves nothing behind."""
         try:
             os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
         except OSError:
@@ -88,27 +89,32 @@ class Disk(NamedTuple):
         return False
 
     def is_mounted(self) -> bool:
-        """Whether it is mounted."""
+        """Whether the disk is mounted."""
         return self.folder.resolve() in mounts(self.folder)
 
 
 def mounts(below: Path) -> list[Path]:
-    """What is mounted at `below` or beneath it, the innermost first (proc(5): mountinfo, field 5)."""
+    """The mount points at `below` or beneath it, the innermost first (proc(5): mountinfo, field 5)."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    found = [Path(re.sub(r"\\([0-7]{3})", lambda it: chr(int(it[1], 8)), line.split()[4])) for line in lines]
+    points = [Path(re.sub(r"\\([0-7]{3})", _unescaped, line.split()[4])) for line in lines]
     real = below.resolve()
-    return [place for place in reversed(found) if place == real or real in place.parents]
+    return [point for point in reversed(points) if point == real or real in point.parents]
 
 
-def unmount(place: Path) -> None:
-    """Unmounts it and frees its loop device, waiting until nobody uses it any more. Raises DiskError."""
-    wait_until(lambda: _quietly("umount", str(place)), f"{place} to be unmounted", FREE_DEADLINE_S)
+def _unescaped(match: re.Match[str]) -> str:
+    """The character whose octal number stands in mountinfo."""
+    return chr(int(match[1], 8))
+
+
+def unmount(folder: Path) -> None:
+    """Unmounts a disk and frees its loop device. Waits while somebody uses it. Raises DeadlinePassed."""
+    wait_until(lambda: _quietly("umount", str(folder)), f"{folder} to be unmounted", FREE_DEADLINE_S)
 
 
 def release(workspace: Path) -> None:
-    """Unmounts all that is mounted beneath a workspace; without that it cannot be removed. Raises DeadlinePassed."""
-    for place in mounts(workspace):
-        unmount(place)
+    """Unmounts every disk beneath a workspace, which could not be removed otherwise. Raises DeadlinePassed."""
+    for folder in mounts(workspace):
+        unmount(folder)
 
 
 def _quietly(*command: str) -> bool:

@@ -1,4 +1,4 @@
-"""Equipment: whether this host has what some faults need, found out by really trying it."""
+"""Equipment: whether this host has what some faults need. Every capability is really tried."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
+from delivery_verifier.cluster.backend import Lack
 from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.host.processes import lives, myself
 from delivery_verifier.host.waiting import DeadlinePassed
@@ -26,25 +26,18 @@ _REFUSALS = re.compile(
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
-"""Words of tools whose kernel forbids or lacks it: so it will be tomorrow. With any other words a trial went wrong."""
-
-
-class Lack(NamedTuple):
-    """Why this host cannot be relied on for some equipment, with the remedy. `failed`: that is no property of the host,
-    but a trial that went wrong."""
-
-    why: str
-    failed: bool = False
+"""What tools say where the kernel forbids or lacks something: it will be the same tomorrow. With any other words a
+trial went wrong."""
 
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
-    """None if this host has `equipment`. Tried once per process."""
+    """Why this host lacks `equipment`; None if it has it. Tried once per process."""
     return _TRIALS[equipment]()
 
 
 def availability(equipment: Capability) -> str | None:
-    """None if this host has `equipment`; else the reason, with the remedy."""
+    """The reason why this host lacks `equipment`, with the remedy; None if it has it."""
     lack = tried(equipment)
     return lack.why if lack else None
 
@@ -62,8 +55,8 @@ def _network() -> Lack | None:
         return _refused(f"the packet filter cannot be changed ({_line(error)}): {remedy}", error)
     finally:
         chain.destroy()
-    told = "a rule that was added to the packet filter is not there: use an iptables that the kernel knows"
-    return None if works else Lack(told, failed=True)
+    message = "a rule that was added to the packet filter is not there: use an iptables that the kernel knows"
+    return None if works else Lack(message, failed=True)
 
 
 def _power() -> Lack | None:
@@ -81,15 +74,18 @@ def _power() -> Lack | None:
         return _refused(f"no ext4 of its own can be cut off ({_line(error)}): {remedy}", error)
     finally:
         _clear(folder)
-    told = "ext4 goes on after its shutdown: use a kernel whose ext4 has EXT4_IOC_SHUTDOWN (4.11 and later)"
-    return None if works else Lack(told, failed=True)
+    message = "ext4 goes on after its shutdown: use a kernel whose ext4 has EXT4_IOC_SHUTDOWN (4.11 and later)"
+    return None if works else Lack(message, failed=True)
 
 
 def abandoned() -> list[Path]:
-    """Folders, and mounts, of trials whose process was killed. Whatever others own in the common folder is not ours."""
-    found = ((one, _TRIAL_FOLDER.fullmatch(one.name)) for one in Path(tempfile.gettempdir()).glob("kdv-trial-*"))
-    dead = [one for one, of in found if of and not lives(f"{of[1]}:{of[2]}")]
-    return [one for one in dead if not one.is_symlink() and _is_mine(one)]
+    """Folders of trials whose process was killed, which may have mounts. Folders of other users are left alone."""
+    folders = []
+    for folder in Path(tempfile.gettempdir()).glob("kdv-trial-*"):
+        name = _TRIAL_FOLDER.fullmatch(folder.name)
+        if name and not lives(f"{name[1]}:{name[2]}") and not folder.is_symlink() and _is_mine(folder):
+            folders.append(folder)
+    return folders
 
 
 def _is_mine(folder: Path) -> bool:
@@ -100,17 +96,18 @@ def _is_mine(folder: Path) -> bool:
 
 
 def sweep() -> list[Path]:
-    """Removes them. Returns their folders."""
-    left = abandoned()
-    for folder in left:
+    """Removes the folders of trials whose process was killed. Returns them."""
+    folders = abandoned()
+    for folder in folders:
         _clear(folder)
-    return left
+    return folders
 
 
-def _refused(told: str, error: Exception) -> Lack:
-    """mount says of every loop device that it failed to set it up: where there is a door to them, they are but busy."""
-    none = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
-    return Lack(told, failed=not none and _REFUSALS.search(str(error)) is None)
+def _refused(message: str, error: Exception) -> Lack:
+    """The lack that `error` shows. `mount` says of every loop device that it failed to set it up; where this process
+    may open the control device, the loop devices are only busy, and the trial went wrong."""
+    no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
+    return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
 
 
 def _clear(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from delivery_verifier.cluster.embedded.packet_filter import GROUPS, Chain, FilterError, FilterRule
@@ -10,68 +11,70 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """The packets of `broker` on `links`, in both directions.
+    """The rules that drop the packets of `broker` on `links`, in both directions.
 
-    What the controller sends a broker only ever answers it; what others ask of a broker goes to its own ports.
+    The controller sends a broker nothing but answers, so that the broker's requests are all that is to be dropped
+    there. Other nodes send their requests to the broker's own ports.
     """
-    own, others = (
-        f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport",
-        [one for one in layout.brokers if one != broker],
-    )
-    clients = [ports[broker] for ports in (layout.client_ports, layout.proxied_ports) if ports]
-    listening = {"replication": [layout.replication_ports[broker]], "client": clients}
-    asked = {
+    from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
+    other_brokers = [other for other in layout.brokers if other != broker]
+    client_ports = [ports[broker] for ports in (layout.client_ports, layout.proxied_ports) if ports]
+    own_ports = {"replication": [layout.replication_ports[broker]], "client": client_ports}
+    remote_ports = {
         "controller": [layout.controller_port],
-        "replication": [layout.replication_ports[other] for other in others],
+        "replication": [layout.replication_ports[other] for other in other_brokers],
     }
-    found = []
+    filter_rules = []
     for link in links:
         name = f"{broker}.{link}"
-        found += [FilterRule(name, f"{own} {port}") for port in asked.get(link, [])]
-        found += [FilterRule(name, f"-m tcp --{end}port {port}") for port in listening.get(link, []) for end in "ds"]
-    return found
+        filter_rules += [FilterRule(name, f"{from_broker} {port}") for port in remote_ports.get(link, [])]
+        for port in own_ports.get(link, []):
+            filter_rules += [FilterRule(name, f"-m tcp --dport {port}"), FilterRule(name, f"-m tcp --sport {port}")]
+    return filter_rules
 
 
 class Isolation:
-    """The brokers of one cluster that are cut off now, by this process."""
+    """The brokers of one cluster that this process has cut off."""
 
     def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
-        self._set: dict[int, list[FilterRule]] = {}
+        self._rules: dict[int, list[FilterRule]] = {}
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off. Raises ValueError if it is cut off already, FilterError."""
-        if broker in self._set:
+        """Cuts `broker` off. Raises ValueError if the broker is cut off already, FilterError."""
+        if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
-        self._set[broker] = rules(self._layout, broker, links)
-        self._chain.add(self._set[broker])
+        self._rules[broker] = rules(self._layout, broker, links)
+        self._chain.add(self._rules[broker])
 
     def mend(self, broker: int) -> None:
-        """Lets its packets through again; harmless if they go through. Raises FilterError if the kernel still drops
-        any."""
-        self._chain.remove(self._set.get(broker, []))
-        if left := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:
-            raise FilterError(f"broker {broker} is still cut off: {', '.join(left)}")
-        self._set.pop(broker, None)
+        """Lets the packets of `broker` through again; harmless if they go through. Raises FilterError if the kernel
+        still drops any."""
+        self._chain.remove(self._rules.get(broker, []))
+        if remaining := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:
+            raise FilterError(f"broker {broker} is still cut off: {', '.join(remaining)}")
+        self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Per broker that was cut off and link the packets dropped so far; without the links of which a rule is
-        missing."""
-        there, found = self._read(), dict[int, dict[str, int]]()
-        for broker, wanted in self._set.items():
-            names = {rule.name: sum(other.name == rule.name for other in wanted) for rule in wanted}
-            counts = {name: [packets for known, packets in there if known == name] for name in names}
-            found[broker] = {
-                name.split(".")[1]: sum(counts[name]) for name in names if len(counts[name]) == names[name]
-            }
-        return found
+        """Per broker that was cut off and link the packets dropped so far. A link of which the kernel has not every
+        rule is left out."""
+        counters, packets_of = self._read(), dict[int, dict[str, int]]()
+        for broker, filter_rules in self._rules.items():
+            packets_of[broker] = {}
+            expected = Counter(rule.name for rule in filter_rules)
+            for name, rules_expected in expected.items():
+                packets = [count for rule_name, count in counters if rule_name == name]
+                if len(packets) == rules_expected:
+                    packets_of[broker][name.split(".")[1]] = sum(packets)
+        return packets_of
 
     def end(self) -> None:
-        """Takes everything away."""
-        if self._used:  # also after all was mended: the chain itself is still there
+        """Removes the chain with all its rules."""
+        if self._used:  # the chain itself is still there when no broker is cut off any more
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:
-        return self._chain.dropped() if self._set else []
+        """Name and dropped packets of every rule that the kernel has."""
+        return self._chain.dropped() if self._rules else []

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from delivery_verifier.cluster.embedded.disks import Disk
-from delivery_verifier.cluster.layout import CONTROLLER, ClusterLayout
+from delivery_verifier.cluster.layout import CONTROLLER, HOST, ClusterLayout
 from delivery_verifier.host.java.class_archive import ClassArchive
 from delivery_verifier.host.java.jars import cache_dir, kafka_jars
 from delivery_verifier.host.java.runtime import java_home
@@ -81,7 +81,7 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
 def _disks(layout: ClusterLayout) -> list[Disk]:
     """The brokers' disks, where they have their own. The controller never loses power."""
     has_own = "power" in layout.spec.equipment
-    return [Disk.of(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
+    return [Disk.of_broker(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
 
 def command(layout: ClusterLayout, node: int) -> list[str]:
@@ -120,7 +120,7 @@ def _properties(layout: ClusterLayout, node: int) -> str:
     settings = {
         "node.id": node,
         "log.dirs": f"{layout.workspace}/data/{node}",
-        "controller.quorum.voters": f"{CONTROLLER}@127.0.0.1:{layout.controller_port}",
+        "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{layout.controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT,PROXIED:PLAINTEXT",
         # Both are read by the controller as well: it is the controller that fences a silent broker.
@@ -129,14 +129,13 @@ def _properties(layout: ClusterLayout, node: int) -> str:
         "unclean.leader.election.enable": "false",
     }
     if node == CONTROLLER:
-        settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{layout.controller_port}"}
+        settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://{HOST}:{layout.controller_port}"}
     else:
         ports = layout.listeners(node).items()
-        bound, advertised = (",".join(f"{name}://127.0.0.1:{pair[side]}" for name, pair in ports) for side in (0, 1))
         settings |= {
             "process.roles": "broker",
-            "listeners": bound,
-            "advertised.listeners": advertised,
+            "listeners": ",".join(f"{name}://{HOST}:{bound}" for name, (bound, _) in ports),
+            "advertised.listeners": ",".join(f"{name}://{HOST}:{advertised}" for name, (_, advertised) in ports),
             "inter.broker.listener.name": "REPL",
             **_BROKER,
         }
@@ -191,9 +190,9 @@ def _template(layout: ClusterLayout) -> Path:
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        for listener in sockets:
+            listener.bind((HOST, 0))
+        return [int(listener.getsockname()[1]) for listener in sockets]
     finally:
-        for one in sockets:
-            one.close()
+        for listener in sockets:
+            listener.close()

@@ -1,7 +1,8 @@
 """The packet filter: rules that cut brokers off, in a chain of their own for every process that sets any.
 
-A broker's packets are told from its clients' by its group: brokers on one host share their address, and connections
-from a broker have no port of their own. Reading and writing go through iptables, the reading always through the kernel.
+The filter recognises a broker's packets by the group of its process: brokers on one host share their address, and
+connections from a broker have no port of their own. Reading and writing go through iptables, and every reading asks the
+kernel.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class FilterRule(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A chain of rules; `name` tells of which run and process it is, so that it is known for dead once they are."""
+    """A chain of rules. Its `name` has the label of the run, and the pid and start of the process that set it, so that
+    a chain whose process has ended can be recognised."""
 
     name: str
 
@@ -48,26 +50,26 @@ class Chain(NamedTuple):
     def alive(self) -> bool:
         """Whether the process that set it still runs."""
         pid, started = (int(part, 16) for part in self.name.rsplit("-", 2)[1:])
-        found = identify(pid)
-        return found is not None and found.alive and _short(found) == started
+        process = identify(pid)
+        return process is not None and process.alive and _short(process) == started
 
     def add(self, rules: Iterable[FilterRule]) -> None:
-        """Sets all of `rules` at one stroke. Raises FilterError."""
+        """Sets all of `rules` in one transaction of the kernel. Raises FilterError."""
         table = _save()
         if f":{self.name} " not in table:
             _call("iptables", "-w", "-N", self.name)
         jump = [] if self._jump in table else [f"-I OUTPUT 1 -o lo -p tcp -j {self.name}"]
         commands = "\n".join(["*filter", *(f"-A {self.name} {rule}" for rule in rules), *jump, "COMMIT", ""])
-        _call("iptables-restore", "-w", "--noflush", given=commands)
+        _call("iptables-restore", "-w", "--noflush", stdin=commands)
 
     def remove(self, rules: Iterable[FilterRule]) -> None:
-        """Takes each of `rules` away once; those that are not there any more are none the worse for it."""
+        """Removes each of `rules` once. A rule that is not there is no error."""
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """Name of every rule that the kernel has now, and the packets it dropped; none if nothing leads to the
-        chain."""
+        """The name of every rule that the kernel has now, and the packets that it dropped. Empty if no rule of OUTPUT
+        leads to the chain."""
         table = _save()
         if self._jump not in table:
             return []
@@ -75,7 +77,7 @@ class Chain(NamedTuple):
         return [(name, int(packets)) for packets, name in line.findall(table)]
 
     def destroy(self) -> None:
-        """Removes it with all its rules; harmless if it is not there."""
+        """Removes the chain with all its rules; harmless if there is no such chain."""
         while _run("iptables", "-w", "-D", "OUTPUT", "-o", "lo", "-p", "tcp", "-j", self.name).returncode == 0:
             continue
         for option in ("-F", "-X"):
@@ -87,7 +89,7 @@ class Chain(NamedTuple):
 
 
 def abandoned() -> list[Chain]:
-    """Chains whose process has ended. None where there is no packet filter that could be read."""
+    """Chains whose process has ended. Empty where the packet filter cannot be read."""
     try:
         table = _save()
     except FilterError:
@@ -98,14 +100,14 @@ def abandoned() -> list[Chain]:
 
 def sweep() -> list[str]:
     """Removes what dead processes left in the packet filter. Returns the chains' names."""
-    left = abandoned()
-    for chain in left:
+    chains = abandoned()
+    for chain in chains:
         chain.destroy()
-    return [chain.name for chain in left]
+    return [chain.name for chain in chains]
 
 
 def _short(process: ProcessId) -> int:
-    """A chain's name has 28 characters at most."""
+    """The low 32 bits of the start time: a chain's name has at most 28 characters."""
     return process.started & 0xFFFF_FFFF
 
 
@@ -113,15 +115,15 @@ def _save() -> str:
     return _call("iptables-save", "-c", "-t", "filter")
 
 
-def _call(*command: str, given: str | None = None) -> str:
-    done = _run(*command, given=given)
+def _call(*command: str, stdin: str | None = None) -> str:
+    done = _run(*command, stdin=stdin)
     if done.returncode:
         raise FilterError(f"{command[0]}: {done.stderr.strip() or f'exit code {done.returncode}'}")
     return done.stdout
 
 
-def _run(*command: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+def _run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         raise FilterError(f"{command[0]}: {error}") from None

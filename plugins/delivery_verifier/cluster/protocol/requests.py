@@ -8,10 +8,12 @@ and `DescribeConfigsRequest.json` v1.
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from delivery_verifier.cluster.connection import Address
+from delivery_verifier.cluster.protocol.encoding import Reader, call, short_text, varint
 
 TIMEOUT_S = 0.7
 ASSIGNMENT_S = 10.0
@@ -30,133 +32,93 @@ class PartitionState:
     error: int
 
 
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def number(self, code: str) -> int:
-        (value,) = struct.unpack_from(">" + code, self._data, self._at)
-        self._at += struct.calcsize(">" + code)
-        return int(value)
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._data[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-
-    def skip(self, count: int) -> None:
-        self._at += count
-
-    def text(self, length: int) -> str:
-        value = self._data[self._at : self._at + max(length, 0)].decode()
-        self._at += max(length, 0)
-        return value
-
-    def short_text(self) -> str:
-        return self.text(self.number("h"))
-
-    def compact_text(self) -> str:
-        return self.text(self.varint() - 1)
-
-    def compact_ints(self) -> tuple[int, ...]:
-        return tuple(self.number("i") for _ in range(self.varint() - 1))
-
-    def tags(self) -> None:
-        for _ in range(self.varint()):
-            self.varint()
-            self.skip(self.varint())
-
-
 def describe_partitions(
-    port: int, topics: list[str], timeout_s: float = TIMEOUT_S
+    address: Address, topics: list[str], timeout_s: float = TIMEOUT_S
 ) -> dict[tuple[str, int], PartitionState]:
-    """State of every partition of `topics` as the broker on `port` sees it.
+    """State of every partition of `topics` as the broker at `address` sees it.
 
     Raises OSError, also on a timeout and where the answer cannot be understood.
     """
-    names = b"".join(_varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
-    body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + _varint(len(topics) + 1) + names
-    answer = call(port, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s)
+    names = b"".join(varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
+    body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + varint(len(topics) + 1) + names
+    answer = call(address, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s)
     try:
-        return _described(_Reader(answer))
+        return _partition_states(Reader(answer))
     except (struct.error, IndexError, ValueError) as error:
-        raise ConnectionError(f"the broker on port {port} gave no answer that can be read: {error}") from None
+        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
 
 
-def _described(reader: _Reader) -> dict[tuple[str, int], PartitionState]:
+def _partition_states(reader: Reader) -> dict[tuple[str, int], PartitionState]:
     reader.skip(4)
     reader.tags()
     reader.skip(4)
-    found: dict[tuple[str, int], PartitionState] = {}
+    states: dict[tuple[str, int], PartitionState] = {}
     for _ in range(reader.varint() - 1):
         reader.skip(2)
         topic = reader.compact_text()
         reader.skip(17)
         for _ in range(reader.varint() - 1):
             partition, state = _partition(reader)
-            found[topic, partition] = state
+            states[topic, partition] = state
         reader.skip(4)
         reader.tags()
-    return found
+    return states
 
 
-def _partition(reader: _Reader) -> tuple[int, PartitionState]:
+def _partition(reader: Reader) -> tuple[int, PartitionState]:
     error, index, leader, epoch = (reader.number(code) for code in "hiii")
     replicas, isr, elr, _last_known, _offline = (reader.compact_ints() for _ in range(5))
     reader.tags()
     return index, PartitionState(leader, epoch, replicas, isr, elr, error)
 
 
-def live_brokers(port: int, timeout_s: float = TIMEOUT_S) -> set[int]:
-    """Ids of the unfenced brokers as the broker on `port` sees them. Raises OSError."""
-    reader = _Reader(call(port, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
+def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
+    """Ids of the unfenced brokers as the broker at `address` sees them. Raises OSError."""
+    reader = Reader(call(address, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
     reader.skip(8)
-    found = set()
+    ids = set()
     for _ in range(reader.number("i")):
-        found.add(reader.number("i"))
+        ids.add(reader.number("i"))
         reader.text(reader.number("h"))
         reader.skip(4)
         reader.text(reader.number("h"))
-    return found
+    return ids
 
 
 def assign_replicas(
-    port: int, wanted: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
+    address: Address, replicas_of: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
 ) -> None:
-    """Gives partitions the replicas `wanted`, the preferred leader first; the broker on `port` passes it to the
+    """Gives partitions the replicas `replicas_of`, the preferred leader first; the broker at `address` passes it to the
     controller.
 
     Raises OSError, also where the controller refuses any of them.
     """
-    topics = sorted({topic for topic, _ in wanted})
+    topics = sorted({topic for topic, _ in replicas_of})
     body = (
         struct.pack(">hhih", 45, 0, 3, 3)
         + b"kdv\0"
         + struct.pack(">i", int(timeout_s * 1000))
-        + _varint(len(topics) + 1)
+        + varint(len(topics) + 1)
     )
     for name in topics:
-        placed = sorted((partition, replicas) for (topic, partition), replicas in wanted.items() if topic == name)
-        body += _varint(len(name) + 1) + name.encode() + _varint(len(placed) + 1)
-        for partition, replicas in placed:
-            body += struct.pack(">i", partition) + _varint(len(replicas) + 1)
+        assignments = sorted(
+            (partition, replicas) for (topic, partition), replicas in replicas_of.items() if topic == name
+        )
+        body += varint(len(name) + 1) + name.encode() + varint(len(assignments) + 1)
+        for partition, replicas in assignments:
+            body += struct.pack(">i", partition) + varint(len(replicas) + 1)
             body += struct.pack(f">{len(replicas)}i", *replicas) + b"\0"
         body += b"\0"
-    answer = call(port, body + b"\0", timeout_s)
+    answer = call(address, body + b"\0", timeout_s)
     try:
-        refused = list(_refusals(_Reader(answer)))
+        refused = list(_refusals(Reader(answer)))
     except (struct.error, IndexError, ValueError) as error:
-        raise ConnectionError(f"the broker on port {port} gave no answer that can be read: {error}") from None
+        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
     if refused:
         raise ConnectionError(f"the controller refused the replicas of {'; '.join(refused)}")
 
 
-def _refusals(reader: _Reader) -> Iterator[str]:
+def _refusals(reader: Reader) -> Iterator[str]:
     """What an AlterPartitionReassignmentsResponse v0 refuses: all, or single partitions."""
     reader.skip(4)
     reader.tags()
@@ -178,69 +140,44 @@ def _refusals(reader: _Reader) -> Iterator[str]:
 _TOPIC, _SET = 2, 0
 
 
-def alter_topics(port: int, topics: Sequence[str], setting: str, value: str, timeout_s: float = ASSIGNMENT_S) -> None:
-    """Sets `setting` of every topic to `value`; the broker on `port` passes it to the controller.
+def alter_topics(
+    address: Address, topics: Sequence[str], setting: str, value: str, timeout_s: float = ASSIGNMENT_S
+) -> None:
+    """Sets `setting` of every topic to `value`; the broker at `address` passes it to the controller.
 
     Raises OSError, also where the controller refuses any of them.
     """
-    change = struct.pack(">i", 1) + _short(setting) + struct.pack(">b", _SET) + _short(value)
+    change = struct.pack(">i", 1) + short_text(setting) + struct.pack(">b", _SET) + short_text(value)
     body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
-    body += b"".join(struct.pack(">b", _TOPIC) + _short(topic) + change for topic in topics)
-    _settings(port, call(port, body + b"\0", timeout_s), told=False)
+    body += b"".join(struct.pack(">b", _TOPIC) + short_text(topic) + change for topic in topics)
+    _settings(address, call(address, body + b"\0", timeout_s), with_values=False)
 
 
-def topic_setting(port: int, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
-    """The value of `setting` per topic, as the broker on `port` knows it. Raises OSError."""
+def topic_setting(
+    address: Address, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S
+) -> dict[str, str]:
+    """The value of `setting` per topic, as the broker at `address` knows it. Raises OSError."""
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(
-        struct.pack(">b", _TOPIC) + _short(topic) + struct.pack(">i", 1) + _short(setting) for topic in topics
+        struct.pack(">b", _TOPIC) + short_text(topic) + struct.pack(">i", 1) + short_text(setting) for topic in topics
     )
-    return _settings(port, call(port, body + b"\0", timeout_s), told=True)
+    return _settings(address, call(address, body + b"\0", timeout_s), with_values=True)
 
 
-def _settings(port: int, answer: bytes, told: bool) -> dict[str, str]:
-    """What an IncrementalAlterConfigsResponse v0, or where `told` a DescribeConfigsResponse v1, says per topic."""
-    reader, found = _Reader(answer), dict[str, str]()
+def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, str]:
+    """What an IncrementalAlterConfigsResponse v0, or where `with_values` a DescribeConfigsResponse v1, says per
+    topic."""
+    reader, values = Reader(answer), dict[str, str]()
     try:
         reader.skip(8)
         for _ in range(reader.number("i")):
             error, why, _type, topic = reader.number("h"), reader.short_text(), reader.number("b"), reader.short_text()
             if error:
                 raise ConnectionError(f"the setting of {topic} was refused: error {error} {why}")
-            for _ in range(reader.number("i") if told else 0):
+            for _ in range(reader.number("i") if with_values else 0):
                 reader.short_text()
-                found[topic] = reader.short_text()
+                values[topic] = reader.short_text()
                 reader.skip(3 + 4)  # three flags, and no synonyms
     except (struct.error, IndexError, ValueError) as error:
-        raise ConnectionError(f"the broker on port {port} gave no answer that can be read: {error}") from None
-    return found
-
-
-def _short(text: str) -> bytes:
-    return struct.pack(">h", len(text)) + text.encode()
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def call(port: int, request: bytes, timeout_s: float) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
-        connection.settimeout(timeout_s)
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", _exactly(connection, 4))
-        return _exactly(connection, size)
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    chunks = bytearray()
-    while len(chunks) < count:
-        chunk = connection.recv(count - len(chunks))
-        if not chunk:
-            raise ConnectionError("the broker closed the connection")
-        chunks += chunk
-    return bytes(chunks)
+        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
+    return values

@@ -1,6 +1,6 @@
-"""One connection through the proxy: two directions of frames, each in order, each with what is kept back of it.
+"""One connection through the proxy: two directions of frames, each in order, each with the frames that wait.
 
-No sockets here: bytes in, bytes out, and the time is given.
+This module has no sockets and no clock: bytes and times come in as arguments, and bytes go out.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from delivery_verifier.cluster.proxy.rules import Direction, ProxyRule, RuleBook
 from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
-MUCH = 1 << 25
-"""Bytes of one direction that are taken in before the sender has to wait, as on any network."""
+BUFFER_BYTES = 1 << 25
+"""Bytes of one direction that the proxy buffers before the sender has to wait, as on any network."""
 
 
 class Closed(VerifierError):
@@ -21,7 +21,8 @@ class Closed(VerifierError):
 
 
 class Flow:
-    """One direction: what has to go out now, and what waits behind a frame that is held or delayed."""
+    """One direction: `out` has the bytes to send now, `waiting` the frames that are held or delayed, and all frames
+    behind them, with the time at which each is due. `ended`: the sender has ended."""
 
     def __init__(self) -> None:
         self.splitter, self.out, self.ended = Splitter(), bytearray(), False
@@ -31,16 +32,16 @@ class Flow:
     @property
     def full(self) -> bool:
         """Whether the sender has to wait."""
-        return len(self.out) + self.waiting_bytes > MUCH
+        return len(self.out) + self.waiting_bytes > BUFFER_BYTES
 
     @property
     def drained(self) -> bool:
-        """Whether the sender has ended and everything of it is on its way."""
+        """Whether the sender has ended and everything that it sent is on its way."""
         return self.ended and not self.waiting and not self.out
 
     @property
     def due_at(self) -> float:
-        """When the next frame is to go out that waits; infinite if none."""
+        """When the next waiting frame is to go out (seconds, monotonic); infinite if none waits."""
         return self.waiting[0][0] if self.waiting else UNTIL_RELEASED
 
     def put(self, frame: bytes, due_at: float = 0.0) -> None:
@@ -52,26 +53,26 @@ class Flow:
             self.waiting_bytes += len(frame)
 
     def advance(self, now: float) -> None:
-        """Lets out what is due."""
+        """Lets out the frames that are due at `now` (seconds, monotonic)."""
         while self.waiting and self.waiting[0][0] <= now:
             _, frame = self.waiting.popleft()
             self.waiting_bytes -= len(frame)
             self.out += frame
 
     def release(self) -> None:
-        """Nothing is kept back any longer."""
+        """Lets out every frame that waits."""
         self.waiting = deque((0.0, frame) for _, frame in self.waiting)
         self.advance(0.0)
 
     def discard(self) -> None:
-        """There is nobody left to take what comes."""
+        """Forgets everything: the receiver is gone."""
         self.out.clear()
         self.waiting.clear()
         self.waiting_bytes = 0
 
 
 class Conversation:
-    """A client's connection to one broker. Responses are known by the correlation id of their request."""
+    """A client's connection to one broker. A response is matched to its request by the correlation id."""
 
     def __init__(self, broker: int, book: RuleBook) -> None:
         self.broker, self._book = broker, book

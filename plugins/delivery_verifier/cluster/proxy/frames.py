@@ -1,6 +1,6 @@
-"""Kafka's frames: cut out of a byte stream, and as much of their headers as says which request they are.
+"""Kafka's frames, and as much of their headers as says which request a frame is.
 
-A frame is its size (int32) and so many bytes. Requests begin with API key and version (int16), correlation id (int32)
+A frame is a size (int32) and so many bytes. Requests begin with API key and version (int16), correlation id (int32)
 and client.id (nullable string), responses with the correlation id of their request. Source: Kafka protocol guide;
 `ProduceRequest.json` for where acks stands.
 """
@@ -15,7 +15,7 @@ from delivery_verifier.model.step_options import APIS
 
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
 LARGEST = 1 << 27
-"""Above this it is no frame: socket.request.max.bytes is 100 MiB."""
+"""Bytes of the largest frame; brokers take none above 100 MiB (socket.request.max.bytes)."""
 
 
 class NotKafka(VerifierError, ValueError):
@@ -23,7 +23,7 @@ class NotKafka(VerifierError, ValueError):
 
 
 class Splitter:
-    """Cuts one direction of a connection into frames, wherever the network has cut it."""
+    """Cuts the byte stream of one direction into frames."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -31,16 +31,16 @@ class Splitter:
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that `data` completes, each with its size before it. Raises NotKafka."""
         self._rest += data
-        frames, at = [], 0
-        while len(self._rest) - at >= 4:
-            (size,) = struct.unpack_from(">i", self._rest, at)
+        frames, start = [], 0
+        while len(self._rest) - start >= 4:
+            (size,) = struct.unpack_from(">i", self._rest, start)
             if not 4 <= size <= LARGEST:
                 raise NotKafka(f"a frame of {size} bytes")
-            if len(self._rest) - at < 4 + size:
+            if len(self._rest) - start < 4 + size:
                 break
-            frames.append(bytes(self._rest[at : at + 4 + size]))
-            at += 4 + size
-        del self._rest[:at]
+            frames.append(bytes(self._rest[start : start + 4 + size]))
+            start += 4 + size
+        del self._rest[:start]
         return frames
 
 
@@ -71,27 +71,27 @@ def correlation_of(frame: bytes) -> int:
     return int(correlation)
 
 
-def _acks(frame: bytes, version: int, at: int) -> int:
-    """acks of a Produce request whose header, but for the tags of flexible versions, ends at `at`."""
+def _acks(frame: bytes, version: int, offset: int) -> int:
+    """acks of a Produce request. `offset`: where its header ends, without the tagged fields of flexible versions."""
     if version >= PRODUCE_FLEXIBLE:
-        if frame[at]:  # tags: nobody sends any here, and whoever does is taken to want an answer
+        if frame[offset]:  # tagged fields: no client here sends any; one that does is taken to expect a response
             return 1
-        length, at = _varint(frame, at + 1)  # of the transactional.id, plus one; 0: null
-        at += max(length - 1, 0)
+        length, offset = _varint(frame, offset + 1)  # of the transactional.id, plus one; 0: null
+        offset += max(length - 1, 0)
     elif version >= PRODUCE_TRANSACTIONAL:
-        (length,) = struct.unpack_from(">h", frame, at)
-        at += 2 + max(length, 0)
-    (acks,) = struct.unpack_from(">h", frame, at)
+        (length,) = struct.unpack_from(">h", frame, offset)
+        offset += 2 + max(length, 0)
+    (acks,) = struct.unpack_from(">h", frame, offset)
     return int(acks)
 
 
-def _varint(frame: bytes, at: int) -> tuple[int, int]:
-    """An unsigned varint, and where it ends."""
+def _varint(frame: bytes, offset: int) -> tuple[int, int]:
+    """The unsigned varint at `offset`, and where it ends."""
     value = shift = 0
     while True:
-        byte = frame[at]
-        at += 1
+        byte = frame[offset]
+        offset += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value, offset
         shift += 7

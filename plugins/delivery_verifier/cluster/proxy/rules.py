@@ -1,5 +1,5 @@
-"""The proxy's rules: which requests and responses are dropped, held, delayed or answered by closing, and how many
-were."""
+"""The proxy's rules: which requests and responses it drops, holds, delays or closes the connection for, and how often
+it did."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ Hits = dict[str, dict[str, int]]
 
 
 class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is done to the requests of clients to `brokers`, or to their responses.
+    """What the proxy does to requests of clients to `brokers`, or to the responses.
 
-    drop: swallowed. hold: kept back, and all that follows on the connection behind it, until the rule is released; then
-    delivered in order, also if the client has hung up meanwhile. delay: the same for `delay_ms`. close: the connection
-    is closed instead, both sides. `api`: a name of `step_options.APIS`, or a number. Counted per broker and client.id
-    from the moment the rule is in force: from the `nth` on, and so many as `count` says (0: all).
+    drop: the frame is swallowed. hold: the frame, and everything behind it on the connection, waits until the rule is
+    released; then all of it is delivered in order, even if the client has hung up meanwhile. delay: the same for
+    `delay_ms`. close: both sides of the connection are closed instead. `api`: a name of `step_options.APIS`, or a
+    number. The rule acts from the `nth` matching frame on, and so many times as `count` says (0: always); frames are
+    counted per broker and client.id from the moment the rule is in force.
     """
 
     action: Literal["drop", "hold", "delay", "close"]
@@ -36,7 +37,7 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The rule itself, by which it is asked for: one rule is in force once."""
+        """The rule as text. A rule is known by it, and is in force at most once."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
@@ -54,51 +55,52 @@ def number(api: str | int) -> int:
     return APIS[api] if isinstance(api, str) else api
 
 
-class _Kept:
-    """A rule in force, and what it has seen and done."""
+class _RuleInForce:
+    """A rule in force. Per broker and client.id: how often it `matched`, and how often it `acted`. `brokers`: those
+    that have not been released."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
-        self.seen: Counter[tuple[int, str]] = Counter()
+        self.matched: Counter[tuple[int, str]] = Counter()
         self.acted: Counter[tuple[int, str]] = Counter()
 
 
 class RuleBook:
-    """The rules in force, in the order in which they came; the first that applies decides."""
+    """The rules in force, in the order in which they were put. The first that matches a frame decides."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._in_force: dict[str, _RuleInForce] = {}
 
     def put(self, rule: ProxyRule) -> None:
-        """Puts a rule in force. Raises ValueError if it is already."""
-        if rule.key in self._kept:
+        """Puts a rule in force. Raises ValueError if it is in force already."""
+        if rule.key in self._in_force:
             raise ValueError(f"this rule is in force already: {rule.key}")
-        self._kept[rule.key] = _Kept(rule)
+        self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """The rule to be done to this request or response, which is counted; None: it passes."""
-        for kept in self._kept.values():
-            rule = kept.rule
-            if rule.direction != direction or kept.api != api or broker not in kept.brokers:
+        """The rule to apply to this request or response; None: the frame passes. Counts the frame."""
+        for active in self._in_force.values():
+            rule = active.rule
+            if rule.direction != direction or active.api != api or broker not in active.brokers:
                 continue
-            kept.seen[broker, client] += 1
-            place = kept.seen[broker, client] - rule.nth
-            if place >= 0 and (not rule.count or place < rule.count):
-                kept.acted[broker, client] += 1
+            active.matched[broker, client] += 1
+            since_nth = active.matched[broker, client] - rule.nth
+            if since_nth >= 0 and (not rule.count or since_nth < rule.count):
+                active.acted[broker, client] += 1
                 return rule
         return None
 
     def release(self, brokers: Sequence[int]) -> None:
-        """Takes `brokers` out of every rule; a rule without brokers is gone, and its counts with it."""
-        for key, kept in list(self._kept.items()):
-            kept.brokers -= set(brokers)
-            if not kept.brokers:
-                del self._kept[key]
+        """Takes `brokers` out of every rule. A rule without brokers is removed, and its counts with it."""
+        for key, active in list(self._in_force.items()):
+            active.brokers -= set(brokers)
+            if not active.brokers:
+                del self._in_force[key]
 
     def hits(self, rule: ProxyRule) -> Hits:
         """How often the rule acted; empty if never, or if it is not in force."""
-        found: Hits = {}
-        kept = self._kept.get(rule.key)
-        for (broker, client), count in sorted(kept.acted.items()) if kept else ():
-            found.setdefault(str(broker), {})[client] = count
-        return found
+        hits: Hits = {}
+        active = self._in_force.get(rule.key)
+        for (broker, client), count in sorted(active.acted.items()) if active else ():
+            hits.setdefault(str(broker), {})[client] = count
+        return hits

@@ -51,5 +51,5 @@ def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
         return
     if keep or variables.flag("KDV_KEEP"):
         workspaces.keep(workspace)
-    elif not (workspace / "keeper.sock").exists():
+    elif not workspaces.is_served(workspace):
         workspaces.remove(workspace)

@@ -18,7 +18,7 @@ def create_topics(run_dir: Path) -> None:
     cluster = Cluster.of(run)
     names = [arm.topic_name for arm in scenario.arms]
     with run.writing("create_topics") as output, lease.renewed(cluster.socket):
-        topics.create(scenario, cluster.bootstrap_servers)
+        topics.create(scenario, cluster.connection)
         wait_until(
             lambda: cluster.isr_full(names),
             "all replicas of the new topics to be in sync",

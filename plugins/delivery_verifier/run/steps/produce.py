@@ -32,7 +32,7 @@ def produce(run_dir: Path) -> None:
     signals = Signals(cluster.workspace)
     with signals.ending("produce"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")
-        pool = ProducerPool(scenario, cluster.load_bootstrap_servers, cluster.workspace)
+        pool = ProducerPool(scenario, cluster.load_connection.client_properties(), cluster.workspace)
         try:
             for producer in pool.producers:
                 cluster.adopt(producer.process.pid)
@@ -78,7 +78,7 @@ def _send_load(
 
 def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerPool) -> None:
     """Waits until the records of the warm-up are in the logs of all replicas, whatever the client reported."""
-    client = topics.admin(cluster.bootstrap_servers)
+    client = topics.admin(cluster.connection)
     names = [arm.topic_name for arm in scenario.loaded]
     partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
     reported: Counter[str] = Counter()

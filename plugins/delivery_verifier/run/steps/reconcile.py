@@ -18,13 +18,14 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("reconcile")
     # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
-    with lease.renewed(Cluster.of(run).socket):
+    cluster = Cluster.of(run)
+    with lease.renewed(cluster.socket):
         session = spark()
         from spark_jobs.reconcile import read
         from spark_jobs.session import naming_its_end
 
         with naming_its_end():
-            read(run_dir, session)
+            read(run_dir, session, cluster.connection.spark_options())
 
 
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow.parquet as pq
 
 from delivery_verifier.cluster import lease, topics
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
@@ -36,8 +37,8 @@ def settle(run_dir: Path) -> None:
             DEADLINE_S,
             detail=lambda: cluster.out_of_sync(names),
         )
-        topics.check_whole_log(cluster.bootstrap_servers, names)
-        writer = AckedWriter(cluster.bootstrap_servers)
+        topics.check_whole_log(cluster.connection, names)
+        writer = AckedWriter(cluster.connection)
         _plant_canary(scenario, writer, output)
         output.write_json("offsets.json", take_snapshot(scenario, cluster, writer))
         output.write_json("observations.json", list(_observations(cluster)))
@@ -50,7 +51,7 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
     plain = len(values) - sum(count for count, _ in plan.transactions)
     offsets = writer.write(values[:plain])
     if plan.transactions:
-        offsets += _write_in_transactions(writer.bootstrap_servers, values[plain:], plan.transactions)
+        offsets += _write_in_transactions(writer.connection, values[plain:], plan.transactions)
     offsets_by_partition = defaultdict[int, list[int]](list)
     for (partition, _), offset in zip(plan.values, offsets, strict=True):
         offsets_by_partition[partition].append(offset)
@@ -63,13 +64,13 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
 
 
 def _write_in_transactions(
-    bootstrap_servers: str, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
+    connection: Connection, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
 ) -> list[int]:
     """Writes `values` in `transactions`, each (records, committed or else aborted); returns their offsets.
 
     Raises KafkaException.
     """
-    writer, offsets = AckedWriter(bootstrap_servers, {"transactional.id": "kdv-canary"}), list[int]()
+    writer, offsets = AckedWriter(connection, {"transactional.id": "kdv-canary"}), list[int]()
     writer.client.init_transactions(DEADLINE_S)
     for count, committed in transactions:
         writer.client.begin_transaction()

@@ -6,9 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.cluster.layout import PROXY_SOCKET
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
@@ -30,10 +28,6 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
         keep = (run.path / "reconcile.json").is_file()
     with suppress(lease.ClusterGone):  # a killed keeper took its brokers along and left the workspace
         cluster.finish(keep_workspace=keep)
-    packet_filter.sweep()  # rules that a killed keeper could not remove
-    if keep:
-        disks.release(cluster.workspace)  # mounts that a killed keeper could not remove
-        for socket in (cluster.socket, cluster.workspace / PROXY_SOCKET):
-            socket.unlink(missing_ok=True)
-    else:
+    cluster.release()  # what a keeper that was killed could not take away
+    if not keep:
         workspaces.remove(cluster.workspace)

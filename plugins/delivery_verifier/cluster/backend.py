@@ -1,0 +1,266 @@
+"""The seam for backends: what runs the cluster under test, and what the rest of the verifier may ask of it.
+
+A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. It provides three things:
+
+* `Backend`: says what it is capable of on this host, starts clusters, and clears away what dead runs left behind.
+* `RunningCluster`: one cluster that it has started, as any process of the run sees it.
+* `KeeperOperations`: what the keeper of that cluster does on request. The keeper is a process of the backend's own that
+  outlives the steps of a run. `OPERATIONS` is derived from this protocol, and so are the requests to the keeper
+  (`cluster.keeper_client`).
+
+Tests of every backend: `tests/support/backend_contract.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.scenario import ClusterSpec
+from delivery_verifier.model.step_options import Link
+
+ProcessState = Literal["running", "frozen", "exited"]
+
+
+class Lack(NamedTuple):
+    """Why this host cannot be relied on for a capability or a backend, with the remedy. `failed`: that is no property
+    of the host, but a trial that went wrong."""
+
+    why: str
+    failed: bool = False
+
+
+class CapabilityMissing(RuntimeError):
+    """A cluster was asked for something that it was not started with."""
+
+    def __init__(self, capability: Capability) -> None:
+        super().__init__(f"this cluster was started without the capability {capability}")
+
+
+class NodeStatus(Struct, frozen=True, kw_only=True):
+    """The process of one node. `exit_code`: negative is the number of the signal that killed it; None while it lives.
+    `pid`: 0 where the backend has no process on this host."""
+
+    state: ProcessState
+    exit_code: int | None = None
+    pid: int = 0
+
+
+class ClusterStatus(Struct, frozen=True, kw_only=True):
+    """What a keeper says of its cluster: its nodes by id (brokers and controllers), its own pid, and its proxy's."""
+
+    nodes: dict[int, NodeStatus]
+    pid: int = 0
+    proxy: int | None = None
+
+
+class StartRequest(Struct, frozen=True, kw_only=True):
+    """What `start_cluster` asks of a backend.
+
+    `workspace`: an empty folder for the cluster's data, logs and sockets. `deadline_s`: seconds after which the keeper
+    ends the cluster. `owner`: the process with which the cluster ends, if any. `lock_descriptor`: the host's lock,
+    which the keeper inherits, so that no other start can sweep its workspace in between.
+    """
+
+    run_id: str
+    workspace: str
+    deadline_s: float
+    spec: ClusterSpec
+    owner: ProcessId | None = None
+    lock_descriptor: int | None = None
+
+
+class KeeperOperations(Protocol):
+    """What the keeper of a running cluster does on request. Nodes are addressed by id.
+
+    A request that is refused raises RuntimeError with the reason. Times are wall times in µs.
+    """
+
+    def renew(self) -> None:
+        """Extends the lease."""
+        ...
+
+    def status(self) -> ClusterStatus:
+        """The state of every node."""
+        ...
+
+    def start(self, node: int) -> None:
+        """Starts a node that does not run."""
+        ...
+
+    def send(self, node: int, signal_name: str) -> int:
+        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the time just before."""
+        ...
+
+    def isolate(self, nodes: list[int], links: list[Link]) -> int:
+        """Drops the packets of brokers on `links`. Returns the time just before. Needs the capability network."""
+        ...
+
+    def rejoin(self, nodes: list[int]) -> None:
+        """Lets the packets of brokers through again; harmless for brokers that are not isolated."""
+        ...
+
+    def cut_off(self) -> dict[int, dict[str, int]]:
+        """Per isolated broker and link the packets dropped so far; without the links that are not wholly cut."""
+        ...
+
+    def power_off(self, nodes: list[int]) -> int:
+        """Kills brokers and cuts the power of their disks. Returns the time just before. Needs the capability power."""
+        ...
+
+    def watch(self, topics: list[str]) -> None:
+        """Makes the observer look at `topics`."""
+        ...
+
+    def adopt(self, pid: int) -> None:
+        """Makes the keeper kill process `pid` when the cluster ends."""
+        ...
+
+    def finish(self, keep_workspace: bool = False) -> None:
+        """Ends the cluster and, unless `keep_workspace`, removes its workspace. Returns before that is done."""
+        ...
+
+
+OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
+"""The names of what a keeper does on request; a keeper refuses all others."""
+
+
+class BrokerRequests(Protocol):
+    """Requests of Kafka's protocol to one broker each. All raise OSError where the broker does not answer or refuses.
+
+    `cluster.protocol.broker_requests` speaks them to any real broker.
+    """
+
+    def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
+        """The state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
+        ...
+
+    def live_brokers(self, broker: int) -> set[int]:
+        """Ids of the unfenced brokers, as `broker` sees them."""
+        ...
+
+    def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
+        """Gives partitions these replicas, the preferred leader first."""
+        ...
+
+    def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
+        """Sets `setting` of every topic to `value`."""
+        ...
+
+    def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
+        """The value of `setting` per topic, as `broker` knows it."""
+        ...
+
+
+class RunningCluster(Protocol):
+    """One cluster, from any process of its run."""
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of the cluster's data and logs, and of the load's scratch files."""
+        ...
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket of the keeper, at which the lease is renewed."""
+        ...
+
+    @property
+    def brokers(self) -> list[int]:
+        """Broker ids, in ascending order."""
+        ...
+
+    @property
+    def controllers(self) -> list[int]:
+        """Ids of the nodes that are controllers only; empty where the backend does not show them."""
+        ...
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """What this cluster was started with beside its brokers."""
+        ...
+
+    @property
+    def connection(self) -> Connection:
+        """How the verifier's own clients reach the brokers."""
+        ...
+
+    @property
+    def load_connection(self) -> Connection:
+        """How the producers under test reach the brokers: through the proxy, where there is one."""
+        ...
+
+    @property
+    def keeper(self) -> KeeperOperations:
+        """The keeper."""
+        ...
+
+    @property
+    def requests(self) -> BrokerRequests:
+        """Requests to single brokers."""
+        ...
+
+    def proxy(self, operation: str, **arguments: Any) -> Any:
+        """One request to the proxy (see `cluster.proxy`). Raises RuntimeError with what it refused,
+        CapabilityMissing."""
+        ...
+
+    def proxy_listens(self) -> bool:
+        """Whether the proxy takes requests yet. True where there is none."""
+        ...
+
+    def sync(self, brokers: Sequence[int]) -> None:
+        """Flushes the disks of brokers. Raises OSError, CapabilityMissing."""
+        ...
+
+    def is_off(self, broker: int) -> bool:
+        """Whether the disk of a broker has no power."""
+        ...
+
+    def last_log(self, node: int) -> str:
+        """The last error lines of a node's log, for messages."""
+        ...
+
+    def release(self) -> None:
+        """Takes away what a keeper that was killed left on the host. Data and logs stay. Harmless after `finish`."""
+        ...
+
+
+class Backend(Protocol):
+    """A way to run clusters on this host."""
+
+    def lack(self, capability: Capability | None = None) -> Lack | None:
+        """Why this host has no `capability`, or with None: why the backend cannot run here at all. None if it can.
+        Tried once per process."""
+        ...
+
+    def start(self, request: StartRequest) -> RunningCluster:
+        """Starts a cluster and waits until its keeper answers; brokers may still be booting. Raises RuntimeError."""
+        ...
+
+    def attach(self, workspace: Path) -> RunningCluster:
+        """The cluster in `workspace`, which another process has started. Raises ClusterGone if it has ended."""
+        ...
+
+    def is_mounted(self, workspace: Path) -> bool:
+        """Whether anything of the host is still bound to a workspace, so that it cannot simply be removed."""
+        ...
+
+    def release(self, workspace: Path) -> None:
+        """Unbinds that. The data stay. Raises DeadlinePassed where something is still in use."""
+        ...
+
+    def leftovers(self) -> list[str]:
+        """Names of what dead runs left on this host, outside workspaces."""
+        ...
+
+    def sweep(self) -> list[str]:
+        """Removes that. Returns what was removed."""
+        ...

@@ -1,0 +1,25 @@
+"""The registry of backends. `ClusterSpec.backend` names the one that runs a scenario's cluster."""
+
+from __future__ import annotations
+
+from delivery_verifier.cluster.backend import Backend
+from delivery_verifier.cluster.embedded.backend import EmbeddedBackend
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import ClusterSpec
+
+BACKENDS: dict[str, Backend] = {
+    "embedded": EmbeddedBackend(),
+}
+"""Every backend by the name that a scenario gives it."""
+
+
+def backend_of(spec: ClusterSpec) -> Backend:
+    """The backend that runs a cluster of this spec. Raises BadInput for a name that is not registered."""
+    if spec.backend not in BACKENDS:
+        raise BadInput(f"cluster.backend is {spec.backend!r}; allowed: {', '.join(BACKENDS)}")
+    return BACKENDS[spec.backend]
+
+
+def default_backend() -> Backend:
+    """The backend of a scenario that names none."""
+    return backend_of(ClusterSpec())

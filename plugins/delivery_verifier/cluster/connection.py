@@ -1,0 +1,155 @@
+"""The connection: how clients reach a cluster, with the conversions that every kind of client needs.
+
+Security properties have librdkafka's names (its CONFIGURATION.md). Their values never leave the process that connects:
+the connection's repr shows names only, and nothing writes a connection into a run directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+PREFIXES = ("sasl.", "ssl.")
+PROTOCOL = "security.protocol"
+RAW_PROTOCOLS = ("plaintext",)
+"""What `cluster.protocol` speaks over its own sockets."""
+SAME_NAME_IN_JAVA = (
+    PROTOCOL,
+    "ssl.key.password",
+    "ssl.keystore.password",
+    "ssl.cipher.suites",
+)
+"""Properties whose name and value mean the same to Kafka's Java clients."""
+LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+"""The Java login module per SASL mechanism that has a user name and a password (Kafka's documentation, 7.4)."""
+
+
+class UnsupportedSecurity(RuntimeError):
+    """A client of this verifier cannot use one of the connection's security properties; the message names it."""
+
+
+class Address(NamedTuple):
+    """Where one broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, repr=False)
+class Connection:
+    """How clients reach a cluster. `brokers`: the address of each broker by id. `security`: `security.protocol`,
+    `sasl.*` and `ssl.*` in librdkafka's names; none means plain TCP. Raises ValueError for any other property."""
+
+    brokers: Mapping[int, Address]
+    security: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.security:
+            if name != PROTOCOL and not name.startswith(PREFIXES):
+                raise ValueError(f"{name} is no security property; allowed: {PROTOCOL}, sasl.*, ssl.*")
+
+    def __repr__(self) -> str:
+        return f"Connection({self.bootstrap_servers}, security: {', '.join(sorted(self.security)) or 'none'})"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The brokers' addresses in the form that every client takes: host:port, separated by commas."""
+        return ",".join(str(self.brokers[broker]) for broker in sorted(self.brokers))
+
+    def client_properties(self) -> dict[str, str]:
+        """What an admin client, a producer or a consumer of confluent_kafka needs to connect."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.security}
+
+    def spark_options(self) -> dict[str, str]:
+        """What Spark's Kafka source needs to connect: Java's names with the prefix `kafka.`.
+
+        Raises UnsupportedSecurity for a property that has no counterpart in Java here.
+        """
+        properties = {"bootstrap.servers": self.bootstrap_servers, **java_security(self.security)}
+        return {f"kafka.{name}": value for name, value in properties.items()}
+
+    def address(self, broker: int) -> Address:
+        """Where `broker` listens, for requests that are spoken over a plain socket.
+
+        Raises UnsupportedSecurity unless the connection is plain TCP.
+        """
+        protocol = self.security.get(PROTOCOL, "plaintext")
+        if protocol.lower() not in RAW_PROTOCOLS:
+            raise UnsupportedSecurity(
+                f"{PROTOCOL} is {protocol}, which the verifier's own requests do not speak; "
+                f"they speak: {', '.join(RAW_PROTOCOLS)}"
+            )
+        return self.brokers[broker]
+
+
+def java_security(security: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's security properties in the names of Kafka's Java clients.
+
+    Certificates and keys in PEM are given to Java as text (KIP-651); they stand in librdkafka's `ssl.*.pem`
+    properties. Raises UnsupportedSecurity naming the properties that have no counterpart here.
+    """
+    properties = {name: security[name] for name in SAME_NAME_IN_JAVA if name in security}
+    if PROTOCOL in properties:
+        properties[PROTOCOL] = properties[PROTOCOL].upper()
+    known = {*SAME_NAME_IN_JAVA, *_sasl(security, properties), *_stores(security, properties)}
+    if unknown := sorted(set(security) - known):
+        raise UnsupportedSecurity(f"Spark's Kafka source is given no {', '.join(unknown)}: leave it out")
+    return properties
+
+
+def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
+    """Adds mechanism and credentials to `properties`; returns the names that it has dealt with."""
+    names = ("sasl.mechanism", "sasl.mechanisms")
+    mechanism = next((security[name] for name in names if name in security), None)
+    if mechanism is None:
+        return ()
+    if mechanism not in LOGIN_MODULES:
+        raise UnsupportedSecurity(
+            f"sasl.mechanism is {mechanism}, which Spark's Kafka source is not given here; "
+            f"allowed: {', '.join(LOGIN_MODULES)}"
+        )
+    user, password = (_quoted(security.get(name, "")) for name in ("sasl.username", "sasl.password"))
+    properties["sasl.mechanism"] = mechanism
+    properties["sasl.jaas.config"] = f"{LOGIN_MODULES[mechanism]} required username={user} password={password};"
+    return (*names, "sasl.username", "sasl.password")
+
+
+def _quoted(text: str) -> str:
+    """A string in the syntax of a JAAS configuration."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
+    """Adds trust store, key store and the check of host names; returns the names that it has dealt with."""
+    if "ssl.ca.location" in security:
+        properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security["ssl.ca.location"]}
+    if "ssl.ca.pem" in security:
+        properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": security["ssl.ca.pem"]}
+    if "ssl.certificate.pem" in security:
+        properties |= {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": security["ssl.certificate.pem"],
+            "ssl.keystore.key": security.get("ssl.key.pem", ""),
+        }
+    if "ssl.keystore.location" in security:
+        properties |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": security["ssl.keystore.location"]}
+    algorithm = security.get("ssl.endpoint.identification.algorithm")
+    if algorithm is not None:  # librdkafka says `none` where Java wants an empty text
+        properties["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+    return (
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.pem",
+        "ssl.key.pem",
+        "ssl.keystore.location",
+        "ssl.endpoint.identification.algorithm",
+    )

@@ -1,0 +1,99 @@
+"""The embedded backend: Apache Kafka as processes of this host, started by a keeper of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.backend import Lack, StartRequest
+from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
+from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
+from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC, ClusterLayout
+from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.fault_actions import Capability
+
+ANSWER_DEADLINE_S = 60.0
+
+
+class KeeperSpec(Struct, frozen=True, kw_only=True):
+    """What a keeper is told, as the file `keeper.json` in its workspace.
+
+    `lock_descriptor`: an open file that holds the host's lock; None: the keeper takes the lock itself.
+    """
+
+    run_id: str
+    workspace: str
+    deadline_s: float
+    layout: ClusterLayout
+    owner: ProcessId | None = None
+    lock_descriptor: int | None = None
+    lease_s: float = lease.LEASE_S
+
+
+class EmbeddedBackend:
+    """Runs clusters as processes of this host."""
+
+    def lack(self, capability: Capability | None = None) -> Lack | None:
+        """Why this host has no `capability`; None if it has. Brokers themselves run on every host that the doctor
+        accepts."""
+        return None if capability is None else equipment.tried(capability)
+
+    def start(self, request: StartRequest) -> EmbeddedCluster:
+        """Lays the cluster out, starts its keeper, and waits until the keeper answers. Raises RuntimeError with the
+        keeper's last line if it ended."""
+        workspace = Path(request.workspace)
+        spec = KeeperSpec(
+            run_id=request.run_id,
+            workspace=request.workspace,
+            deadline_s=request.deadline_s,
+            layout=nodes.lay_out(workspace, request.spec),
+            owner=request.owner,
+            lock_descriptor=request.lock_descriptor,
+        )
+        spec_file, log = workspace / KEEPER_SPEC, workspace / "keeper.log"
+        spec_file.write_bytes(msgspec.json.encode(spec))
+        with log.open("wb") as out:
+            keeper = subprocess.Popen(
+                [sys.executable, "-m", "delivery_verifier.cluster.embedded.keeper", str(spec_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                pass_fds=() if request.lock_descriptor is None else (request.lock_descriptor,),
+            )
+
+        def answers() -> bool:
+            if keeper.poll() is not None:
+                lines = log.read_text(errors="replace").strip().splitlines()
+                raise RuntimeError(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
+            return (workspace / KEEPER_SOCKET).exists()
+
+        wait_until(answers, "the keeper to answer", ANSWER_DEADLINE_S)
+        return EmbeddedCluster(workspace)
+
+    def attach(self, workspace: Path) -> EmbeddedCluster:
+        """The cluster in `workspace`. Raises ClusterGone if the workspace is gone."""
+        return EmbeddedCluster(workspace)
+
+    def is_mounted(self, workspace: Path) -> bool:
+        """Whether a disk is mounted in the workspace."""
+        return bool(disks.mounts(workspace))
+
+    def release(self, workspace: Path) -> None:
+        """Unmounts the disks of the workspace; their images stay. Raises DeadlinePassed where one is still in use."""
+        disks.release(workspace)
+
+    def leftovers(self) -> list[str]:
+        """Chains in the packet filter whose process has ended, and folders of trials whose process has ended."""
+        return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
+
+    def sweep(self) -> list[str]:
+        """Removes those chains and folders. Returns what was removed, in words."""
+        chains = [f"the packet filter's chain {chain}" for chain in packet_filter.sweep()]
+        return chains + [str(folder) for folder in equipment.sweep()]

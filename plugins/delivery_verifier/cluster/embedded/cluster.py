@@ -1,0 +1,86 @@
+"""One embedded cluster, as any process of its run sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.backend import CapabilityMissing
+from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.cluster.embedded import disks, packet_filter
+from delivery_verifier.cluster.embedded.disks import Disk
+from delivery_verifier.cluster.keeper_client import keeper_at
+from delivery_verifier.cluster.layout import CONTROLLER, KEEPER_SOCKET, KEEPER_SPEC, PROXY_SOCKET, ClusterLayout
+from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
+from delivery_verifier.model.fault_actions import Capability
+
+
+class EmbeddedCluster:
+    """A cluster of processes on this host. Raises ClusterGone if its workspace is gone."""
+
+    def __init__(self, workspace: Path) -> None:
+        spec_file = workspace / KEEPER_SPEC
+        if not spec_file.is_file():
+            raise lease.ClusterGone(f"the workspace {workspace} is gone: this run's cluster has ended")
+        self.layout = msgspec.convert(json.loads(spec_file.read_text())["layout"], ClusterLayout, strict=False)
+        self.workspace, self.socket = workspace, workspace / KEEPER_SOCKET
+        self.brokers, self.controllers = self.layout.brokers, [CONTROLLER]
+        self.keeper = keeper_at(self.socket)
+        self.requests = SocketRequests(self.connection)
+
+    @property
+    def capabilities(self) -> tuple[Capability, ...]:
+        """What this cluster was started with beside its brokers."""
+        return self.layout.spec.equipment
+
+    @property
+    def connection(self) -> Connection:
+        """How the verifier's own clients reach the brokers."""
+        return self.layout.connection
+
+    @property
+    def load_connection(self) -> Connection:
+        """How the producers under test reach the brokers: through the proxy, where there is one."""
+        return self.layout.load_connection
+
+    def proxy(self, operation: str, **arguments: Any) -> Any:
+        """One request to the proxy (see `cluster.proxy`). Raises ClusterGone, RuntimeError with what it refused,
+        CapabilityMissing."""
+        self._require("proxy")
+        return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
+
+    def proxy_listens(self) -> bool:
+        """Whether the proxy takes requests yet. True where there is none."""
+        return "proxy" not in self.capabilities or (self.workspace / PROXY_SOCKET).exists()
+
+    def sync(self, brokers: Sequence[int]) -> None:
+        """Flushes the disks of brokers. Raises OSError, CapabilityMissing."""
+        self._require("power")
+        for broker in brokers:
+            Disk.of_broker(self.workspace, broker).sync()
+
+    def is_off(self, broker: int) -> bool:
+        """Whether the disk of a broker has no power."""
+        return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
+
+    def last_log(self, node: int) -> str:
+        """The last error lines of a node's log, or its last lines if there is no error."""
+        lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
+        return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
+
+    def release(self) -> None:
+        """Takes away what a keeper that was killed could not: rules of the packet filter, mounts, sockets. Images of
+        disks and logs stay."""
+        packet_filter.sweep()
+        disks.release(self.workspace)
+        for socket in (self.socket, self.workspace / PROXY_SOCKET):
+            socket.unlink(missing_ok=True)
+
+    def _require(self, capability: Capability) -> None:
+        if capability not in self.capabilities:
+            raise CapabilityMissing(capability)

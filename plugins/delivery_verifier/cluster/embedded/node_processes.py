@@ -1,0 +1,167 @@
+"""The processes of an embedded cluster, and what can be done to them. Lives inside the keeper, which is their
+parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from delivery_verifier.cluster.backend import CapabilityMissing, ClusterStatus, NodeStatus, ProcessState
+from delivery_verifier.cluster.embedded import nodes
+from delivery_verifier.cluster.embedded.disks import Disk
+from delivery_verifier.cluster.embedded.isolation import Isolation
+from delivery_verifier.cluster.embedded.packet_filter import GROUPS
+from delivery_verifier.cluster.layout import KEEPER_SPEC, ClusterLayout
+from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.host.processes import dies_with_parent, how_it_ended, is_frozen
+from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.history import now_us
+from delivery_verifier.model.step_options import Link
+
+Process = subprocess.Popen[bytes]
+ARCHIVE_DEADLINE_S = 20.0
+"""How long the last broker may take to write its class data archive while it ends."""
+
+
+class NodeProcesses:
+    """The controller, the brokers and the proxy of one cluster. Not safe for threads."""
+
+    def __init__(self, workspace: Path, layout: ClusterLayout, observer: Observer) -> None:
+        self.workspace, self.layout, self.observer = workspace, layout, observer
+        self.processes: dict[int, Process] = {}
+        self.proxy: Process | None = None
+        self.isolation = Isolation(layout, workspace.name[:8])
+
+    def start(self, node: int) -> None:
+        """Starts a node. Raises ValueError if it runs."""
+        running = self.processes.get(node)
+        if running is not None and running.poll() is None:
+            raise ValueError(f"broker {node} is already running")
+        if node in self.layout.brokers and self._has("power"):
+            Disk.of_broker(self.workspace, node).remount()
+        with (self.workspace / f"logs/{node}.log").open("ab") as log:
+            self.processes[node] = subprocess.Popen(
+                nodes.command(self.layout, node),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=dies_with_parent(),
+                group=self._group(node),
+            )
+        self.observer.process(node, "running")
+
+    def start_proxy(self) -> None:
+        """Starts the proxy that stands before the brokers."""
+        with (self.workspace / "logs/proxy.log").open("ab") as log:
+            self.proxy = subprocess.Popen(
+                [sys.executable, "-m", "delivery_verifier.cluster.proxy.server", str(self.workspace / KEEPER_SPEC)],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=dies_with_parent(),
+            )
+
+    def _has(self, capability: Capability) -> bool:
+        return capability in self.layout.spec.equipment
+
+    def _require(self, capability: Capability) -> None:
+        if not self._has(capability):
+            raise CapabilityMissing(capability)
+
+    def _group(self, node: int) -> int | None:
+        """The group by which the packet filter tells a broker's connections from other processes' connections."""
+        return GROUPS + node if node in self.layout.brokers and self._has("network") else None
+
+    def send(self, node: int, signal_name: str) -> int:
+        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the wall time (µs) just before. Raises
+        ValueError if the node does not run."""
+        process = self.processes[node]
+        if process.poll() is not None:
+            raise ValueError(f"broker {node} is not running")
+        at_us = now_us()
+        os.kill(process.pid, signal.Signals[signal_name])
+        return at_us
+
+    def status(self) -> ClusterStatus:
+        """The state of every node."""
+        statuses = {}
+        for node, process in self.processes.items():
+            state, exit_code = _state(process)
+            statuses[node] = NodeStatus(state=state, exit_code=exit_code, pid=process.pid)
+        proxy = self.proxy.pid if self.proxy is not None else None
+        return ClusterStatus(nodes=statuses, pid=os.getpid(), proxy=proxy)
+
+    def isolate(self, nodes: list[int], links: list[Link]) -> int:
+        """Drops the packets of brokers on `links`. Returns the wall time (µs) just before. Raises CapabilityMissing,
+        ValueError if a broker is isolated already, FilterError."""
+        self._require("network")
+        at_us = now_us()
+        for node in nodes:
+            self.isolation.cut(node, links)
+        return at_us
+
+    def rejoin(self, nodes: list[int]) -> None:
+        """Lets the packets of brokers through again; harmless for brokers that are not isolated. Raises FilterError."""
+        for node in nodes:
+            self.isolation.mend(node)
+
+    def cut_off(self) -> dict[int, dict[str, int]]:
+        """Per isolated broker and link the packets dropped so far; without the links that are not wholly cut."""
+        return self.isolation.dropped()
+
+    def power_off(self, nodes: list[int]) -> int:
+        """Kills brokers and cuts the power of their disks. Returns the wall time (µs) just before. Raises
+        CapabilityMissing, ValueError if a broker does not run, OSError."""
+        self._require("power")
+        at_us = min(self.send(node, "SIGKILL") for node in nodes)
+        for node in nodes:
+            Disk.of_broker(self.workspace, node).cut_power()
+        return at_us
+
+    def observe(self) -> None:
+        """Tells the observer the state of every node's process."""
+        for node, process in self.processes.items():
+            state, exit_code = _state(process)
+            self.observer.process(node, state, exit_code)
+
+    def proxy_ended(self) -> str:
+        """How the proxy ended, which no plan makes it do; empty while it runs, and where there is none."""
+        exit_code = self.proxy.poll() if self.proxy is not None else None
+        return "" if exit_code is None else how_it_ended(exit_code)
+
+    def kill_all(self) -> None:
+        """Kills every process, frozen ones too, and takes the rules of the packet filter away."""
+        children = [*self.processes.values(), *([self.proxy] if self.proxy is not None else [])]
+        for process in children:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+        for process in children:
+            process.wait()
+        self.isolation.end()
+
+    def keep_class_archive(self) -> None:
+        """Lets the last broker end by itself if there is no class data archive yet: the broker writes one at its
+        exit, and later clusters boot faster with it."""
+        last, archive = self.processes.get(max(self.layout.brokers)), nodes.archive(self.layout)
+        if last is None or last.poll() is not None or archive.file.exists():
+            return
+        os.kill(last.pid, signal.SIGCONT)
+        os.kill(last.pid, signal.SIGTERM)
+        try:
+            last.wait(timeout=ARCHIVE_DEADLINE_S)
+            archive.keep()
+        except subprocess.TimeoutExpired:
+            print("keeper: no class data archive this time", flush=True)
+
+
+def _state(process: Process) -> tuple[ProcessState, int | None]:
+    """The state of a process, and its exit code if it has exited."""
+    exit_code = process.poll()
+    if exit_code is not None:
+        return "exited", exit_code
+    return ("frozen" if is_frozen(process.pid) else "running"), None

@@ -1,0 +1,275 @@
+"""A cluster in memory, for tests of what asks a cluster. It satisfies `backend.RunningCluster`.
+
+Brokers have states, partitions have leaders, epochs and ISRs, and `requested` records what was asked of the cluster. A
+broker that exits or freezes leaves the ISR of its partitions at once, and leads no more; the next broker of the ISR
+leads in the next epoch. There are no records, no clients and no time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from delivery_verifier.cluster.backend import (
+    BrokerRequests,
+    CapabilityMissing,
+    ClusterStatus,
+    KeeperOperations,
+    Lack,
+    NodeStatus,
+    ProcessState,
+    StartRequest,
+)
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.step_options import Link
+
+STATES: dict[str, ProcessState] = {
+    "SIGKILL": "exited",
+    "SIGTERM": "exited",
+    "SIGSTOP": "frozen",
+    "SIGCONT": "running",
+}
+"""The state that each signal brings about."""
+
+
+class FakeCluster:
+    """A cluster in memory. `brokers`: their ids. `capabilities`: what it is started with."""
+
+    def __init__(
+        self,
+        brokers: Iterable[int] = (1, 2, 3),
+        capabilities: tuple[Capability, ...] = (),
+        workspace: Path = Path("/nonexistent"),
+    ) -> None:
+        self.brokers, self.controllers = sorted(brokers), list[int]()
+        self.capabilities, self.workspace = capabilities, workspace
+        self.socket = workspace / "keeper.sock"
+        self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
+        self.load_connection = self.connection
+        self.requested: list[tuple[object, ...]] = []
+        """Every operation that changed something, in order: its name and its arguments."""
+        self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
+        self.partition_states: dict[tuple[str, int], PartitionState] = {}
+        self.topic_settings: dict[tuple[str, str], str] = {}
+        self.isolated: dict[int, list[Link]] = {}
+        self.without_power: set[int] = set()
+        self.proxy_rules: list[dict[str, Any]] = []
+        self.proxy_hits: dict[str, dict[str, int]] = {}
+        """What the proxy answers when it is asked for the hits of a rule."""
+        self.finished = False
+
+    @property
+    def keeper(self) -> KeeperOperations:
+        """This object."""
+        return self
+
+    @property
+    def requests(self) -> BrokerRequests:
+        """This object."""
+        return self
+
+    def set_partition(self, topic: str, partition: int, leader: int, epoch: int = 0) -> None:
+        """Makes `leader` (-1: nobody) lead a partition that has a replica on every broker."""
+        replicas = tuple(self.brokers)
+        self.partition_states[topic, partition] = PartitionState(leader, epoch, replicas, replicas, (), 0)
+
+    def renew(self) -> None:
+        """Does nothing: the lease of a fake never ends."""
+
+    def status(self) -> ClusterStatus:
+        """The state of every broker. Raises RuntimeError after `finish`."""
+        if self.finished:
+            raise RuntimeError("the cluster is finished")
+        return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
+
+    def start(self, node: int) -> None:
+        """Starts a broker, which joins the ISR of its partitions. Raises RuntimeError if it runs."""
+        if self.process_states[node] != "exited":
+            raise RuntimeError(f"broker {node} is already running")
+        self.requested.append(("start", node))
+        self.without_power.discard(node)
+        self._change(node, "running")
+
+    def send(self, node: int, signal_name: str) -> int:
+        """Signals a broker. Raises RuntimeError if it has exited."""
+        if self.process_states[node] == "exited":
+            raise RuntimeError(f"broker {node} is not running")
+        self.requested.append(("send", node, signal_name))
+        self._change(node, STATES[signal_name])
+        return time.time_ns() // 1000
+
+    def _change(self, broker: int, state: ProcessState) -> None:
+        self.process_states[broker] = state
+        for key, partition in self.partition_states.items():
+            if broker in partition.replicas:
+                self.partition_states[key] = (
+                    _rejoined(partition, broker) if state == "running" else _left(partition, broker)
+                )
+
+    def isolate(self, nodes: list[int], links: list[Link]) -> int:
+        """Marks brokers as isolated. Leadership stays: set it with `set_partition`."""
+        self._require("network")
+        self.requested.append(("isolate", tuple(nodes), tuple(links)))
+        self.isolated |= dict.fromkeys(nodes, links)
+        return time.time_ns() // 1000
+
+    def rejoin(self, nodes: list[int]) -> None:
+        """Ends the isolation of brokers."""
+        self.requested.append(("rejoin", tuple(nodes)))
+        for node in nodes:
+            self.isolated.pop(node, None)
+
+    def cut_off(self) -> dict[int, dict[str, int]]:
+        """One dropped packet per isolated broker and link."""
+        return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
+
+    def power_off(self, nodes: list[int]) -> int:
+        """Kills brokers, and marks their disks as off."""
+        self._require("power")
+        self.requested.append(("power_off", tuple(nodes)))
+        for node in nodes:
+            self._change(node, "exited")
+        self.without_power |= set(nodes)
+        return time.time_ns() // 1000
+
+    def is_off(self, broker: int) -> bool:
+        """Whether the disk of a broker has no power."""
+        return broker in self.without_power
+
+    def sync(self, brokers: Sequence[int]) -> None:
+        """Records the request."""
+        self._require("power")
+        self.requested.append(("sync", tuple(brokers)))
+
+    def watch(self, topics: list[str]) -> None:
+        """Records the request."""
+        self.requested.append(("watch", tuple(topics)))
+
+    def adopt(self, pid: int) -> None:
+        """Records the request."""
+        self.requested.append(("adopt", pid))
+
+    def finish(self, keep_workspace: bool = False) -> None:
+        """Ends the cluster."""
+        self.requested.append(("finish", keep_workspace))
+        self.finished = True
+
+    def proxy(self, operation: str, **arguments: Any) -> Any:
+        """`put` keeps a rule, `hits` answers `proxy_hits`, `release` forgets all rules."""
+        self._require("proxy")
+        self.requested.append(("proxy", operation, arguments))
+        if operation == "put":
+            self.proxy_rules.append(arguments["rule"])
+        elif operation == "release":
+            self.proxy_rules.clear()
+        return self.proxy_hits if operation == "hits" else None
+
+    def proxy_listens(self) -> bool:
+        """Always."""
+        return True
+
+    def last_log(self, node: int) -> str:
+        """A fake logs nothing."""
+        return f"node {node} logs nothing"
+
+    def release(self) -> None:
+        """Records the request."""
+        self.requested.append(("release",))
+
+    def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
+        """The state of every partition of `topics`. Raises OSError unless the broker runs."""
+        self._require_running(broker)
+        return {key: state for key, state in self.partition_states.items() if key[0] in topics}
+
+    def live_brokers(self, broker: int) -> set[int]:
+        """The brokers that run. Raises OSError unless `broker` runs."""
+        self._require_running(broker)
+        return {other for other, state in self.process_states.items() if state == "running"}
+
+    def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
+        """Gives partitions these replicas. Their leaders stay."""
+        self._require_running(broker)
+        self.requested.append(("assign_replicas", dict(replicas)))
+        for key, brokers in replicas.items():
+            self.partition_states[key] = replace(self.partition_states[key], replicas=tuple(brokers))
+
+    def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
+        """Sets `setting` of every topic."""
+        self._require_running(broker)
+        self.requested.append(("alter_topics", tuple(topics), setting, value))
+        self.topic_settings |= {(topic, setting): value for topic in topics}
+
+    def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
+        """The value of `setting` per topic that has it."""
+        self._require_running(broker)
+        return {
+            topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
+        }
+
+    def _require(self, capability: Capability) -> None:
+        if capability not in self.capabilities:
+            raise CapabilityMissing(capability)
+
+    def _require_running(self, broker: int) -> None:
+        if self.process_states[broker] != "running":
+            raise ConnectionError(f"broker {broker} does not answer")
+
+
+class FakeBackend:
+    """Starts fake clusters. `lacks`: what it says of capabilities, and with None of itself."""
+
+    def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
+        self.lacks = lacks or {}
+        self.clusters: dict[Path, FakeCluster] = {}
+
+    def lack(self, capability: Capability | None = None) -> Lack | None:
+        """What `lacks` says."""
+        return self.lacks.get(capability)
+
+    def start(self, request: StartRequest) -> FakeCluster:
+        """A cluster with the brokers and capabilities of the request."""
+        workspace, spec = Path(request.workspace), request.spec
+        self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.equipment, workspace)
+        return self.clusters[workspace]
+
+    def attach(self, workspace: Path) -> FakeCluster:
+        """The cluster that was started in `workspace`."""
+        return self.clusters[workspace]
+
+    def is_mounted(self, workspace: Path) -> bool:
+        """Never."""
+        return False
+
+    def release(self, workspace: Path) -> None:
+        """Nothing is bound to a workspace."""
+
+    def leftovers(self) -> list[str]:
+        """None."""
+        return []
+
+    def sweep(self) -> list[str]:
+        """Nothing is left behind."""
+        return []
+
+
+def _left(state: PartitionState, broker: int) -> PartitionState:
+    """A partition after `broker` has gone. The last broker of an ISR stays in it, but leads no more."""
+    isr = tuple(member for member in state.isr if member != broker)
+    if state.leader != broker:
+        return replace(state, isr=isr or state.isr)
+    return replace(state, leader=isr[0] if isr else -1, leader_epoch=state.leader_epoch + 1, isr=isr or state.isr)
+
+
+def _rejoined(state: PartitionState, broker: int) -> PartitionState:
+    """A partition after `broker` has come back. A partition without a leader is led by a member of its ISR only."""
+    if state.leader >= 0:
+        isr = tuple(member for member in state.replicas if member in state.isr or member == broker)
+        return replace(state, isr=isr)
+    if broker in state.isr:
+        return replace(state, leader=broker, leader_epoch=state.leader_epoch + 1)
+    return state

@@ -1,0 +1,51 @@
+"""Requests to a keeper from another process, derived from `KeeperOperations`: there is no second list of them.
+
+An operation's arguments travel as JSON under the names that the protocol gives them, and its result is converted to the
+type that the protocol declares.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+
+import msgspec
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.backend import OPERATIONS, KeeperOperations
+
+
+class _KeeperClient:
+    """Has one method per operation of a keeper."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in OPERATIONS:
+            raise AttributeError(f"a keeper has no operation {name!r}")
+        return partial(self._request, name)
+
+    def _request(self, operation: str, *positional: Any, **named: Any) -> Any:
+        parameters, result_type = _signature(operation)
+        arguments = dict(parameters.bind(self, *positional, **named).arguments)
+        del arguments["self"]
+        result = lease.call(self._socket, operation, **arguments)
+        return msgspec.convert(result, result_type, strict=False)  # JSON knows integers as keys only as text
+
+
+@cache
+def _signature(operation: str) -> tuple[inspect.Signature, Any]:
+    """Parameters and type of the result."""
+    declared = getattr(KeeperOperations, operation)
+    return inspect.signature(declared), get_type_hints(declared)["return"]
+
+
+def keeper_at(socket: Path) -> KeeperOperations:
+    """The keeper that listens at `socket`.
+
+    Every operation raises lease.ClusterGone if no keeper is there, RuntimeError with what the keeper refused.
+    """
+    return cast("KeeperOperations", _KeeperClient(socket))

@@ -1,0 +1,87 @@
+"""What every backend must do: the same checks for the fake (tests/unit/cluster) and for real brokers (tests/kafka).
+
+Each check takes a cluster whose three brokers run, and leaves it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from delivery_verifier.cluster.backend import RunningCluster
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.host.waiting import wait_until
+
+DEADLINE_S = 60.0
+
+
+def all_brokers_run_and_have_an_address(cluster: Cluster, topic: str) -> None:
+    assert cluster.states() == dict.fromkeys(cluster.brokers, "running")
+    assert len({cluster.address(broker) for broker in cluster.brokers}) == len(cluster.brokers) == 3
+    assert cluster.bootstrap_servers == ",".join(str(cluster.address(broker)) for broker in cluster.brokers)
+
+
+def a_killed_broker_leads_no_more_and_starts_again(cluster: Cluster, topic: str) -> None:
+    before = cluster.partitions([topic])[topic, 0]
+    assert cluster.send(before.leader, "SIGKILL") > 0
+    wait_until(lambda: cluster.states()[before.leader] == "exited", "the broker to exit", DEADLINE_S)
+    wait_until(
+        lambda: cluster.partitions([topic])[topic, 0].leader not in (-1, before.leader), "a new leader", DEADLINE_S
+    )
+    after = cluster.partitions([topic])[topic, 0]
+    assert after.leader_epoch > before.leader_epoch and before.leader not in after.isr
+    assert not cluster.isr_full([topic]) and f"broker {before.leader} exited" in cluster.out_of_sync([topic])
+    with pytest.raises(RuntimeError, match=f"broker {before.leader} is not running"):
+        cluster.send(before.leader, "SIGCONT")
+    cluster.start(before.leader)
+    _whole_again(cluster, topic)
+
+
+def a_paused_broker_is_frozen_and_resumes(cluster: Cluster, topic: str) -> None:
+    broker = cluster.brokers[-1]
+    cluster.send(broker, "SIGSTOP")
+    wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", DEADLINE_S)
+    assert broker not in cluster.running() and cluster.partitions([topic], via=broker) == {}
+    cluster.send(broker, "SIGCONT")
+    _whole_again(cluster, topic)
+
+
+def a_broker_that_runs_is_not_started(cluster: Cluster, topic: str) -> None:
+    with pytest.raises(RuntimeError, match="broker 1 is already running"):
+        cluster.start(1)
+
+
+def what_it_was_not_started_with_is_refused_with_the_reason(cluster: Cluster, topic: str) -> None:
+    assert cluster.backend.capabilities == () and not cluster.has_proxy
+    for capability, ask in {
+        "network": lambda: cluster.isolate([1], ["controller"]),
+        "power": lambda: cluster.power_off([1]),
+        "proxy": lambda: cluster.proxy("release", brokers=[1]),
+    }.items():
+        with pytest.raises(RuntimeError, match=f"without the capability {capability}"):
+            ask()
+    assert cluster.states()[1] == "running" and cluster.cut_off() == {} and not cluster.is_off(1)
+    cluster.rejoin([1])
+
+
+CHECKS: list[Callable[[Cluster, str], None]] = [
+    all_brokers_run_and_have_an_address,
+    a_killed_broker_leads_no_more_and_starts_again,
+    a_paused_broker_is_frozen_and_resumes,
+    a_broker_that_runs_is_not_started,
+    what_it_was_not_started_with_is_refused_with_the_reason,
+]
+
+
+def stop_leaves_nothing(running: RunningCluster) -> None:
+    """The last check: it ends the cluster."""
+    Cluster(running).finish(keep_workspace=False)
+    with pytest.raises(RuntimeError):
+        Cluster(running).states()
+    assert not running.workspace.exists()
+
+
+def _whole_again(cluster: Cluster, topic: str) -> None:
+    cluster.wait_up()
+    wait_until(lambda: cluster.isr_full([topic]), "all replicas to be in sync", DEADLINE_S)

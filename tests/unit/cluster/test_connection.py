@@ -1,0 +1,60 @@
+"""A connection: every client gets what it needs in its own names, and nobody is shown a secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from delivery_verifier.cluster.connection import Address, Connection, UnsupportedSecurity
+
+BROKERS = {2: Address("b", 9093), 1: Address("a", 9092)}
+SASL = {
+    "security.protocol": "sasl_ssl",
+    "sasl.mechanisms": "SCRAM-SHA-512",
+    "sasl.username": "verifier",
+    "sasl.password": 'se"cret',
+    "ssl.ca.location": "/etc/ca.pem",
+}
+
+
+def test_a_plain_connection_is_its_addresses() -> None:
+    plain = Connection(BROKERS)
+    assert plain.client_properties() == {"bootstrap.servers": "a:9092,b:9093"}
+    assert plain.spark_options() == {"kafka.bootstrap.servers": "a:9092,b:9093"}
+    assert plain.address(2) == ("b", 9093)
+
+
+def test_a_secured_connection_is_given_to_every_client_in_its_own_names() -> None:
+    secured = Connection(BROKERS, SASL)
+    assert secured.client_properties() == {"bootstrap.servers": "a:9092,b:9093", **SASL}
+    assert secured.spark_options() == {
+        "kafka.bootstrap.servers": "a:9092,b:9093",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="verifier" password="se\\"cret";',
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": "/etc/ca.pem",
+    }
+
+
+def test_no_secret_is_shown() -> None:
+    shown = repr(Connection(BROKERS, SASL)) + str(Connection(BROKERS, SASL))
+    assert "cret" not in shown and "verifier" not in shown and "sasl.password" in shown
+
+
+def test_raw_requests_name_the_protocol_that_they_do_not_speak() -> None:
+    with pytest.raises(UnsupportedSecurity, match=r"security\.protocol is sasl_ssl.*they speak: plaintext"):
+        Connection(BROKERS, SASL).address(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("sasl.mechanism", "GSSAPI"), ("ssl.engine.id", "x"), ("sasl.kerberos.keytab", "y")]
+)
+def test_what_spark_cannot_be_given_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(UnsupportedSecurity, match=name):
+        Connection(BROKERS, {name: value}).spark_options()
+
+
+def test_other_client_settings_are_no_part_of_a_connection() -> None:
+    with pytest.raises(ValueError, match="acks is no security property"):
+        Connection(BROKERS, {"acks": "all"})
