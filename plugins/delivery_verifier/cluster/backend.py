@@ -13,14 +13,14 @@ Tests of every backend: `tests/support/backend_contract.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.protocol.interface import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.scenario import ClusterSpec
@@ -130,33 +130,6 @@ class KeeperOperations(Protocol):
 
 OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
 """The names of what a keeper does on request; a keeper refuses all others."""
-
-
-class BrokerRequests(Protocol):
-    """Requests of Kafka's protocol to one broker each. All raise OSError where the broker does not answer or refuses.
-
-    `cluster.protocol.broker_requests` speaks them to any real broker.
-    """
-
-    def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """The state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
-        ...
-
-    def live_brokers(self, broker: int) -> set[int]:
-        """Ids of the unfenced brokers, as `broker` sees them."""
-        ...
-
-    def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions these replicas, the preferred leader first."""
-        ...
-
-    def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic to `value`."""
-        ...
-
-    def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """The value of `setting` per topic, as `broker` knows it."""
-        ...
 
 
 class RunningCluster(Protocol):

@@ -15,7 +15,8 @@ from delivery_verifier.cluster import backends, lease, topics
 from delivery_verifier.cluster.backend import OPERATIONS, Backend, KeeperOperations, Lack, RunningCluster
 from delivery_verifier.cluster.backends import BACKENDS, backend_of
 from delivery_verifier.cluster.embedded.keeper import Keeper
-from delivery_verifier.cluster.fake import FakeBackend, FakeCluster
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.fake_backend import FakeBackend
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.command_line import main as cli

@@ -1,0 +1,47 @@
+"""A backend whose clusters are in memory, for tests of what starts clusters. It satisfies `backend.Backend`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from delivery_verifier.cluster.backend import Lack, StartRequest
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.model.fault_actions import Capability
+
+
+class FakeBackend:
+    """Starts fake clusters. `lacks`: what it says of capabilities, and with None of itself."""
+
+    def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
+        self.lacks = lacks or {}
+        self.clusters: dict[Path, FakeCluster] = {}
+
+    def lack(self, capability: Capability | None = None) -> Lack | None:
+        """What `lacks` says."""
+        return self.lacks.get(capability)
+
+    def start(self, request: StartRequest) -> FakeCluster:
+        """A cluster with the brokers and capabilities of the request."""
+        workspace, spec = Path(request.workspace), request.spec
+        self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.equipment, workspace)
+        return self.clusters[workspace]
+
+    def attach(self, workspace: Path) -> FakeCluster:
+        """The cluster that was started in `workspace`."""
+        return self.clusters[workspace]
+
+    def is_mounted(self, workspace: Path) -> bool:
+        """Never."""
+        return False
+
+    def release(self, workspace: Path) -> None:
+        """Nothing is bound to a workspace."""
+
+    def leftovers(self) -> list[str]:
+        """None."""
+        return []
+
+    def sweep(self) -> list[str]:
+        """Nothing is left behind."""
+        return []
