@@ -9,38 +9,33 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.history import Offsets, read_injections, read_offsets
+from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
 from spark_jobs import anomalies, books, census, committed, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
 from spark_jobs.matching import MatchingInputs, match
-from spark_jobs.parse import parse
-from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
 from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
 from spark_jobs.session import end, local_session
+from spark_jobs.write_log import READ, read_offsets_of, write_log
 
 DESCRIPTION = """Reconciles the ledger of a run with what its topics hold. Needs a run directory in which
 produce, inject_fault and settle have finished. Writes log/ (with read_topic.json), then anomalies/, books/
 and timeline/ (with reconcile.json)."""
 EPILOG = """The exit code says whether the job finished, not what it found: `conclude` gives the verdict.
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
-READ: Final = "read_topic"
 RECONCILE: Final = "reconcile"
-MAX_FILES = 64
 SMALL_ROWS = 500_000
 """Up to so many rows of ledger and log every query is one task: a shuffle would cost more than it saves."""
 
@@ -88,51 +83,6 @@ def _files(run: RunDirectory, folder: str) -> list[Path]:
     return files
 
 
-def write_log(
-    run: RunDirectory, scenario: Scenario, spark: SparkSession, connection: Mapping[str, str] | None = None
-) -> None:
-    """First half: reads the topics into log/, snapshot and tail, and those of transactional arms in both views."""
-    offsets = _offsets(run)
-    with run.writing(READ) as output:
-        raw_counts = Observation("read")
-        views = view(offsets)
-        counters = [F.count_if((F.col("arm") == arm) & (views == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
-        raw = read_topics(spark, offsets, connection=connection).observe(raw_counts, *counters)
-        committed_counts = Observation("read_committed")
-        lines = parse(raw, scenario, views)
-        if scenario.transactional:
-            lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts, connection))
-        with _timed(output, "read"):
-            files = min(MAX_FILES, len(offsets.partitions))  # without a shuffle; else one task per Kafka partition
-            lines.coalesce(files).write.parquet(str(output.staging / "log"))
-        tail = count_tail(output.staging / "log", offsets)
-        output.counts |= {f"read/{arm}": int(count) for arm, count in raw_counts.get.items()}
-        if scenario.transactional:
-            check_committed(output.staging / "log", offsets, scenario.transactional, committed.TAIL)
-            output.counts |= {f"read_committed/{arm}": int(count) for arm, count in committed_counts.get.items()}
-        output.counts |= {
-            f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0) for part in offsets.partitions
-        }
-
-
-def _committed(
-    spark: SparkSession,
-    scenario: Scenario,
-    offsets: Offsets,
-    counts: Observation,
-    connection: Mapping[str, str] | None,
-) -> DataFrame:
-    """LOG of view committed and of what stands behind it, for the arms that write transactions.
-
-    `counts` observes how many rows of view committed came from Kafka.
-    """
-    arms = scenario.transactional
-    views = view(offsets, committed.VIEW, committed.TAIL)
-    counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]
-    raw = read_committed(spark, offsets, arms, connection).observe(counts, *counters)
-    return parse(raw, scenario, views)
-
-
 def write_books(
     run: RunDirectory,
     scenario: Scenario,
@@ -154,25 +104,25 @@ def write_books(
     log, visible = whole.where(F.col("view") == "raw"), whole.where(F.col("view") == committed.VIEW)
     arms = scenario.transactional
     with ThreadPoolExecutor(2, "spark-query") as pool:
-        with _timed(output, "census"):
+        with output.timed("census"):
             log_job = pool.submit(lambda: census.count_log(log).toArrow())
             views_job = pool.submit(committed.count, ledger, log, visible, arms) if arms else None
             sides_job = None if exhaustive else pool.submit(_sides, ledger, log, run, scenario, bits)
             ledger_census, log_census = census.count_ledger(ledger).toArrow(), log_job.result()
             views = views_job.result() if views_job else committed.NONE
         load_job = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
-        with _timed(output, "screen"):
+        with output.timed("screen"):
             damaged = {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
             proven = None if sides_job is None else screen.judge(sides_job.result(), damaged)
             output.counts |= proven.counts if proven else {}
-        with _timed(output, "match"):
+        with output.timed("match"):
             inputs = MatchingInputs(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
             producers, written = match(inputs, proven)
-        with _timed(output, "timeline_left"):
+        with output.timed("timeline_left"):
             load_job.result()
     evidence = laws.LawInputs(
         scenario=scenario,
-        offsets=_offsets(run),
+        offsets=read_offsets_of(run),
         producers=producers,
         ledger_census=ledger_census,
         log_census=log_census,
@@ -182,9 +132,14 @@ def write_books(
         bound=bound,
         views=views,
     )
-    output.write_table("books/producers", producers)
-    output.write_table("books/partitions", books.partitions(evidence.offsets, log_census, evidence.read))
-    output.write_table("books/cases", books.cases(producers, written, bound))
+    _write_tables(output, evidence)
+
+
+def _write_tables(output: StepOutput, evidence: laws.LawInputs) -> None:
+    """The tables of the books that follow from counts: producers, partitions, cases and laws."""
+    output.write_table("books/producers", evidence.producers)
+    output.write_table("books/partitions", books.partitions(evidence.offsets, evidence.log_census, evidence.read))
+    output.write_table("books/cases", books.cases(evidence.producers, evidence.written, evidence.bound))
     output.write_table("books/laws", laws.laws(evidence))
 
 
@@ -216,18 +171,6 @@ def _span(ledger_census: pa.Table) -> tuple[int, int]:
     if not ledger_census.num_rows:
         return 0, 0
     return min(ledger_census["from_us"].to_pylist()), max(ledger_census["until_us"].to_pylist())
-
-
-def _offsets(run: RunDirectory) -> Offsets:
-    return read_offsets((run.path / "offsets.json").read_bytes())
-
-
-@contextmanager
-def _timed(output: StepOutput, phase: str) -> Iterator[None]:
-    """Notes in the manifest how long a phase took, in ms."""
-    begun = time.monotonic()
-    yield
-    output.counts[f"{phase}_ms"] = round((time.monotonic() - begun) * 1000)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 LIBRARY = "delivery_verifier"
 
@@ -169,38 +170,52 @@ def _paragraph(lines: list[str], heading: str) -> str:
     return " ".join(text)
 
 
-def partial_tables(packages: Iterable[Path], concepts: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Tables of a concept that lack a member. `concepts`: name of an enumeration -> names of all its members.
+class Concept(NamedTuple):
+    """What tables may speak of. `spellings`: every way in which a table may write a member -> the member."""
 
-    A table is a dict, set, list or tuple literal at the top of a module with at least two members as keys or items.
-    A table that lacks members on purpose says why: it stands inside a call of `partial(..., because="...")`.
+    name: str
+    spellings: Mapping[str, str]
+    dicts_only: bool = False
+    """Only dicts count as tables of it: a list of some of its members is no table."""
+
+    @property
+    def members(self) -> set[str]:
+        """All members."""
+        return set(self.spellings.values())
+
+
+def partial_tables(packages: Iterable[Path], concepts: Iterable[Concept]) -> Iterator[str]:
+    """Tables of a concept that lack a member and do not say why.
+
+    A table is a dict, set, list or tuple literal that names at least two members, as keys or items. A table that lacks
+    members on purpose stands inside a call of `subset(reason, table)` with a reason.
     """
     for module, file in sources(packages):
         tree = ast.parse(file.read_text())
-        excused = {node for call in ast.walk(tree) if _says_why(call) for node in ast.walk(call)}
-        for statement in tree.body:
-            if isinstance(statement, ast.Assign | ast.AnnAssign):
-                for node in ast.walk(statement):
-                    if node not in excused:
-                        yield from _missing(module, node, concepts)
+        excused = {node for call in ast.walk(tree) if _gives_a_reason(call) for node in ast.walk(call)}
+        for node in ast.walk(tree):
+            for concept in concepts:
+                named = {concept.spellings[item] for item in _items(node, concept) if item in concept.spellings}
+                if len(named) > 1 and named != concept.members and node not in excused:
+                    lacking = ", ".join(sorted(concept.members - named))
+                    yield f"{module}:{node.lineno}: a table of {concept.name} lacks {lacking}"  # type: ignore[attr-defined]
 
 
-def _says_why(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and any(keyword.arg == "because" for keyword in node.keywords)
+def _gives_a_reason(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "subset" and node.args):
+        return False
+    return isinstance(node.args[0], ast.Constant) and bool(str(node.args[0].value).strip())
 
 
-def _missing(module: str, node: ast.AST, concepts: Mapping[str, Collection[str]]) -> Iterator[str]:
+def _items(node: ast.AST, concept: Concept) -> Iterator[str]:
+    """The names in a literal: strings, and attributes such as `Anomaly.LOST`."""
+    items: list[ast.expr] = []
     if isinstance(node, ast.Dict):
         items = [key for key in node.keys if key is not None]
-    elif isinstance(node, ast.Set | ast.List | ast.Tuple):
+    elif isinstance(node, ast.Set | ast.List | ast.Tuple) and not concept.dicts_only:
         items = node.elts
-    else:
-        return
-    for concept, members in concepts.items():
-        named = {item.attr for item in items if isinstance(item, ast.Attribute) and _is_name(item.value, concept)}
-        if len(named) > 1 and (lacking := sorted(set(members) - named)):
-            yield f"{module}:{node.lineno}: a table of {concept} lacks {', '.join(lacking)}, and does not say why"
-
-
-def _is_name(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
+    for item in items:
+        if isinstance(item, ast.Constant) and isinstance(item.value, str):
+            yield item.value
+        elif isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name):
+            yield f"{item.value.id}.{item.attr}"

@@ -22,6 +22,7 @@ from msgspec import Struct
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.protocol.interface import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.step_options import Link
@@ -37,7 +38,7 @@ class Lack(NamedTuple):
     failed: bool = False
 
 
-class CapabilityMissing(RuntimeError):
+class CapabilityMissing(VerifierError, RuntimeError):
     """A cluster was asked for something that it was not started with."""
 
     def __init__(self, capability: Capability) -> None:

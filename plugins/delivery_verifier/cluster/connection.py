@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from delivery_verifier.model.errors import VerifierError
+
 PREFIXES = ("sasl.", "ssl.")
 PROTOCOL = "security.protocol"
 RAW_PROTOCOLS = ("plaintext",)
@@ -29,7 +31,7 @@ LOGIN_MODULES = {
 """The Java login module per SASL mechanism that has a user name and a password (Kafka's documentation, 7.4)."""
 
 
-class UnsupportedSecurity(RuntimeError):
+class UnsupportedSecurity(VerifierError, RuntimeError):
     """A client of this verifier cannot use one of the connection's security properties; the message names it."""
 
 

@@ -27,7 +27,9 @@ class Isolate:
     def proof(self, context: ActionContext) -> ActionProof:
         """Packets dropped so far, per broker and link, if the kernel has every rule and every link dropped some."""
         dropped, links = context.cluster.cut_off(), _links(context)
-        counts = {broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers}
+        counts: dict[int, dict[str, int]] = {
+            broker: {link: dropped.get(broker, {}).get(link, 0) for link in links} for broker in context.brokers
+        }
         if not all(all(packets.values()) for packets in counts.values()):
             return {}
         return {f"broker {broker}": packets for broker, packets in counts.items()}

@@ -10,6 +10,8 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── HostBusy                    75  another run holds this host (RuntimeError)
 ├── ClusterGone                     the keeper of the cluster is gone (RuntimeError)
 ├── ControllerDied                  the controller ended, so that no leader can be elected (RuntimeError)
+├── CapabilityMissing               a cluster was asked for what it was not started with (RuntimeError)
+├── UnsupportedSecurity             a client cannot use a security property of the connection (RuntimeError)
 ├── DiskError                       a file system could not be made, mounted or unmounted (RuntimeError)
 ├── FilterError                     the packet filter could not be read or changed (RuntimeError)
 ├── NotKafka                        bytes in the proxy are no frame of Kafka's protocol (ValueError)
@@ -18,8 +20,8 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── AlreadySent                     the load of this run was begun before (RuntimeError)
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
 ├── Unresolved                      the target of a fault stands for no broker (RuntimeError)
-├── OtherSideFailed                 the step that runs beside this one failed (RuntimeError)
-├── NotAsExpected                   an arm did not end as expected, or has no verdict (RuntimeError)
+├── ParallelStepFailed              the step that runs beside this one failed (RuntimeError)
+├── RunNotGreen                     an arm did not end as expected, or has no verdict (RuntimeError)
 ├── ContradictorySettings           no producer can be made with these settings (ValueError)
 ├── JavaError                       there is no usable Java (RuntimeError)
 ├── JarError                        a jar could not be had, or is not the locked one (RuntimeError)
@@ -29,10 +31,10 @@ VerifierError                   70  the run or the program failed: there is no v
 ├── AirflowError                    Airflow could not be reached, or refused (RuntimeError)
 │   └── AirflowSilent               Airflow does not answer
 ├── RunFailed                       a run through Airflow ended without a verdict (RuntimeError)
-│   └── NeverBegun                  a task was queued, and nobody will begin it
-├── Shut                            a task before the gate did not succeed (RuntimeError)
-├── Passed                          the gate has let this run through already (RuntimeError)
-└── NotGreen                        a catalogue run is red (RuntimeError)
+│   └── TaskNeverStarted            a task was queued, and no worker will start it
+├── GateClosed                      a task before the gate did not succeed (RuntimeError)
+├── GatePassed                      the gate has let this run through already (RuntimeError)
+└── CatalogueNotGreen               a catalogue run is red (RuntimeError)
 ```
 
 A class without a number has the number of its parent. The built-in class in brackets is the second base, so that code

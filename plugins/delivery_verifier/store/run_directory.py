@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -163,6 +164,15 @@ class StepOutput:
         """Stages `value` as readable JSON."""
         (self.staging / name).parent.mkdir(parents=True, exist_ok=True)
         (self.staging / name).write_bytes(dumps(value))
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Counts the milliseconds of the block as `<phase>_ms`, also where the block fails."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.counts[f"{phase}_ms"] = round(1000 * (time.monotonic() - start))
 
     def write_table(self, name: str, table: pa.Table) -> Path:
         """Stages `table` as `<name>.parquet` and returns the file."""

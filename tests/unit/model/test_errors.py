@@ -17,7 +17,7 @@ from delivery_verifier.command_line.main import _code_of
 from delivery_verifier.model import errors
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.orchestration.local.run import NeverBegun, RunFailed
+from delivery_verifier.orchestration.local.run import RunFailed, TaskNeverStarted
 from delivery_verifier.planning.preflight import Unavailable, Unfit
 from delivery_verifier.store.run_directory import IncompleteRun
 
@@ -58,7 +58,7 @@ def test_every_exception_class_of_the_project_is_a_verifier_error_and_drawn_in_t
         (Unfit("x"), False, 70),
         (HostBusy("x"), False, 75),
         (RunFailed("plan", "x", []), True, 70),
-        (NeverBegun("plan", "x", []), False, 70),
+        (TaskNeverStarted("plan", "x", []), False, 70),
         (StepFailed("x"), False, 70),
         (OSError(28, "No space left on device"), False, 70),
         (subprocess.TimeoutExpired("ip", 1), False, 70),

@@ -20,7 +20,7 @@ from delivery_verifier.pages import terminal
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns, heading
 from delivery_verifier.pages.matrix import markdown, page, tables
 from delivery_verifier.pages.overview import page as overview
-from delivery_verifier.pages.overview.wanted import Wanted
+from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.pages.price import page as price_page
 from delivery_verifier.pages.price.price import price
 
@@ -126,10 +126,10 @@ def test_the_price_shows_every_kind_of_which_a_run_has_cases(anomaly: Anomaly, t
 def test_the_page_of_all_runs_shows_every_kind_of_which_a_subject_has_cases(anomaly: Anomaly, tmp_path: Path) -> None:
     stored(tmp_path, "hurt", "VIOLATED", other_cases={column(anomaly): COUNT})
     stored(tmp_path, "well")
-    html = overview.overview(tmp_path, Wanted(), docs=True)
+    html = overview.overview(tmp_path, RunFilter(), docs=True)
     name = heading(anomaly).capitalize()
     assert f'<th class="n">{name}</th>' in html
     assert sorted(re.findall(rf'data-name="{name}">([^<]+)<', html)) == ["0", f"{COUNT:,}"]
     (tmp_path / "other").mkdir()
     stored(tmp_path / "other", "well")
-    assert name not in overview.overview(tmp_path / "other", Wanted(), docs=True)
+    assert name not in overview.overview(tmp_path / "other", RunFilter(), docs=True)

@@ -1,0 +1,69 @@
+"""The first half of a reconciliation: what the topics hold becomes log/, sealed by read_topic.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from delivery_verifier.model.history import Offsets, read_offsets
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.run_directory import RunDirectory
+from spark_jobs import committed
+from spark_jobs.parse import parse
+from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
+
+READ: Final = "read_topic"
+
+MAX_FILES = 64
+
+
+def write_log(
+    run: RunDirectory, scenario: Scenario, spark: SparkSession, connection: Mapping[str, str] | None = None
+) -> None:
+    """First half: reads the topics into log/, snapshot and tail, and those of transactional arms in both views."""
+    offsets = read_offsets_of(run)
+    with run.writing(READ) as output:
+        raw_counts = Observation("read")
+        views = view(offsets)
+        counters = [F.count_if((F.col("arm") == arm) & (views == SNAPSHOT)).alias(arm) for arm in scenario.arm_names]
+        raw = read_topics(spark, offsets, connection=connection).observe(raw_counts, *counters)
+        committed_counts = Observation("read_committed")
+        lines = parse(raw, scenario, views)
+        if scenario.transactional:
+            lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts, connection))
+        with output.timed("read"):
+            files = min(MAX_FILES, len(offsets.partitions))  # without a shuffle; else one task per Kafka partition
+            lines.coalesce(files).write.parquet(str(output.staging / "log"))
+        tail = count_tail(output.staging / "log", offsets)
+        output.counts |= {f"read/{arm}": int(count) for arm, count in raw_counts.get.items()}
+        if scenario.transactional:
+            check_committed(output.staging / "log", offsets, scenario.transactional, committed.TAIL)
+            output.counts |= {f"read_committed/{arm}": int(count) for arm, count in committed_counts.get.items()}
+        output.counts |= {
+            f"tail/{part.arm}/{part.partition}": tail.get((part.arm, part.partition), 0) for part in offsets.partitions
+        }
+
+
+def _committed(
+    spark: SparkSession,
+    scenario: Scenario,
+    offsets: Offsets,
+    counts: Observation,
+    connection: Mapping[str, str] | None,
+) -> DataFrame:
+    """LOG of view committed and of what stands behind it, for the arms that write transactions.
+
+    `counts` observes how many rows of view committed came from Kafka.
+    """
+    arms = scenario.transactional
+    views = view(offsets, committed.VIEW, committed.TAIL)
+    counters = [F.count_if((F.col("arm") == arm) & (views == committed.VIEW)).alias(arm) for arm in arms]
+    raw = read_committed(spark, offsets, arms, connection).observe(counts, *counters)
+    return parse(raw, scenario, views)
+
+
+def read_offsets_of(run: RunDirectory) -> Offsets:
+    return read_offsets((run.path / "offsets.json").read_bytes())
