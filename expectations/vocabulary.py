@@ -15,43 +15,7 @@ from great_expectations.expectations.core.expect_column_values_to_be_between imp
     ExpectColumnValuesToBeBetween,
 )
 
-from delivery_verifier.model.anomalies import Anomaly
-
-
-class ExpectNoCorruptedRecords(ExpectColumnValuesToBeBetween):
-    """No record whose checksum differs."""
-
-
-class ExpectNoPhantomRecords(ExpectColumnValuesToBeBetween):
-    """No record that nobody sent, or that was certainly refused."""
-
-
-class ExpectNoLostRecords(ExpectColumnValuesToBeBetween):
-    """No reported record that is at no offset of the log."""
-
-
-class ExpectNoDuplicatedRecords(ExpectColumnValuesToBeBetween):
-    """No attempt at more than one offset."""
-
-
-class ExpectNoResentRecords(ExpectColumnValuesToBeBetween):
-    """No sequence of which several attempts are in the log."""
-
-
-class ExpectNoMisplacedRecords(ExpectColumnValuesToBeBetween):
-    """No record that is elsewhere than at its acknowledged offset."""
-
-
-class ExpectNoReorderedRecords(ExpectColumnValuesToBeBetween):
-    """No record that stands behind one that was sent after it."""
-
-
-class ExpectNoAbortedRecordsToBeVisible(ExpectColumnValuesToBeBetween):
-    """No record of an aborted transaction in the committed view."""
-
-
-class ExpectNoTornTransactions(ExpectColumnValuesToBeBetween):
-    """No record of a committed transaction that is missing from the committed view."""
+from delivery_verifier.model.anomalies import KINDS, Anomaly, AnomalyKind
 
 
 class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):
@@ -66,17 +30,15 @@ class ExpectCanariesToBeFound(ExpectLawToBalance):
     """What was planted is found: all of it, and nothing else."""
 
 
+def _expectation_against(kind: AnomalyKind) -> type[ExpectColumnValuesToBeBetween]:
+    """The expectation that no record is a case of this kind. Great Expectations registers a class when it is made."""
+    return type(kind.expectation, (ExpectColumnValuesToBeBetween,), {"__doc__": f"No record is {kind.record_that_is}."})
+
+
 GUARANTEES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
-    Anomaly.CORRUPTED: ExpectNoCorruptedRecords,
-    Anomaly.PHANTOM: ExpectNoPhantomRecords,
-    Anomaly.LOST: ExpectNoLostRecords,
-    Anomaly.DUPLICATED: ExpectNoDuplicatedRecords,
-    Anomaly.RESENT: ExpectNoResentRecords,
-    Anomaly.MISPLACED: ExpectNoMisplacedRecords,
-    Anomaly.REORDERED: ExpectNoReorderedRecords,
-    Anomaly.ABORTED_VISIBLE: ExpectNoAbortedRecordsToBeVisible,
-    Anomaly.TORN: ExpectNoTornTransactions,
+    anomaly: _expectation_against(kind) for anomaly, kind in KINDS.items()
 }
+"""The expectation of every anomaly. Its class, and so its name in the suites, is called as the anomaly says."""
 
 __all__ = [
     "GUARANTEES",

@@ -72,6 +72,8 @@ class AnomalyKind:
     """What its records are, behind their number in a sentence: `3 lost`."""
     record_that_is: str
     """What one case is, as the end of `a record that is ...`."""
+    expectation: str
+    """The class of its expectation in Great Expectations; the suites name it in snake_case."""
     share_of: str
     """The column of the books that its count is a share of."""
     telling: int
@@ -94,6 +96,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Damaged",
         participle="corrupted",
         record_that_is="damaged",
+        expectation="ExpectNoCorruptedRecords",
         share_of="log_records",
         telling=4,
         permitted_with="nothing",
@@ -103,6 +106,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="There, but never sent",
         participle="never sent",
         record_that_is="in the log though nobody sent it",
+        expectation="ExpectNoPhantomRecords",
         share_of="log_records",
         telling=7,
         permitted_with="nothing",
@@ -112,6 +116,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Lost",
         participle="lost",
         record_that_is="reported as delivered and missing from the log",
+        expectation="ExpectNoLostRecords",
         share_of="reported",
         telling=1,
         permitted_with="losses",
@@ -122,6 +127,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Written more than once",
         participle="duplicated",
         record_that_is="written more than once",
+        expectation="ExpectNoDuplicatedRecords",
         share_of="attempted",
         telling=5,
         permitted_with="retries",
@@ -132,6 +138,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Sent again by the application",
         participle="resent",
         record_that_is="in the log once more because the application sent it again",
+        expectation="ExpectNoResentRecords",
         share_of="attempted",
         telling=9,
         permitted_with="resends",
@@ -143,6 +150,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Not at the acknowledged offset",
         participle="misplaced",
         record_that_is="not at the offset that was acknowledged",
+        expectation="ExpectNoMisplacedRecords",
         share_of="acked",
         telling=8,
         permitted_with="losses",
@@ -154,6 +162,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Out of order",
         participle="out of order",
         record_that_is="in the log behind a record that was sent after it",
+        expectation="ExpectNoReorderedRecords",
         share_of="reported",
         telling=6,
         permitted_with="retries",
@@ -165,6 +174,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Aborted, and yet visible",
         participle="visible to read_committed consumers though their transaction was aborted",
         record_that_is="visible to read_committed consumers though its transaction was aborted",
+        expectation="ExpectNoAbortedRecordsToBeVisible",
         share_of="attempted",
         telling=3,
         permitted_with="losses",
@@ -178,6 +188,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Torn out of its transaction",
         participle="torn from their committed transaction",
         record_that_is="missing for read_committed consumers though its transaction was committed",
+        expectation="ExpectNoTornTransactions",
         share_of="attempted",
         telling=2,
         permitted_with="losses",
