@@ -50,9 +50,9 @@ check: lint ## what to run before a commit: format, lint, types, and the quick u
 format: .venv/.synced ## ruff format over everything
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --quiet --fix .
 
-docs: .venv/.synced ## the pages of docs/ that are generated from the code
+docs: .venv/.synced ## what is generated from the code: pages of docs/, the suites of Great Expectations
 	@for page in $(notdir $(basename $(filter-out %/__init__.py,$(wildcard docs/generate/*.py)))); do \
-	  .venv/bin/python -m docs.generate.$$page || exit 1; done
+	  .venv/bin/python -m docs.generate.$$page || exit 1; done; .venv/bin/python -m expectations.suites
 
 lint: .venv/.synced ## format, ruff and mypy --strict
 	@.venv/bin/ruff format --check --quiet . && .venv/bin/ruff check . && .venv/bin/mypy
