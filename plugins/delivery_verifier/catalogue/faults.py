@@ -17,7 +17,7 @@ def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
 FAULTS: dict[str, FaultPlan] = {
     plan.name: plan
     for plan in (
-        FaultPlan(name="none", summary="No fault: what the settings do on a quiet day.", duration_s=8),
+        FaultPlan(name="none", summary="No fault is injected: how the settings behave without one.", duration_s=8),
         FaultPlan(
             name="kill_leader",
             summary="SIGKILL the broker that leads a third of the partitions, and start it again once others lead.",

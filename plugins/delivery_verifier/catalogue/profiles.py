@@ -40,8 +40,8 @@ PROFILES: dict[str, Profile] = {
         profile_of("acks_all", "All in-sync replicas acknowledge; retries may write twice.", acks="all"),
         profile_of(
             "retries_off",
-            "acks=all, and the client gives up where it would send again: nothing is written twice but by the "
-            "client's requeue.",
+            "acks=all, and the client gives up where it would send again. It still writes a record twice where it puts "
+            "a refused request back into its queue.",
             acks="all",
             retries=0,
         ),

@@ -93,7 +93,7 @@ def _views(counts: TransactionCounts | None) -> str:
     """What the committed view showed of transactions, of which none was torn and nothing aborted was visible."""
     if counts is None:
         return ""
-    text = f"; who reads committed sees every one of the {counts.committed:,} transactions that were committed"
+    text = f"; a read_committed consumer sees every one of the {counts.committed:,} transactions that were committed"
     if counts.aborted:
         text += f", and nothing of the {counts.aborted:,} that were aborted"
     unknown = counts.begun - counts.committed - counts.aborted

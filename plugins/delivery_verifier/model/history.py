@@ -153,7 +153,7 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     `live_end` is the offset behind the last marker; anything from there on, but markers, means the log moved.
     `control_records`: those of transactions in [start, end), which no consumer shows; `aborted_records`: those of
-    aborted transactions, which none shows that reads committed. Both are counted off the leader's batches.
+    aborted transactions, which no read_committed consumer shows. Both are counted off the leader's batches.
     `log_append_time` is always False, and no code reads it. It remains because stored offsets.json files have it.
     """
 

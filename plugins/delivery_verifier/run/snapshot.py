@@ -131,7 +131,7 @@ def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
 
 
 def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
-    """offsets.json, once consumers that read committed see the markers, too."""
+    """offsets.json, once read_committed consumers see the markers, too."""
     client = topics.admin(cluster.connection)
     topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 

@@ -23,6 +23,7 @@ from delivery_verifier.pages.overview import page as overview
 from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.pages.price import page as price_page
 from delivery_verifier.pages.price.price import price
+from delivery_verifier.pages.report import page as report_page
 
 OTHERS = [anomaly for anomaly in Anomaly if anomaly not in ALWAYS]
 NOTHING = {"lost": 0, "duplicated": 0, "reordered": 0}
@@ -133,3 +134,12 @@ def test_the_page_of_all_runs_shows_every_kind_of_which_a_subject_has_cases(anom
     (tmp_path / "other").mkdir()
     stored(tmp_path / "other", "well")
     assert name not in overview.overview(tmp_path / "other", RunFilter(), docs=True)
+
+
+@pytest.mark.parametrize("anomaly", Anomaly)
+def test_a_tile_of_the_report_shows_every_kind_that_its_arm_has(anomaly: Anomaly) -> None:
+    plain, _, canary = judged(evidence_of(RUN)).arms
+    convicted = replace(plain, books={**plain.books, column(anomaly): COUNT})
+    shown = [] if anomaly in (Anomaly.LOST, Anomaly.DUPLICATED) else [(heading(anomaly), COUNT)]
+    assert report_page._further_cases(convicted) == shown
+    assert report_page._further_cases(plain) == report_page._further_cases(canary) == []

@@ -15,7 +15,7 @@ _COORDINATOR_KILLED = Entry(
     name="transactional.coordinator_killed",
     title="Transactions: their coordinator is killed, again and again",
     promise="What a client was told to be committed stays so when the broker that coordinates its transactions dies, "
-    "and what was aborted is never seen by who reads committed: three brokers keep the transaction log. Of a "
+    "and a read_committed consumer never sees what was aborted: three brokers keep the transaction log. Of a "
     "transaction that is open at that moment the client is told the outcome later, or that it is unknown. To "
     "clients without transactions it is no more than the death of a leader.",
     source="KIP-98, transaction coordinator and transaction log",

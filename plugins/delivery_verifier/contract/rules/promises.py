@@ -54,13 +54,13 @@ PROMISES: dict[Anomaly, Promise] = {
     ),
     Anomaly.ABORTED_VISIBLE: Promise(
         "aborted_visible.never",
-        "Who reads committed never sees a record of a transaction that was aborted.",
+        "A read_committed consumer never sees a record of a transaction that was aborted.",
         "KIP-98, transactional guarantees; KIP-890 (what it closes for clients with transaction version 2)",
     ),
     Anomaly.TORN: Promise(
         "torn.never",
-        "A transaction is seen whole or not at all, in all of its partitions: of one that was committed, who reads "
-        "committed sees every record.",
+        "A transaction is seen whole or not at all, in all of its partitions: of a committed "
+        "transaction, a read_committed consumer sees every record.",
         "KIP-98, atomicity; KIP-890 (what it closes for clients with transaction version 2)",
     ),
 }

@@ -127,7 +127,7 @@ def _load() -> dict[str, Param]:
             maximum=fields.bounds(Load, "abort_every")["maximum"],
             title="Abort every",
             description="Of profiles with a transactional.id: the second transaction, and every so many from it on, "
-            "is aborted on purpose; whoever reads committed must not see it.",
+            "is aborted on purpose; a read_committed consumer must not see it.",
             section=section,
         ),
     }

@@ -12,8 +12,10 @@ from typing import Any
 import bokeh
 from markupsafe import Markup
 
-from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.model.anomalies import Anomaly, subset
+from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.pages import latency
+from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.charts import bands, timeline
 from delivery_verifier.pages.charts.figures import arm_colour, broker_colour
 from delivery_verifier.pages.charts.lanes import LANES_SHOWN
@@ -91,6 +93,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "scenario": scenario,
         "subject_topic": subject_topic(material),
         "arms": [(arm, finding_rows(arm)) for arm in verdict.arms] if verdict else [],
+        "further": _further_cases,
         "doubts": doubt_groups(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
@@ -121,6 +124,15 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "faults_seen": len(material.injections),
         "partitions_seen": len(Leadership(material.observations).partitions(subject_topic(material))),
     }
+
+
+def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
+    """The kinds of anomaly that an arm has beside LOST and DUPLICATED, which are always shown, with their cases.
+
+    None of the canary, which has every kind by plan."""
+    shown = subset("every tile shows these two, also with no case", (Anomaly.LOST, Anomaly.DUPLICATED))
+    kinds = [] if arm.role == "canary" else [kind for kind in columns([arm.books]) if kind not in shown]
+    return [(heading(kind), count) for kind in kinds if (count := cases(arm.books, kind))]
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
