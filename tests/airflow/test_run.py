@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from delivery_verifier.orchestration.local.run import (
     patiently,
     trigger,
 )
+from delivery_verifier.store.run_directory import RunDirectory
 
 GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("stop_cluster", "success")]
 
@@ -40,7 +40,8 @@ class FakeClient(Client):
 
 def _verdict(run: Path, green: bool) -> Path:
     verdict = {"run_id": "r", "scenario": "s", "verdict": "HELD" if green else "VIOLATED", "green": green}
-    (run / "verdict.json").write_text(json.dumps({**verdict, "sentence": "", "limits": [], "arms": []}))
+    with RunDirectory(run).writing("conclude") as output:
+        output.write_json("verdict.json", {**verdict, "sentence": "", "limits": [], "arms": []})
     return run
 
 
@@ -66,6 +67,13 @@ def test_a_red_run_with_a_green_verdict_is_none(tmp_path: Path) -> None:
 def test_a_green_run_with_a_red_verdict_is_none(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match="no verdict that agrees"):
         _require_verdict(FakeClient(GREEN_TASKS), "r", "success", _verdict(tmp_path, green=False))
+
+
+def test_a_green_run_whose_verdict_was_altered_after_it_was_sealed_has_none(tmp_path: Path) -> None:
+    run = _verdict(tmp_path, green=False)
+    (run / "verdict.json").write_text((run / "verdict.json").read_text().replace("false", "true"))
+    with pytest.raises(RunFailed, match="no verdict that agrees"):
+        _require_verdict(FakeClient(GREEN_TASKS), "r", "success", run)
 
 
 def test_a_green_run_without_a_verdict_is_none(tmp_path: Path) -> None:

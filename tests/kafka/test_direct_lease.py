@@ -9,10 +9,11 @@ from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
+from support.evidence import RUN
 from support.kept_clusters import Kept
-from support.run_directories import scenario
 
 from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.run.steps import reconcile
 from delivery_verifier.store.run_directory import RunDirectory
@@ -36,9 +37,11 @@ def test_the_lease_is_renewed_while_spark_is_starting(
 
     run = RunDirectory(tmp_path)
     with run.writing("plan") as output:
-        output.write_json("scenario.json", scenario())
+        output.write_json("scenario.json", RUN)
     monkeypatch.setattr(lease, "call", counted)
-    monkeypatch.setattr(job, "read", lambda run_dir, spark: None)
-    monkeypatch.setattr(reconcile.Cluster, "of", lambda run: SimpleNamespace(socket=kept.socket))
+    monkeypatch.setattr(job, "read", lambda run_dir, spark, connection: None)
+    monkeypatch.setattr(
+        reconcile.Cluster, "of", lambda run: SimpleNamespace(socket=kept.socket, connection=Connection({}))
+    )
     reconcile.read_topic(run.path, slow_to_start)
     assert kept.process.poll() is None, kept.log.read_text()
