@@ -39,6 +39,6 @@ def test_the_lease_is_renewed_while_spark_is_starting(
         output.write_json("scenario.json", scenario())
     monkeypatch.setattr(lease, "call", counted)
     monkeypatch.setattr(job, "read", lambda run_dir, spark: None)
-    monkeypatch.setattr(reconcile.Cluster, "of", lambda run: SimpleNamespace(socket=kept.socket))
+    monkeypatch.setattr(reconcile.Cluster, "of_run", lambda run: SimpleNamespace(socket=kept.socket))
     reconcile.read_topic(run.path, slow_to_start)
     assert kept.process.poll() is None, kept.log.read_text()

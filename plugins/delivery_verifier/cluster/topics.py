@@ -67,7 +67,7 @@ def offsets(
 
 
 def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """High watermark per partition: with the ISR full, what stands below it is in the logs of all replicas."""
+    """High watermark per partition. With a full ISR, all replicas have the records below it."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 

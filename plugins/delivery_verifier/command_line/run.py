@@ -142,8 +142,8 @@ def explain(arguments: argparse.Namespace) -> int:
     scenario = scenario_from_params(params, "explained")
     if name := params.get("scenario"):
         explained = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
-        sys.stdout.write(dumps(explained).decode() if arguments.json else explanation.told_scenario(explained))
+        sys.stdout.write(dumps(explained).decode() if arguments.json else explanation.scenario_text(explained))
         return 0
     of_subject = explanation.explain(scenario, scenario.subjects[0])
-    sys.stdout.write(dumps(of_subject).decode() if arguments.json else explanation.told(of_subject))
+    sys.stdout.write(dumps(of_subject).decode() if arguments.json else explanation.explanation_text(of_subject))
     return 0

@@ -22,7 +22,7 @@ ANSWER_DEADLINE_S = 60.0
 
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """What a keeper is told, as the file `keeper.json` in its workspace.
+    """The inputs of a keeper, as the file `keeper.json` in its workspace.
 
     `lock_descriptor`: an open file that holds the host's lock; None: the keeper takes the lock itself.
     """
@@ -40,13 +40,13 @@ class EmbeddedBackend:
     """Runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Why this host has no `capability`; None if it has. Brokers themselves run on every host that the doctor
-        accepts."""
+        """Why this host lacks `capability`; None if the host has it. Brokers without extra capabilities run on every
+        host that the doctor accepts."""
         return None if capability is None else equipment.tried(capability)
 
     def start(self, request: StartRequest) -> EmbeddedCluster:
-        """Lays the cluster out, starts its keeper, and waits until the keeper answers. Raises RuntimeError with the
-        keeper's last line if it ended."""
+        """Lays the cluster out, starts its keeper, and waits until the keeper answers. If the keeper ends, raises
+        RuntimeError with its last line."""
         workspace = Path(request.workspace)
         spec = KeeperSpec(
             run_id=request.run_id,
