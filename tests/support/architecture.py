@@ -137,7 +137,9 @@ def long_functions(packages: Iterable[Path], most: int) -> Iterator[str]:
                     yield f"{module}:{node.lineno}: {node.name} has {lines} lines"
 
 
-PRIVATE_NAMES = frozenset("it one told found made given seen wanted kept left at of place".split())
+PRIVATE_NAMES = frozenset(
+    ("it", "one", "told", "found", "made", "given", "seen", "wanted", "kept", "left", "at", "of", "place")
+)
 PRIVATE_PREFIXES = tuple(f"_{word}" for word in ("told", "found", "made", "seen", "given", "wanted", "kept"))
 
 
@@ -168,9 +170,7 @@ def _defined_names(node: ast.AST) -> Iterator[tuple[int, str]]:
         yield node.lineno, node.id
     elif isinstance(node, ast.arg):
         yield node.lineno, node.arg
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        yield node.lineno, node.name
-    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ExceptHandler) and node.name:
         yield node.lineno, node.name
 
 

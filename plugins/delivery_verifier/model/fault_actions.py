@@ -1,8 +1,6 @@
 """The vocabulary of fault plans: every action in words and data, without the means to do it (these are in `faults`).
 
-The contract reads here which disturbances an action is expected to cause, the judge which actions are faults and which
-heal, and the preflight what a host must have for an action.
-"""
+Its readers: the contract (disturbances), the judge (what is a fault, what heals), the preflight (what a host needs)."""
 
 from __future__ import annotations
 
@@ -21,14 +19,14 @@ CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 Proof = Literal[
     "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
 ]
-"""An effect that must be seen, just before an injection is healed, for the injection to have bitten.
+"""An effect that must be seen, just before an injection is healed, for the injection to have bitten. Beside
+these effects every action has its own proof: the state of processes, counts of requests and the like.
 
 leader_moved: every partition that was hit is led by a broker that is no target. re_elected: every such partition is led
-by a new broker, in a later epoch. deposed: the targets lead none of these partitions. leaderless: none has a leader. isr_shrunk: the targets are out of the ISR of every such partition. elected: every
-partition of the subjects that had no leader has one now, and there was such a partition. brief: less than 0.8 of
-`broker.session.timeout.ms` passed, so that the controller noticed nothing. coordinator_moved: other brokers coordinate
-the transactions of the load that the targets coordinated, and there were such transactions.
-Beside these effects every action has its own proof: the state of processes, counts of requests and the like."""
+by a new broker, in a later epoch. deposed: the targets lead none of these partitions. leaderless: none of them has a
+leader. isr_shrunk: the targets are out of the ISR of all of them. elected: subjects had partitions without a leader, and
+all of these have one now. brief: less than 0.8 of `broker.session.timeout.ms` passed, so that the controller noticed
+nothing. coordinator_moved: the targets coordinated transactions of the load, and others coordinate all of them now."""
 
 
 class Act(Struct, frozen=True, kw_only=True):
@@ -58,8 +56,8 @@ class Act(Struct, frozen=True, kw_only=True):
     observed_as: tuple[DisturbanceKind, ...] = ()
     """The disturbances that the action is expected to cause, and that the observer must see."""
     counts_as: tuple[DisturbanceKind, ...] = ()
-    """The disturbances, of kinds that no observer sees, as which every injection of the action counts: planned if it
-    bit. An action that counts as `topic_altered` has the options `setting` and `value`."""
+    """Disturbances of kinds that no observer sees. Every injection of the action counts as these: planned, if it bit.
+    An action that counts as `topic_altered` has the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
     """The effects that must be seen before healing, unless a plan names others."""
     needs: tuple[Capability, ...] = ()
@@ -249,5 +247,4 @@ ACTS: dict[str, Act] = {
         Act(name="wait", summary="Does nothing: a step of which only the trigger counts."),
     )
 }
-"""Every action by its name in a fault plan. `faults.actions.ACTIONS` performs the actions; a test holds the two sets
-equal."""
+"""Every action by its name in a fault plan. `faults.actions.ACTIONS` performs them; a test holds the two sets equal."""

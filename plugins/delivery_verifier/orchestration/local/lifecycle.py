@@ -84,7 +84,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """The state of the supervisor; None if there is none. Waits for the end of a supervisor that has a dead process."""
+    """The state of the supervisor, None if there is none. Waits for the end of a supervisor with a dead process."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -211,7 +211,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """The DAG that was not parsed since `started_at`: the database also holds DAGs that loaded only at earlier starts."""
+    """Which DAG was not parsed since `started_at`. The database also holds DAGs that only loaded at earlier starts."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"
@@ -236,7 +236,7 @@ def _sweep() -> bool:
 
 
 def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    """Waits for `condition`, at most `deadline_s`. Raises nothing then: the caller looks at the state and reports it."""
+    """Waits for `condition`, at most `deadline_s`. Raises nothing then: the caller reads the state and reports it."""
     try:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:
