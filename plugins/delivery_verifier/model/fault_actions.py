@@ -24,8 +24,8 @@ these effects every action has its own proof: the state of processes, counts of 
 
 leader_moved: every partition that was hit is led by a broker that is no target. re_elected: every such partition is led
 by a new broker, in a later epoch. deposed: the targets lead none of these partitions. leaderless: none of them has a
-leader. isr_shrunk: the targets are out of the ISR of all of them. elected: subjects had partitions without a leader, and
-all of these have one now. brief: less than 0.8 of `broker.session.timeout.ms` passed, so that the controller noticed
+leader. isr_shrunk: the targets are out of the ISR of all of them. elected: subjects had leaderless partitions, and all
+of these have a leader now. brief: less than 0.8 of `broker.session.timeout.ms` passed, so that the controller noticed
 nothing. coordinator_moved: the targets coordinated transactions of the load, and others coordinate all of them now."""
 
 
