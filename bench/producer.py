@@ -49,7 +49,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         run_dir = _cluster(Path(folder), arguments.records)
         try:
-            cluster = Cluster.of(RunDirectory(run_dir))
+            cluster = Cluster.of_run(RunDirectory(run_dir))
             with lease.renewed(cluster.socket):
                 for pair in range(arguments.pairs):
                     row = _ours(cluster, RunDirectory(run_dir).read_scenario(), pair, Path(folder))

@@ -2,8 +2,8 @@
 
 Owns: the vocabulary of expectations, the committed suites, the checkpoint, Data Docs.
 May use: judgement, store, model.
-Weak spot: Great Expectations fails open, so that the judge believes only what was expected to be evaluated; the views
-    of Data Docs find the templates of pages by their path, for Great Expectations loads them by name.
+Weak spot: Great Expectations fails open, so that the judge believes only the evaluations that were planned; the views
+    of Data Docs find the templates of pages by path, because Great Expectations loads the views by name.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 The only module of the library that uses Great Expectations, and only inside its functions: the import costs seconds.
 (`data_docs` is imported by Great Expectations itself.)
-It decides nothing: Great Expectations fails open, so `judge` reads its results with suspicion.
+This module decides nothing. Great Expectations fails open, so `judge` reads its results with suspicion.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SITE = "data_docs"
 SITE_LOCK_S = 300.0
 """How long a validation waits for another one that is writing the site."""
 HISTORY = 500
-"""Validations that the index page lists."""
+"""How many validations the index page lists."""
 
 
 def validate(run_dir: Path) -> None:
@@ -58,12 +58,12 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
         session = _Session(runs, evidence.scenario.run_id)
         guarantees = expected_guarantees(evidence)
-        found: list[Evaluated] = []
+        evaluated: list[Evaluated] = []
         for arm in evidence.scenario.loaded:
             rows = with_totals(evidence.books.rows("producers", arm=arm.name))
-            found += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
-        found += session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
-    return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=found)
+            evaluated += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
+        evaluated += session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
+    return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=evaluated)
 
 
 class _Session:
@@ -86,13 +86,13 @@ class _Session:
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},
             expectation_parameters=_tolerances(plans),
-            # Without a time it is read off the name, and `20260101T000000-2764` would be 27 hours from Greenwich.
+            # Otherwise the time is read off the name, and `20260101T000000-2764` would be 27 hours from Greenwich.
             run_id=self._gx.RunIdentifier(run_name=self._run_name, run_time=datetime.now(UTC)),
         )
         ((identifier, result),) = outcome.run_results.items()
-        by_about = {plan.about: plan for plan in plans}
+        plans_by_subject = {plan.about: plan for plan in plans}
         url = self._url(identifier)
-        return [_evaluated(suite, arm, by_about, item.to_json_dict(), url) for item in result.results]
+        return [_evaluated(suite, arm, plans_by_subject, item.to_json_dict(), url) for item in result.results]
 
     def _checkpoint(self, suite: Suite, asset: str) -> Any:
         gx, name = self._gx, f"{suite}-{asset}"
@@ -203,13 +203,15 @@ def _evaluated(
 
 
 def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
-    """The tolerance Great Expectations really evaluated with, not the one it was given; a law has none to give."""
+    """The tolerance with which Great Expectations really evaluated, whatever it was given. That of a law is always
+    0."""
     limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
     return None if limit is None else int(limit)
 
 
 def _exception(info: Mapping[str, Any]) -> str:
-    """The messages of what raised: Great Expectations gives one mapping, or one per metric. Empty if nothing did."""
-    each = [info] if "raised_exception" in info else [one for one in info.values() if isinstance(one, Mapping)]
-    raised = [str(one.get("exception_message") or "unnamed exception") for one in each if one.get("raised_exception")]
-    return "; ".join(dict.fromkeys(raised))
+    """The messages of all exceptions; empty if there are none. `info` is one mapping, or has one mapping per metric."""
+    entries = [info] if "raised_exception" in info else [entry for entry in info.values() if isinstance(entry, Mapping)]
+    raised = [entry for entry in entries if entry.get("raised_exception")]
+    messages = [str(entry.get("exception_message") or "unnamed exception") for entry in raised]
+    return "; ".join(dict.fromkeys(messages))

@@ -36,7 +36,7 @@ def tolerance_parameter(anomaly: str) -> str:
 
 
 def guarantee() -> ExpectationSuite:
-    """One expectation per anomaly: on no row may its total exceed the tolerance."""
+    """One expectation per anomaly: no row may have a total of the anomaly that exceeds the tolerance."""
     return ExpectationSuite(
         name="guarantee",
         expectations=[
@@ -71,15 +71,15 @@ def evidence() -> ExpectationSuite:
 
 
 def as_json(suite: ExpectationSuite) -> dict[str, Any]:
-    """The suite as it is committed: without the installed version and other marks of the moment."""
-    found: dict[str, Any] = suite.to_json_dict()
-    return {"name": found["name"], "expectations": found["expectations"]}
+    """The suite as it is committed: without the installed version and other data that change by themselves."""
+    content: dict[str, Any] = suite.to_json_dict()
+    return {"name": content["name"], "expectations": content["expectations"]}
 
 
 def load(name: Suite) -> ExpectationSuite:
     """The committed suite. Raises FileNotFoundError, or Great Expectations' error for an unknown expectation."""
-    found = json.loads((HERE / f"{name}.json").read_text())
-    return ExpectationSuite(name=found["name"], expectations=found["expectations"])
+    content = json.loads((HERE / f"{name}.json").read_text())
+    return ExpectationSuite(name=content["name"], expectations=content["expectations"])
 
 
 def regenerate() -> None:

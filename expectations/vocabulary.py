@@ -1,8 +1,8 @@
 """The vocabulary: one expectation per anomaly and per kind of evidence, under names a reviewer can read.
 
 Columns are passed where an expectation is made, never as class defaults: Great Expectations does not write defaults
-into a suite's JSON, and a suite must say which column it judges. Importing this module registers the names; it costs
-seconds, hence only `expectations.checkpoint` and the suites do so.
+into a suite's JSON, and a suite must say which column it judges. The import of this module registers the names. It
+costs seconds, so only `expectations.checkpoint` and the suites import this module.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from delivery_verifier.orchestration.plugin.app import app
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """Adds `Delivery` and `Delivery matrix` to the navigation, and the tabs `Delivery report` and `Data Docs` to
-    runs."""
+    """Adds two pages to the navigation, `Delivery` and `Delivery matrix`, and two tabs to each run, `Delivery report`
+    and `Data Docs`."""
 
     name = "delivery_verifier"
     listeners: list[Any] = [warm]

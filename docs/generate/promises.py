@@ -69,7 +69,7 @@ def read(file: Path) -> Example:
     topic = file.with_suffix(".topic.properties")
     topic_file = str(topic) if topic.is_file() else None
     profile = profiles.from_files(None, str(file), topic_file, None, cast(Client, marks["client"]))
-    return Example(file.stem, summary, marks["source"], profile, matrix(Settings.of(profile)))
+    return Example(file.stem, summary, marks["source"], profile, matrix(Settings.of_profile(profile)))
 
 
 def examples(folder: Path) -> list[Example]:
@@ -85,7 +85,7 @@ def document(folder: Path) -> str:
 
 
 def _introduced(it: Example) -> str:
-    settings = Settings.of(it.profile)
+    settings = Settings.of_profile(it.profile)
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
         f"| [{it.name}](examples/{it.name}.properties) | {it.summary} | {settings.acks} | {idempotent} | "

@@ -1,4 +1,4 @@
-"""Views of Data Docs whose pages carry their own style: the stock ones load it, and their tables, from public hosts."""
+"""Views of Data Docs whose pages carry their own style. The stock pages load style and scripts from public hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES 
 
 
 class Results(ValidationResultsPageRenderer):
-    """Validation results that name what was validated; the stock renderer says `Data asset: None` of a data frame."""
+    """Validation results that name what was validated. For a data frame the stock renderer says `Data asset: None`."""
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
         """The page's content as Great Expectations renders it."""
@@ -31,8 +31,8 @@ class Results(ValidationResultsPageRenderer):
     def _determine_page_title(
         self, run_name: str, run_time: str, data_asset_name: str, expectation_suite_name: str
     ) -> str:
-        """The stock one reads run names as times: of `20260101T000000-2764`, 27 hours from Greenwich, there is no
-        page."""
+        """The title with the run's name. The stock renderer reads run names as times, and fails for
+        `20260101T000000-2764`, which would be 27 hours from Greenwich."""
         return " / ".join([expectation_suite_name, data_asset_name, run_name, run_time])
 
 
@@ -41,7 +41,7 @@ class Page(DefaultJinjaPageView):
 
     def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)
-        # In front of the stock templates, so that those of the same name here are taken.
+        # In front of the stock templates, so that templates of the same name here win.
         stock = [self.env.loader] if self.env.loader else []
         self.env.loader = ChoiceLoader([FileSystemLoader(_TEMPLATES), *stock])
 
@@ -51,7 +51,7 @@ class Listed(Renderer):
 
     @classmethod
     def render(cls, index_links_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The links, unchanged: `Index` makes the page of them."""
+        """The links, unchanged. `Index` renders them as a page."""
         return index_links_dict
 
 
@@ -72,7 +72,7 @@ class Index(Page):
 
 
 def _asset(link: Mapping[str, Any]) -> str:
-    """What was validated: an arm's name, or `evidence`. The batch is named after its source, `books`."""
+    """What was validated: an arm's name, or `evidence`. (The batch itself has the name of its source, `books`.)"""
     return str(link["asset_name"] or link["batch_identifier"]).removeprefix("books-")
 
 

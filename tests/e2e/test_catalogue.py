@@ -90,6 +90,6 @@ def test_the_data_of_the_newest_violations_are_kept(smoke: tuple[int, CatalogueR
         one.run for one in attempts if any((arm.role, arm.verdict) == ("subject", "VIOLATED") for arm in one.arms)
     ]
     assert len(broken) >= 2, "the next one's sweep must have had the chance to take them"
-    assert {token(run) for run in broken[-variables.kept_workspaces() :]} <= {
+    assert {token(run) for run in broken[-variables.workspaces_to_keep() :]} <= {
         one.name for one in workspaces.all_workspaces()
     }

@@ -132,7 +132,7 @@ def test_a_stored_run_is_judged_again_alike_with_no_kafka_alive(
     run, verdict = half_acknowledged
     assert lease.holder() is None
     with pytest.raises(lease.ClusterGone):
-        lease.call(Cluster.of(run).socket, "status")
+        lease.call(Cluster.of_run(run).socket, "status")
     copy = copy_of(run, "acks-1-again")
     before = (copy.path / "verdict.json").read_bytes()
     for made in ("verdict.json", "conclude.json", "validation.json", "report.html"):
@@ -219,7 +219,7 @@ def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSessi
     def kill_a_broker() -> None:
         run = RunDirectory(folders.runs_dir() / name)
         wait_until((run.path / "create_topics.json").exists, "the topics to be created", 120)
-        cluster = Cluster.of(run)
+        cluster = Cluster.of_run(run)
         signals = Signals(cluster.workspace)
         wait_until(lambda: signals.has_begun("produce"), "the load to flow", 60)
         topic = run.read_scenario().subjects[0].topic_name

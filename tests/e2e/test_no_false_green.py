@@ -91,4 +91,4 @@ def test_if_a_step_fails_the_run_is_red_and_says_nothing_is_held(local_airflow: 
     if (
         step == "stop_cluster"
     ):  # the keeper would end it, a lease later; that it does is shown by the tests of the keeper
-        Cluster.of(RunDirectory(verdict.parent)).finish(keep_workspace=False)
+        Cluster.of_run(RunDirectory(verdict.parent)).finish(keep_workspace=False)

@@ -59,7 +59,7 @@ def own(
 
     def watch(progress: StepProgress) -> None:
         if (progress.step, progress.state) == ("produce", "success"):
-            workspace = Path(Cluster.of(run).workspace)
+            workspace = Path(Cluster.of_run(run).workspace)
             files = [
                 path for path in workspace.rglob("*") if path.is_file() and path.stat().st_size < 1_000_000
             ]  # no preallocated index

@@ -41,7 +41,7 @@ def test_the_lease_is_renewed_while_spark_is_starting(
     monkeypatch.setattr(lease, "call", counted)
     monkeypatch.setattr(job, "read", lambda run_dir, spark, connection: None)
     monkeypatch.setattr(
-        reconcile.Cluster, "of", lambda run: SimpleNamespace(socket=kept.socket, connection=Connection({}))
+        reconcile.Cluster, "of_run", lambda run: SimpleNamespace(socket=kept.socket, connection=Connection({}))
     )
     reconcile.read_topic(run.path, slow_to_start)
     assert kept.process.poll() is None, kept.log.read_text()

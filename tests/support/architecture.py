@@ -137,6 +137,43 @@ def long_functions(packages: Iterable[Path], most: int) -> Iterator[str]:
                     yield f"{module}:{node.lineno}: {node.name} has {lines} lines"
 
 
+PRIVATE_NAMES = frozenset(
+    ("it", "one", "told", "found", "made", "given", "seen", "wanted", "kept", "left", "at", "of", "place")
+)
+PRIVATE_PREFIXES = tuple(f"_{word}" for word in ("told", "found", "made", "seen", "given", "wanted", "kept"))
+
+
+def private_names(packages: Iterable[Path]) -> Iterator[str]:
+    """Variables, parameters and functions whose names say nothing to a stranger: PRIVATE_NAMES, with or without `_`.
+
+    Also functions whose names begin with one of PRIVATE_PREFIXES. Fields of classes pass, because some are published.
+    """
+    for module, file in sources(packages):
+        tree = ast.parse(file.read_text())
+        fields = {field.target for node in ast.walk(tree) for field in _fields(node)}
+        for node in ast.walk(tree):
+            for line, name in _defined_names(node):
+                is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                is_private = name.lstrip("_") in PRIVATE_NAMES or (is_function and name.startswith(PRIVATE_PREFIXES))
+                if is_private and node not in fields:
+                    yield f"{module}:{line}: {name} is a private name"
+
+
+def _fields(node: ast.AST) -> list[ast.AnnAssign]:
+    """The annotated fields of a class; empty for any other node."""
+    return [item for item in node.body if isinstance(item, ast.AnnAssign)] if isinstance(node, ast.ClassDef) else []
+
+
+def _defined_names(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, name) of the variable, parameter or function that a node defines; nothing for any other node."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.lineno, node.id
+    elif isinstance(node, ast.arg):
+        yield node.lineno, node.arg
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ExceptHandler) and node.name:
+        yield node.lineno, node.name
+
+
 HEADINGS = ("Owns: ", "May use: ", "Weak spot: ")
 
 

@@ -16,6 +16,7 @@ from support.architecture import (
     long_files,
     long_functions,
     partial_tables,
+    private_names,
     silent_rooms,
     strangers_at_doors,
 )
@@ -200,6 +201,31 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
         lambda packages: long_functions(packages, 10),
         "delivery_verifier.load.long:1: f has 11 lines",
     ),
+    "a private variable": (
+        {"load/a": "for one in []:\n    item = one\n", "load/b": "class Item:\n    found: int\n"},
+        private_names,
+        "delivery_verifier.load.a:1: one is a private name",
+    ),
+    "a private parameter": (
+        {"load/a": "def count(items, *, at):\n    return [item for item in items]\n"},
+        private_names,
+        "delivery_verifier.load.a:1: at is a private name",
+    ),
+    "a private error": (
+        {"load/a": "try:\n    pass\nexcept ValueError as it:\n    pass\n"},
+        private_names,
+        "delivery_verifier.load.a:3: it is a private name",
+    ),
+    "a private method": (
+        {"load/a": "class Item:\n    def of(self):\n        return self\n"},
+        private_names,
+        "delivery_verifier.load.a:2: of is a private name",
+    ),
+    "a function named by a participle": (
+        {"load/a": "def _made_once():\n    return _made_up\n\n\n_made_up = 1\n"},
+        private_names,
+        "delivery_verifier.load.a:1: _made_once is a private name",
+    ),
     "a room without a word": (
         {"load/__init__": '"""Load.\n\nOwns: all.\nMay use: model.\n"""'},
         lambda packages: silent_rooms({"load": packages[0] / "load"}, TABLE),
@@ -255,3 +281,4 @@ def test_no_rule_is_red_on_a_sound_tree(tmp_path: Path) -> None:
     assert list(strangers_at_doors(packages, {"airflow": ()})) == []
     assert list(silent_rooms({"pages": packages[0] / "pages"}, TABLE)) == []
     assert list(partial_tables(packages, KINDS)) == []
+    assert list(private_names(packages)) == []

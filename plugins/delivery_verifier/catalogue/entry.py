@@ -1,4 +1,4 @@
-"""An entry of the catalogue: a ready-made scenario, with the promise it speaks of and what it expects. Data only."""
+"""An entry of the catalogue: a ready-made scenario with the promise that it tests and its expectations. Data only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tag = Literal["smoke", "promises", "everyday", "power"]
 
 
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One arm of an entry: who it is, what it claims, and what it is expected to end with."""
+    """One arm of an entry: its role, its profile, its claim, and how it is expected to end."""
 
     name: Name
     role: Literal["subject", "control"]
@@ -29,9 +29,10 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One scenario of the catalogue.
 
-    `promise`: one sentence for people, what is promised and where it ends. `deterministic`: the expectations are exact
-    numbers; otherwise `bites_in` says in how many of ten runs the weak arms were seen to break. `records`: floor of
-    every arm of a load that is not scripted. `rules`: the rules of the contract that the entry puts to the test.
+    `promise`: a sentence for people about what is promised, and where the promise ends. `deterministic`: the
+    expectations are exact numbers; otherwise `bites_in` says in how many of ten runs the weak arms were seen to break.
+    `records`: the floor of every arm of a load that is not scripted. `rules`: the rules of the contract that the entry
+    puts to the test.
     """
 
     name: Name
@@ -50,7 +51,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     deterministic: bool = True
     rules: tuple[str, ...] = ()
     why_held: str = ""
-    """Why no arm is expected to break, where none is."""
+    """Why no arm is expected to break, in an entry of which none is."""
 
 
 def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:
@@ -88,6 +89,6 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
 
 
 def _scripted(entry: Entry) -> int:
-    """Records of every arm of a scripted load: the warm-up's block, those of the plan, and one after the release."""
+    """Records of every arm of a scripted load: a block of the warm-up, the plan's blocks, a block after the release."""
     sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
     return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions

@@ -1,4 +1,4 @@
-"""Fault plans that anyone may choose for a run of their own, each one literal."""
+"""Fault plans from which users choose for their own runs. Each plan is one literal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 
 
 def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
-    """One broker of a rolling restart: shut down in order, and started again once the others know."""
+    """One broker of a rolling restart: an orderly shutdown, and a start once no ISR holds the broker any more."""
     return (
         step(when, "stop", broker, ("isr_shrunk",)),
         step(SHRUNK, "start"),

@@ -1,8 +1,8 @@
-"""The price of a guarantee: one profile at a time, alone on a fresh cluster, under three conditions that are the same
-for all.
+"""The price of a guarantee: every profile alone on a fresh cluster, under the same three conditions.
 
-Arms that share a cluster compete for it, so that each would measure the others; these scenarios have a single one. Flat
-out there is no latency worth the name, for records wait in the client's own queue: latency is measured at a fixed rate.
+Arms that share a cluster compete for it, so that each would measure the others: these scenarios have a single arm. A
+load that is sent flat out shows no meaningful latency, because records wait in the client's own queue: latency is
+measured at a fixed rate.
 """
 
 from __future__ import annotations
@@ -57,4 +57,5 @@ def _fault(condition: Condition) -> FaultPlan:
 
 _ENTRIES = [_entry(condition, profile) for profile in PRICED for condition in get_args(Condition)]
 PRICES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""Every measurement by its name, profile by profile. They promise nothing, and no catalogue run contains them."""
+"""Every measurement by its name, profile by profile. The measurements promise nothing, and no catalogue run contains
+them."""

@@ -12,7 +12,7 @@ CANARY = "canary"
 CONTROL_SHARE = 0.1
 """A control arm's load, as a share of the subject's."""
 WEAK = ("acks_0", "acks_1")
-"""Profiles beside which a strong control (safe) runs: it must hold while they break."""
+"""Weak profiles. Beside them runs the strong control safe, which must hold while they break."""
 
 
 def token(run_id: str) -> str:

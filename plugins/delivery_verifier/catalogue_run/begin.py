@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -84,11 +82,6 @@ def resume(name: str) -> CatalogueRun:
         )
     items = [_reopened(item, catalogue.expect_unavailable) for item in catalogue.items]
     return replace(catalogue, items=tuple(items), ended_at="")
-
-
-def new_id() -> str:
-    """A name for a catalogue run: the time, and four random characters that tell two runs of one second apart."""
-    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def _asked_for(names: Sequence[str], tag: str) -> str:

@@ -13,7 +13,7 @@ from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, c
 from delivery_verifier.model.catalogue_run import ArmResult, Attempt
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.latency import Bucket, Spread
-from delivery_verifier.pages.throughput import records_per_s
+from delivery_verifier.pages.throughput import known_records_per_s
 from delivery_verifier.store.run_directory import RunDirectory
 
 COUNTS = (
@@ -72,7 +72,7 @@ def _arm(run: RunDirectory, arm: ArmVerdict, latency: list[dict[str, Any]]) -> A
         longest_gap_s=arm.longest_gap_s,
         counts={name: arm.books[name] for name in COUNTS if name in arm.books},
         latency_ms_p99=p99(row for row in latency if row["arm"] == arm.arm),
-        records_per_s=records_per_s(run, arm.arm),
+        records_per_s=known_records_per_s(run, arm.arm),
     )
 
 

@@ -1,6 +1,6 @@
 """The cluster under test.
 
-Owns: brokers and their keeper, the lease, the observer, topics, Kafka's protocol spoken raw, the proxy.
+Owns: brokers and their keeper, the lease, the observer, topics, raw requests of Kafka's protocol, the proxy.
 May use: store, host, model.
-Weak spot: the observer asks one broker after the other, so that a broker that does not answer makes it slower.
+Weak spot: the observer asks one broker after the other, so that a broker that does not answer slows it down.
 """

@@ -1,9 +1,9 @@
-"""The seam for backends: what runs the cluster under test, and what the rest of the verifier may ask of it.
+"""The seam for backends: what runs the cluster under test, and what the rest of the verifier may ask of a cluster.
 
 A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. It provides three things:
 
-* `Backend`: says what it is capable of on this host, starts clusters, and clears away what dead runs left behind.
-* `RunningCluster`: one cluster that it has started, as any process of the run sees it.
+* `Backend`: names its capabilities on this host, starts clusters, and clears away what dead runs left behind.
+* `RunningCluster`: a cluster that the backend has started, as any process of the run sees it.
 * `KeeperOperations`: what the keeper of that cluster does on request. The keeper is a process of the backend's own that
   outlives the steps of a run. `OPERATIONS` is derived from this protocol, and so are the requests to the keeper
   (`cluster.keeper_client`).
@@ -31,8 +31,8 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 
 class Lack(NamedTuple):
-    """Why this host cannot be relied on for a capability or a backend, with the remedy. `failed`: that is no property
-    of the host, but a trial that went wrong."""
+    """Why this host cannot be relied on for a capability or a backend, with the remedy. `failed`: a trial went wrong,
+    which says nothing about the host."""
 
     why: str
     failed: bool = False
@@ -46,8 +46,8 @@ class CapabilityMissing(VerifierError, RuntimeError):
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The process of one node. `exit_code`: negative is the number of the signal that killed it; None while it lives.
-    `pid`: 0 where the backend has no process on this host."""
+    """The process of one node. `exit_code`: None while the process lives; a negative one is the number of the signal
+    that killed the process. `pid`: 0 where the backend has no process on this host."""
 
     state: ProcessState
     exit_code: int | None = None
@@ -130,7 +130,7 @@ class KeeperOperations(Protocol):
 
 
 OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
-"""The names of what a keeper does on request; a keeper refuses all others."""
+"""The names of all requests to a keeper. A keeper refuses any other request."""
 
 
 class RunningCluster(Protocol):
@@ -203,7 +203,7 @@ class RunningCluster(Protocol):
         ...
 
     def release(self) -> None:
-        """Takes away what a keeper that was killed left on the host. Data and logs stay. Harmless after `finish`."""
+        """Removes what a killed keeper left on the host. Data and logs stay. Harmless after `finish`."""
         ...
 
 
@@ -211,8 +211,8 @@ class Backend(Protocol):
     """A way to run clusters on this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Why this host has no `capability`, or with None: why the backend cannot run here at all. None if it can.
-        Tried once per process."""
+        """Why this host lacks `capability`, or, with None, why the backend cannot run on this host. None if nothing
+        lacks. The host is tried once per process."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
@@ -224,11 +224,13 @@ class Backend(Protocol):
         ...
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether anything of the host is still bound to a workspace, so that it cannot simply be removed."""
+        """Whether anything of the host is still bound to a workspace, so that the workspace cannot simply be
+        removed."""
         ...
 
     def release(self, workspace: Path) -> None:
-        """Unbinds that. The data stay. Raises DeadlinePassed where something is still in use."""
+        """Unbinds from the host whatever is bound to a workspace. The data stay. Raises DeadlinePassed if it is in
+        use."""
         ...
 
     def leftovers(self) -> list[str]:
@@ -236,5 +238,5 @@ class Backend(Protocol):
         ...
 
     def sweep(self) -> list[str]:
-        """Removes that. Returns what was removed."""
+        """Removes the leftovers. Returns what was removed."""
         ...

@@ -10,7 +10,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 BACKENDS: dict[str, Backend] = {
     "embedded": EmbeddedBackend(),
 }
-"""Every backend by the name that a scenario gives it."""
+"""Every backend by its name in a scenario."""
 
 
 def backend_of(spec: ClusterSpec) -> Backend:

@@ -93,7 +93,7 @@ class Connection:
 
 
 def java_security(security: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's security properties in the names of Kafka's Java clients.
+    """librdkafka's security properties under the names of Kafka's Java clients.
 
     Certificates and keys in PEM are given to Java as text (KIP-651); they stand in librdkafka's `ssl.*.pem`
     properties. Raises UnsupportedSecurity naming the properties that have no counterpart here.
@@ -108,7 +108,7 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds mechanism and credentials to `properties`; returns the names that it has dealt with."""
+    """Adds mechanism and credentials to `properties`; returns the names of `security` that are translated by that."""
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)
     if mechanism is None:
@@ -131,7 +131,7 @@ def _quoted(text: str) -> str:
 
 
 def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds trust store, key store and the check of host names; returns the names that it has dealt with."""
+    """Adds trust store, key store and the check of host names; returns the names of `security` that are translated."""
     if "ssl.ca.location" in security:
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security["ssl.ca.location"]}
     if "ssl.ca.pem" in security:
@@ -145,7 +145,7 @@ def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable
     if "ssl.keystore.location" in security:
         properties |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": security["ssl.keystore.location"]}
     algorithm = security.get("ssl.endpoint.identification.algorithm")
-    if algorithm is not None:  # librdkafka says `none` where Java wants an empty text
+    if algorithm is not None:  # `none` in librdkafka is an empty text in Java
         properties["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
     return (
         "ssl.ca.location",

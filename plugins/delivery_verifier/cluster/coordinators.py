@@ -15,7 +15,7 @@ _WRAP = 2**32
 def partition_of(transactional_id: str, partitions: int) -> int:
     """The partition that keeps `transactional_id`, if the topic has so many `partitions`.
 
-    It is Java's String.hashCode without its sign, modulo the number of partitions (Kafka:
+    The number is Java's String.hashCode without its sign, modulo the number of partitions (Kafka:
     `TransactionStateManager.partitionFor`, `Utils.abs`).
     """
     code = 0

@@ -1,8 +1,8 @@
-"""A cluster in memory, for tests of what asks a cluster. It satisfies `backend.RunningCluster`.
+"""A cluster in memory, for tests of code that uses a cluster. It satisfies `backend.RunningCluster`.
 
 Brokers have states, partitions have leaders, epochs and ISRs, and `requested` records what was asked of the cluster. A
 broker that exits or freezes leaves the ISR of its partitions at once, and leads no more; the next broker of the ISR
-leads in the next epoch. There are no records, no clients and no time.
+leads in the next epoch. The fake has no records, no clients and no time.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class FakeCluster:
         for key, partition in self.partition_states.items():
             if broker in partition.replicas:
                 self.partition_states[key] = (
-                    _rejoined(partition, broker) if state == "running" else _left(partition, broker)
+                    _with_broker(partition, broker) if state == "running" else _without_broker(partition, broker)
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
@@ -168,7 +168,7 @@ class FakeCluster:
         return self.proxy_hits if operation == "hits" else None
 
     def proxy_listens(self) -> bool:
-        """Always."""
+        """Always true."""
         return True
 
     def last_log(self, node: int) -> str:
@@ -218,7 +218,7 @@ class FakeCluster:
             raise ConnectionError(f"broker {broker} does not answer")
 
 
-def _left(state: PartitionState, broker: int) -> PartitionState:
+def _without_broker(state: PartitionState, broker: int) -> PartitionState:
     """A partition after `broker` has gone. The last broker of an ISR stays in it, but leads no more."""
     isr = tuple(member for member in state.isr if member != broker)
     if state.leader != broker:
@@ -226,7 +226,7 @@ def _left(state: PartitionState, broker: int) -> PartitionState:
     return replace(state, leader=isr[0] if isr else -1, leader_epoch=state.leader_epoch + 1, isr=isr or state.isr)
 
 
-def _rejoined(state: PartitionState, broker: int) -> PartitionState:
+def _with_broker(state: PartitionState, broker: int) -> PartitionState:
     """A partition after `broker` has come back. A partition without a leader is led by a member of its ISR only."""
     if state.leader >= 0:
         isr = tuple(member for member in state.replicas if member in state.isr or member == broker)

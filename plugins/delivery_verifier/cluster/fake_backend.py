@@ -1,4 +1,4 @@
-"""A backend whose clusters are in memory, for tests of what starts clusters. It satisfies `backend.Backend`."""
+"""A backend whose clusters are in memory, for tests of code that starts clusters. It satisfies `backend.Backend`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from delivery_verifier.model.fault_actions import Capability
 
 
 class FakeBackend:
-    """Starts fake clusters. `lacks`: what it says of capabilities, and with None of itself."""
+    """Starts fake clusters. `lacks`: the lack of each capability; the key None stands for the backend itself."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}
         self.clusters: dict[Path, FakeCluster] = {}
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """What `lacks` says."""
+        """The entry of `lacks`."""
         return self.lacks.get(capability)
 
     def start(self, request: StartRequest) -> FakeCluster:
@@ -32,14 +32,14 @@ class FakeBackend:
         return self.clusters[workspace]
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Never."""
+        """Always false."""
         return False
 
     def release(self, workspace: Path) -> None:
         """Nothing is bound to a workspace."""
 
     def leftovers(self) -> list[str]:
-        """None."""
+        """Always empty."""
         return []
 
     def sweep(self) -> list[str]:

@@ -1,4 +1,5 @@
-"""A handle on the running cluster: what steps and faults ask of it, whatever backend runs it. Brokers have ids."""
+"""A handle on the running cluster: what steps and faults ask of it, whatever backend runs it. Brokers are named by
+id."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ END_DEADLINE_S = 40.0
 
 
 class ControllerDied(VerifierError, RuntimeError):
-    """The controller ended: nobody elects leaders any more, so that nothing that is waited for will come."""
+    """The controller ended. No leader can be elected any more, so that waiting for the cluster is in vain."""
 
 
 class Cluster:
@@ -36,7 +37,7 @@ class Cluster:
         self.backend = backend
 
     @classmethod
-    def of(cls, run: RunDirectory) -> Cluster:
+    def of_run(cls, run: RunDirectory) -> Cluster:
         """The cluster of a run. Raises IncompleteRun if it was never started, ClusterGone if it has ended."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
@@ -149,12 +150,12 @@ class Cluster:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
 
     def release(self) -> None:
-        """Takes away what a keeper that was killed left on the host. Data and logs stay."""
+        """Removes what a killed keeper left on the host. Data and logs stay."""
         self.backend.release()
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """The state of every partition of `topics`: the newest that any running broker tells, or what the broker `via`
-        tells. Empty if no broker answers."""
+        """The state of every partition of `topics`: the newest that any running broker knows, or the one that the
+        broker `via` knows. Empty if no broker answers."""
         states, views = self.states(), []
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
@@ -209,7 +210,7 @@ class Cluster:
         return True
 
     def out_of_sync(self, topics: list[str]) -> str:
-        """What `isr_full` misses, for messages: brokers that do not run, and partitions whose ISR is not full."""
+        """Why `isr_full` is false, for messages: brokers that do not run, and partitions whose ISR is not full."""
         reasons = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
         reasons += [
             f"{topic}/{partition}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}"

@@ -1,4 +1,4 @@
-"""Requests to a keeper from another process, derived from `KeeperOperations`: there is no second list of them.
+"""Requests to a keeper from another process, all derived from `KeeperOperations`.
 
 An operation's arguments travel as JSON under the names that the protocol gives them, and its result is converted to the
 type that the protocol declares.

@@ -20,18 +20,18 @@ from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
-"""Seconds that a cluster outlives its last renewal. Nobody renews the lease while Airflow starts the next task, and a
-loaded host makes that slow. A run that was killed is noticed much sooner: by the end of its owner, or by Airflow's
+"""Seconds that a cluster outlives its last renewal. No process renews the lease while Airflow starts the next task,
+which is slow on a loaded host. The end of a killed run is noticed much sooner: its owner ends, or Airflow's
 supervisor."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock: `holder` takes the lock for a moment while it looks."""
+"""Seconds to wait for the host's lock, which `holder` takes for a moment."""
 ANSWER_S = 5.0
 """Seconds that a server waits for the text of a request after the client has connected."""
 
 
 class ClusterGone(VerifierError, RuntimeError):
-    """The keeper of this run's cluster is not there any more."""
+    """The keeper of this run's cluster is gone."""
 
 
 class HostBusy(VerifierError, RuntimeError):
@@ -103,15 +103,20 @@ def listening(socket_path: Path) -> socket.socket:
     return listener
 
 
-def answer(listener: socket.socket, carry_out: Callable[[str, Mapping[str, Any]], object], server: str) -> None:
+def answer(
+    listener: socket.socket,
+    carry_out: Callable[[str, Mapping[str, Any]], object],
+    server: str,
+    timeout_s: float = ANSWER_S,
+) -> None:
     """Accepts one connection and answers its request.
 
-    `carry_out` takes the operation and its arguments, and returns what msgspec can encode. What it raises is answered
-    as an error. `server`: the name of this process, for its log.
+    `carry_out` takes the operation and its arguments, and returns what msgspec can encode. An error that `carry_out`
+    raises becomes the answer. `server`: the name of this process, for its log.
     """
     connection, _ = listener.accept()
     with connection:
-        connection.settimeout(ANSWER_S)
+        connection.settimeout(timeout_s)
         try:
             with connection.makefile("r") as stream:
                 request = json.loads(stream.readline())
@@ -146,16 +151,19 @@ def call(
     reply = json.loads(line)
     if "error" in reply:
         raise StepFailed(f"{server}: {operation}: {reply['error']}")
+    if "result" not in reply:
+        raise StepFailed(f"{server}: {operation}: it answered as another version does; wait until its run has ended")
     return reply["result"]
 
 
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Renews the lease while the block runs. The event is set when the keeper is gone: the block looks at it while it
-    waits.
+    """Renews the lease while the block runs. The event is set when the keeper is gone: a block that waits checks the
+    event.
 
-    A block that cannot look passes `when_gone`, which is called in another thread and has to make the block fail. If
-    the block raises anything once the keeper is gone, ClusterGone is raised instead, because that is the cause.
+    A block that cannot check the event passes `when_gone`, which is called in another thread and has to make the block
+    fail. If the block raises anything once the keeper is gone, ClusterGone is raised instead, because that is the
+    cause.
     """
     done, gone = threading.Event(), threading.Event()
 
@@ -163,7 +171,7 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
         while not done.is_set():
             try:
                 call(socket_path, "renew")
-            except (RuntimeError, ValueError, KeyError):  # gone, or its answers cannot be relied on
+            except (RuntimeError, ValueError, KeyError):  # the keeper is gone, or its answers cannot be relied on
                 gone.set()
                 if when_gone is not None:
                     when_gone()

@@ -1,4 +1,4 @@
-"""The observer: writes down every change of leadership, ISR and process state, whoever caused it.
+"""The observer: records every change of leadership, ISR and process state, whatever caused the change.
 
 The observer knows nothing of the fault plan. So its record can prove that a fault bit, and that nothing else happened.
 """
@@ -58,7 +58,7 @@ class Observer:
                 self._look(topics)
 
     def _look(self, topics: list[str]) -> None:
-        """Asks every broker that runs: a broker that was cut off, or just woke up, may tell an old state."""
+        """Asks every broker that runs, because a broker that was cut off, or just woke up, may report an old state."""
         views = []
         for broker in self._brokers:
             if self._processes.get(broker) != "running":
@@ -101,14 +101,14 @@ def _observed_fields(state: PartitionState) -> tuple[object, ...]:
 
 
 View = dict[tuple[str, int], PartitionState]
-"""What one broker tells of partitions, by (topic, partition)."""
+"""The state of partitions as one broker reports it, by (topic, partition)."""
 
 
 def newest(views: Iterable[View]) -> View:
-    """Per partition the state with the highest leader epoch; of several such states the one that most brokers tell.
+    """Per partition the state with the highest leader epoch; of several such states the one that most brokers report.
 
-    A broker that is cut off from the controller goes on telling what it knew, and so does a broker that has just woken
-    up.
+    A broker that is cut off from the controller goes on reporting the state that it knew last, and so does a broker
+    that has just woken up.
     """
     states_of: dict[tuple[str, int], list[PartitionState]] = {}
     for view in views:

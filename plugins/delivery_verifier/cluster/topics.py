@@ -8,6 +8,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from delivery_verifier.cluster.connection import Connection
+from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.scenario import Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
@@ -38,7 +39,7 @@ def create(scenario: Scenario, connection: Connection) -> None:
             arm.topic_name,
             num_partitions=scenario.load.partitions,
             replica_assignment=assignment(scenario, brokers),
-            config={**WHOLE_LOG, **{key: text(value) for key, value in arm.profile.topic.items()}},
+            config={**WHOLE_LOG, **{key: setting_text(value) for key, value in arm.profile.topic.items()}},
         )
         for arm in scenario.arms
     ]
@@ -67,7 +68,7 @@ def offsets(
 
 
 def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """High watermark per partition: with the ISR full, what stands below it is in the logs of all replicas."""
+    """High watermark per partition. With a full ISR, all replicas have the records below it."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 
@@ -79,8 +80,3 @@ def last_stable_offsets(client: AdminClient, partitions: list[tuple[str, int]]) 
 def start_offsets(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Log start offset per partition."""
     return offsets(client, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-
-
-def text(value: str | int | bool) -> str:
-    """A setting's value as brokers write it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -57,11 +57,12 @@ def is_kept(workspace: Path) -> bool:
 
 
 def sweep() -> list[Path]:
-    """Removes workspaces that nobody keeps and no keeper serves, and what dead runs left on the host. Returns the
-    workspaces.
+    """Removes workspaces that are not kept and have no keeper, and what dead runs left on the host.
+
+    Returns the removed workspaces.
 
     This is the second line of defence, behind the keeper. Only a process that holds the host's lock
-    (lease.acquire_host) may sweep: it would remove the workspace of a run whose keeper has yet to start.
+    (lease.acquire_host) may sweep: any other sweep could remove the workspace of a run whose keeper has yet to start.
     """
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:
@@ -100,8 +101,8 @@ def unmount() -> list[Path]:
 
 
 def sweep_unless_busy() -> list[Path]:
-    """Sweeps if no run holds the host. For a process that has just ended a run by force, which gave its keeper no
-    time."""
+    """Sweeps if no run holds the host. For use after a run was ended by force, so that its keeper had no time to clear
+    up."""
     try:
         with lease.acquire_host("a sweep"):
             return sweep()
@@ -122,7 +123,7 @@ def keep(workspace: Path) -> None:
 
 def trim() -> list[Path]:
     """Removes all but the newest kept workspaces (KDV_KEPT says how many stay). Returns those removed."""
-    old = sorted(_kept(), reverse=True)[variables.kept_workspaces() :]
+    old = sorted(_marked_workspaces(), reverse=True)[variables.workspaces_to_keep() :]
     for _, workspace in old:
         _erase(workspace)
     return [workspace for _, workspace in old]
@@ -144,8 +145,8 @@ def _is_mounted(workspace: Path) -> bool:
     return any(backend.is_mounted(workspace) for backend in BACKENDS.values())
 
 
-def _kept() -> Iterator[tuple[int, Path]]:
-    """When a workspace was marked as kept (ns), and the workspace."""
+def _marked_workspaces() -> Iterator[tuple[int, Path]]:
+    """Every workspace that is marked as kept, behind the time of its mark (ns since the epoch)."""
     for workspace in all_workspaces():
         try:
             yield (workspace / KEPT).stat().st_mtime_ns, workspace

@@ -98,7 +98,7 @@ def _started(arguments: argparse.Namespace) -> CatalogueRun:
     """A new catalogue run, or the one to be resumed. Raises BadInput."""
     if not arguments.resume:
         return begin.begin(
-            begin.new_id(),
+            folders.new_run_id(),
             names=arguments.names,
             tag=arguments.tag,
             expect_unavailable=arguments.expect_unavailable,
@@ -137,7 +137,7 @@ def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
             "direct is not given; allowed without it: neither --resume nor --repeat; in Airflow, clear the cells of "
             "run_scenario that are to run again"
         )
-    name, progress = begin.new_id(), Progress(sys.stderr)
+    name, progress = folders.new_run_id(), Progress(sys.stderr)
     planned = begin.new_catalogue_run(
         name, names=arguments.names, tag=arguments.tag, expect_unavailable=arguments.expect_unavailable
     )

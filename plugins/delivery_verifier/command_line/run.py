@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +45,7 @@ def register(add: Add) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """`kdv run`."""
-    run_id = _new_run_id() if arguments.run_id is None else arguments.run_id
+    run_id = folders.new_run_id() if arguments.run_id is None else arguments.run_id
     with outputs.junit(arguments.junit, run_id) as record:
         verdict, run_dir, url = _run(arguments, folders.check_run_id(run_id))
         record(run_dir, verdict)
@@ -78,10 +76,6 @@ def carry_out(
             verdict = run_directly({**params, "owner": str(processes.myself())}, name, follower.step_changed)
             return verdict, folders.runs_dir() / name, None
         return _run_through_airflow(params, run_id, follower, port)
-
-
-def _new_run_id() -> str:
-    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"
 
 
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
@@ -142,8 +136,8 @@ def explain(arguments: argparse.Namespace) -> int:
     scenario = scenario_from_params(params, "explained")
     if name := params.get("scenario"):
         explained = explanation.explain_scenario(catalogue.SCENARIOS[name], scenario)
-        sys.stdout.write(dumps(explained).decode() if arguments.json else explanation.told_scenario(explained))
+        sys.stdout.write(dumps(explained).decode() if arguments.json else explanation.scenario_text(explained))
         return 0
     of_subject = explanation.explain(scenario, scenario.subjects[0])
-    sys.stdout.write(dumps(of_subject).decode() if arguments.json else explanation.told(of_subject))
+    sys.stdout.write(dumps(of_subject).decode() if arguments.json else explanation.explanation_text(of_subject))
     return 0

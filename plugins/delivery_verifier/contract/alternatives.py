@@ -1,6 +1,6 @@
 """The alternatives: which guarantees another value of one setting would lose or win.
 
-They show why each setting has the value that it has.
+The alternatives show why each setting has the value that it has.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """The guarantees of `rows` that `others` lack, each with the names of the classes of faults under which they do."""
+    """The guarantees of `rows` that `others` lack, each with the names of the classes of faults where it is lacking."""
     pairs = list(zip(rows, others, strict=True))
     missing = {
         claim: [row.fault_class for row, other in pairs if row.guarantees[claim] and not other.guarantees[claim]]

@@ -1,6 +1,6 @@
 """Disturbances: what the observer saw happen to the cluster, and whether an injection that bit explains it.
 
-Pure. What no observer can see (a loss of power, of connections ...) is known from its injection alone.
+Pure. What no observer can see (a loss of power, of connections ...) is known only from the injection that caused it.
 
 The first observation of a broker process is no baseline: the process runs before anything is observed.
 """
@@ -20,15 +20,15 @@ from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, Di
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Everything that disturbed the cluster, in order of time; `planned` iff an injection that bit explains it.
 
-    An injection without proof that it bit may have bitten all the same: its own disturbances are unplanned.
+    An injection that is not proven to have bitten may still have bitten: its own disturbances are unplanned.
     """
     ordered, injected = sorted(observations, key=lambda observation: observation.at_us), list(injections)
     biting = [injection for injection in injected if injection.bit]
     return sorted(
         [
-            *(disturbance for injection in injected for disturbance in _of_injection(injection)),
+            *(disturbance for injection in injected for disturbance in _injected_disturbances(injection)),
             *isr_power_losses(ordered, injected),
-            *_of_processes(ordered, biting),
+            *_process_disturbances(ordered, biting),
             *partition_disturbances(ordered, biting),
         ],
         key=lambda disturbance: disturbance.at_us,
@@ -58,8 +58,8 @@ def must_be_observed(injection: Injection) -> bool:
     return act is None or bool(act.observed_as)
 
 
-def _of_injection(injection: Injection) -> Iterator[Disturbance]:
-    """The disturbances that the injection itself is, of kinds that no observer can see."""
+def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
+    """The disturbances that the injection itself counts as, of kinds that no observer can see."""
     act = ACTS.get(injection.action)
     for kind in act.counts_as if act else ():
         for topic, partitions in _scope(injection, kind).items():
@@ -98,7 +98,7 @@ def _detail(injection: Injection, topic: str) -> str:
     return f"{injection.action} of {topic or brokers}" + (f": {options}" if options else "")
 
 
-def _of_processes(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
+def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
     """Broker processes that ended or stood still."""
     states: dict[int, str] = {}
     targets = {broker for injection in biting for broker in injection.brokers}

@@ -38,7 +38,7 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     """The disturbances of the arm's topic: those of each action, and those that only several steps cause together."""
     topic = arm.topic_name
     steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]
-    of_actions = [
+    action_disturbances = [
         Disturbance(
             kind=kind,
             at_us=0,
@@ -54,7 +54,7 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     elections: list[Disturbance] = []
     for number, step in enumerate(steps, 1):
         elections += partition.run_step(number * STEP_US, step)
-    return [*of_actions, *elections, *power.isr_power_losses(partition.observations, partition.power_cuts)]
+    return [*action_disturbances, *elections, *power.isr_power_losses(partition.observations, partition.power_cuts)]
 
 
 @dataclass

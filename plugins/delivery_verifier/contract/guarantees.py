@@ -1,4 +1,4 @@
-"""The matrix of guarantees: which of them some settings give under each class of faults, and which rules break them."""
+"""The matrix of guarantees: which guarantees settings give under each class of faults, and which rules break them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delivery_verifier.model.scenario import Claim
 
 
 class FaultClass(Struct, frozen=True, kw_only=True):
-    """Something that happens to people who run Kafka. `kinds`: the disturbances that are observed of it.
+    """Something that happens to people who run Kafka. `kinds`: the disturbances that an observer sees when it happens.
 
     `replicas`: the number of replicas, in sync together, that all lose their power; 0 where no ISR loses its power.
     """

@@ -1,4 +1,4 @@
-"""The observer: how it sees broker processes, and when what it sees may be an injection's doing."""
+"""The observer: how it sees broker processes, and which of its observations an injection may have caused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from delivery_verifier.model.history import LEAD_US, Injection
 SIGTERM_EXITS = (0, -15, 143)
 """Exit codes of an orderly end; a JVM answers SIGTERM with 143. Any other exit is a crash."""
 OBSERVER_LAG_US = 1_000_000
-"""The observer polls: it may see a change this much late."""
+"""How late (µs) the observer may see a change, because it polls."""
 
 
 def in_window(injection: Injection, at_us: int) -> bool:

@@ -98,8 +98,10 @@ def _states(
     observed: list[Observation], observations: Sequence[Observation], cuts: list[Injection]
 ) -> Iterator[_State]:
     """The partition after every loss of power, recovery, crash, and change of its ISR, in order of time."""
-    events: list[tuple[int, Observation | Injection | None]] = [(seen.at_us, seen) for seen in observed if seen.isr]
-    events += [(seen.at_us, seen) for seen in observations if _is_crash(seen)]
+    events: list[tuple[int, Observation | Injection | None]] = [
+        (observation.at_us, observation) for observation in observed if observation.isr
+    ]
+    events += [(observation.at_us, observation) for observation in observations if _is_crash(observation)]
     events += [(cut.bite_at_us, cut) for cut in cuts]
     events += [(cut.recovered_at_us, None) for cut in cuts if cut.recovered_at_us is not None]
     state = _State(0, [])

@@ -60,7 +60,7 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Replaces rulings where the topic's weaker settings excuse more. `doubtful`: the topic may not have had them."""
+    """Replaces rulings where the topic's weaker settings excuse more. `doubtful`: maybe the topic never had those."""
     if weaker == settings:
         return
     for anomaly, ruling in _rulings(weaker, observed).items():

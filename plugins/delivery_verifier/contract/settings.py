@@ -46,14 +46,14 @@ class Settings:
     isolation_level: Isolation
 
     @classmethod
-    def of(
+    def of_profile(
         cls, profile: Profile, replication_factor: int = 3, elr: bool = True, isolation_level: Isolation = RAW
     ) -> Settings:
         """The settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
 
-        The profile must state every setting: none is left to a client's or a broker's default. What a profile does
-        not know are the other parameters. Their defaults are those of a run: three replicas, eligible leader replicas
-        (which Kafka has since 4.1), and all records read.
+        The profile must state every setting: none is left to a client's or a broker's default. The other parameters
+        are not part of a profile. Their defaults are those of a run: three replicas, eligible leader replicas (which
+        Kafka has since 4.1), and all records read.
         """
         _check_names(profile)
         settings = cls(
@@ -79,13 +79,13 @@ class Settings:
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
         """The settings of an arm, on the cluster and topics of `scenario`. Raises ContradictorySettings."""
         cluster = scenario.cluster
-        return cls.of(
+        return cls.of_profile(
             arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version)
         )
 
 
 ELR_SINCE = (4, 1)
-"""Clusters formatted with Kafka 4.1 or later keep eligible leader replicas unless told otherwise (KIP-966)."""
+"""Clusters formatted with Kafka 4.1 or later keep eligible leader replicas by default (KIP-966)."""
 
 
 def _has_elr(kafka_version: str) -> bool:

@@ -1,7 +1,7 @@
 """The order of settings: which of two settings are at least as strong for an anomaly.
 
 Settings that are at least as strong as others never permit the anomaly where those others forbid it. The order is
-declared as data, one sentence each; a test holds the contract to it on random settings and disturbances.
+declared as data, one sentence each. A test checks the contract against this order on random settings and disturbances.
 """
 
 from __future__ import annotations

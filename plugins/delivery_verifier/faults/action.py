@@ -19,7 +19,7 @@ ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
 class ActionContext:
     """The cluster, the target brokers, the options of the plan's step, and the scenario and its load.
 
-    Whoever only heals the cluster has neither a scenario nor a load. Actions that need one raise ValueError then.
+    Code that only heals the cluster has neither a scenario nor a load. An action that needs one then raises ValueError.
     """
 
     cluster: Cluster
@@ -37,5 +37,6 @@ class Action(Protocol):
         ...
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """What shows now that the action is done and still holds; empty if it does not, or if it breaks nothing."""
+        """What shows now that the effect of the action holds; empty if it does not hold, or if the action breaks
+        nothing."""
         ...

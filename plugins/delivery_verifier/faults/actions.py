@@ -38,7 +38,7 @@ ACTIONS: dict[str, Action] = {
 
 
 def heal(cluster: Cluster) -> None:
-    """Makes the cluster whole again, whatever was done to it. Harmless if nothing was; any process may call it.
+    """Makes the cluster whole again, whatever was done to it. Harmless for a whole cluster. Any process may call this.
 
     Lets the proxy forward everything, brokers rejoin, frozen brokers go on, and those that have exited start.
     """

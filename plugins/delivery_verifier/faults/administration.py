@@ -1,6 +1,6 @@
-"""Administration: what an operator may ask of a running cluster, and regret: elections, and a topic's setting altered.
+"""Administration: what an operator may do to a running cluster: hold elections, and alter a setting of topics.
 
-No broker is harmed, and nothing is left to heal. The elections work on topics of the scenario, whose names they need.
+No broker is harmed, and nothing is left to heal. The elections concern the topics of the scenario.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from delivery_verifier.faults.action import ActionContext, ActionProof
 from delivery_verifier.faults.open_injection import partition_name
 from delivery_verifier.faults.proofs import PartitionStates
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Arm, Scenario
 
@@ -24,9 +25,9 @@ DEADLINE_S = 20.0
 class ElectPreferred:
     """Moves every partition that the targets lead to its next replica, which becomes the preferred leader.
 
-    Proof: partitions are led by their preferred replica; that their leaders are new is a proof of the cluster
-    (`re_elected`). An election that the controller refuses, or finds needless, is no error: its proof is missing. It is
-    momentary, nothing needs healing.
+    Proof: partitions are led by their preferred replica. The effect `re_elected` proves that their leaders are new. An
+    election that the controller refuses, or finds needless, is no error: its proof is missing. The action is momentary,
+    and nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -62,7 +63,7 @@ class ElectUnclean:
     """Asks for a leader from outside the ISR, for every partition of the subject arms that has none.
 
     Proof: every partition of the subject arms is led by a target. An election that the controller refuses, or finds
-    needless, is no error: its proof is missing. It is momentary, nothing needs healing.
+    needless, is no error: its proof is missing. The action is momentary, and nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -88,12 +89,14 @@ class ElectUnclean:
 class AlterTopic:
     """Gives the topic of every arm that carries load another value of a setting, while the load goes on.
 
-    The request goes to a broker that runs, in Kafka's protocol: a client library might ask one that stands still.
-    Proof: a broker tells the new value, and no arm's topic was created with it. It is momentary, nothing needs healing.
+    The request goes to a broker that runs, in Kafka's protocol: a client library might ask a broker that stands still.
+    Proof: a broker reports the new value, and no arm's topic was created with that value. The action is momentary, and
+    nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Alters. Raises OSError where the change is refused, DeadlinePassed if no broker tells the new value."""
+        """Alters the setting. Raises OSError where that is refused, DeadlinePassed if no broker reports the new
+        value."""
         setting, value = _setting(context)
         at_us = now_us()
         context.cluster.alter_topics(_loaded_topics(context), setting, value)
@@ -103,15 +106,15 @@ class AlterTopic:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """What a broker tells of the setting, if it is the new value and no arm's topic was created with that."""
+        """The values that a broker reports, if they are the new value and no arm's topic was created with it."""
         setting, value = _setting(context)
-        unchanged = any(topics.text(arm.profile.topic.get(setting, "")) == value for arm in _scenario(context).loaded)
+        unchanged = any(setting_text(arm.profile.topic.get(setting, "")) == value for arm in _scenario(context).loaded)
         values = _values(context)
         return dict(values) if set(values.values()) == {value} and not unchanged else {}
 
 
 def rotated_replicas(state: PartitionState) -> list[int]:
-    """The replicas of a partition in such an order that the one behind its leader is preferred."""
+    """The replicas of a partition in a new order: first the replica that stands behind its leader."""
     index = state.replicas.index(state.leader) + 1
     return [*state.replicas[index:], *state.replicas[:index]]
 
@@ -125,23 +128,24 @@ def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[
     """Asks the controller for an election. Returns whether it was granted for all of `partitions`."""
     client = topics.admin(context.cluster.connection)
     elected = [TopicPartition(topic, partition) for topic, partition in partitions]
-    # confluent-kafka 2.16 takes none of the timeouts that elect_leaders documents (SystemError)
+    # confluent-kafka 2.16 accepts none of the timeouts that elect_leaders documents (SystemError)
     errors = client.elect_leaders(election, elected).result(DEADLINE_S)
     return not any(errors.values())
 
 
 def _partitions(context: ActionContext, arms: Iterable[Arm], via: int | None = None) -> PartitionStates:
-    """The partitions of `arms`, as the broker `via` knows them, or the one that knows the newest."""
+    """The partitions of `arms`, as the broker `via` knows them; without `via` the newest state that any broker
+    knows."""
     return context.cluster.partitions([arm.topic_name for arm in arms], via)
 
 
 def _setting(context: ActionContext) -> tuple[str, str]:
     """The topic setting that the step names, and its new value."""
-    return str(context.options["setting"]), topics.text(context.options["value"])
+    return str(context.options["setting"]), setting_text(context.options["value"])
 
 
 def _values(context: ActionContext) -> dict[str, str]:
-    """The value of the setting per topic that carries load, as a broker tells it."""
+    """The value of the setting per topic that carries load, as a broker reports it."""
     return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
 
 

@@ -13,7 +13,7 @@ from delivery_verifier.model.history import now_us
 class KillProducer:
     """Kills the producers of all arms at the same moment.
 
-    Proof: every producer was ended by SIGKILL, and none runs again. `restart_producer` heals it.
+    Proof: every producer was ended by SIGKILL, and none runs again. `restart_producer` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -34,7 +34,7 @@ class RestartProducer:
     """Starts the producers again: heals `kill_producer`. It breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """Starts the producers, and waits until each has sent again what nobody had answered. Raises DeadlinePassed."""
+        """Starts the producers, and waits until each has sent its unanswered records again. Raises DeadlinePassed."""
         at_us = now_us()
         _load(context).restart()
         return at_us
@@ -45,9 +45,9 @@ class RestartProducer:
 
 
 class Resend:
-    """Makes the applications send again every record of which they do not know whether it was written.
+    """Makes the applications send every record again that may or may not have been written, as far as they know.
 
-    Proof: every subject arm sent something again. It is momentary, nothing needs healing.
+    Proof: every subject arm sent something again. The action is momentary, and nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:

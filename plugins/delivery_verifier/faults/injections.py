@@ -23,7 +23,8 @@ RECOVERY_DEADLINE_S = 90.0
 
 
 class Injections:
-    """The injections of one scenario's plan. `all` has them in the order of their requests, `open` those not healed."""
+    """The injections of one scenario's plan. `all`: in the order of their requests. `open`: those that are not
+    healed."""
 
     def __init__(self, cluster: Cluster, scenario: Scenario, load: RunningLoad) -> None:
         self._cluster, self._scenario, self._load = cluster, scenario, load
@@ -89,8 +90,8 @@ class Injections:
     def prove(self, injection: OpenInjection) -> None:
         """Looks for the proofs just before healing: the action still holds, and its effects are seen.
 
-        Where no broker runs that could be asked, an effect counts that the plan waited for and saw. An injection that
-        is healed broker by broker is proven once, before the first.
+        If no broker runs that could be asked, an effect counts if the plan waited for it and saw it. An injection that
+        is healed broker by broker is proven once, before the first broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -107,7 +108,7 @@ class Injections:
         return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
-        """Takes `brokers` off those that are to be healed. An injection is healed once all its brokers are."""
+        """Marks `brokers` as healed. An injection is healed once all of its brokers are."""
         injection.brokers_to_heal -= set(brokers)
         if not injection.brokers_to_heal:
             injection.healed_at_us = healed_at_us

@@ -16,14 +16,14 @@ from delivery_verifier.model.history import Injection
 
 
 class LeaderBefore(Struct, frozen=True):
-    """Who led a partition just before the bite. -1: no broker."""
+    """The leader of a partition just before the bite. -1: no broker."""
 
     leader: int
     leader_epoch: int
 
 
 class LeaderAfter(Struct, frozen=True):
-    """Who leads a partition when an effect is looked for, and which replicas are in sync."""
+    """The leader and the in-sync replicas of a partition at the moment when effects are checked."""
 
     leader: int
     leader_epoch: int
@@ -92,7 +92,7 @@ class OpenInjection:
         return ACTS[self.action]
 
     def fail(self, reason: str) -> None:
-        """Puts on record that the plan could not go on: the injection counts as one that did not bite."""
+        """Records that the plan could not go on. The injection counts as one that did not bite."""
         self.proofs.failed, self.bit = reason, False
 
     def to_injection(self) -> Injection:

@@ -13,9 +13,9 @@ DEADLINE_S = 10.0
 
 
 class Isolate:
-    """Drops the packets of brokers on some of their links. No peer is told: connections hang.
+    """Drops the packets of brokers on some of their links. Their peers get no error: connections hang.
 
-    Proof: the kernel has every rule, and every link of every target has dropped packets. `rejoin` heals it.
+    Proof: the kernel has every rule, and every link of every target has dropped packets. `rejoin` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -45,7 +45,7 @@ class Rejoin:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Which of the brokers are not cut off any more."""
+        """The brokers that are not cut off any more."""
         cut_off = context.cluster.cut_off()
         return {f"broker {broker}": "reachable" for broker in context.brokers if broker not in cut_off}
 
@@ -53,7 +53,7 @@ class Rejoin:
 class PowerOff:
     """Ends brokers together with the power of their disks: what was not flushed is gone.
 
-    Proof: every target's process has exited, and its disk answers with an I/O error. `start` heals it.
+    Proof: every target's process has exited, and its disk answers with an I/O error. `start` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -89,6 +89,6 @@ class Sync:
 
 
 def _links(context: ActionContext) -> list[Link]:
-    """The links in the step's option `links`; without the option all but the clients'."""
+    """The links in the step's option `links`; without the option all links except those to clients."""
     names = str(context.options.get("links", "controller,replication")).split(",")
     return [cast(Link, name.strip()) for name in names]  # the options of a plan are checked before it starts

@@ -16,8 +16,8 @@ class Signal:
     """Sends the signal `name` to brokers and waits until their processes are in the `state` that it brings about.
 
     Proof: every target's process is in that state. SIGSTOP is asynchronous, and one thread that still runs can still
-    answer, so that `frozen` means that every thread stands still. `resume`, which is SIGCONT, heals a frozen process,
-    `start` one that has exited.
+    answer: `frozen` means that every thread stands still. `resume`, which is SIGCONT, heals a frozen process, and
+    `start` heals one that has exited.
     """
 
     name: str

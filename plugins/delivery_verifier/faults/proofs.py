@@ -15,7 +15,7 @@ from delivery_verifier.model.scenario import Scenario
 PartitionStates = Mapping[tuple[str, int], PartitionState]
 """The state of partitions by (topic, partition)."""
 BRIEF = 0.8
-"""An injection that lasts less than this share of the broker session goes unnoticed by the controller."""
+"""The controller does not notice an injection that lasts less than this share of the broker session."""
 
 _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] = {
     "leader_moved": lambda state, brokers: state.leader not in (-1, *brokers),
@@ -31,7 +31,7 @@ def prove(
 ) -> dict[Proof, Effect]:
     """What is seen now of each of `proofs`, by name; empty where an effect is not seen.
 
-    An effect on partitions is seen only if the state of every partition that was hit is known, and any was hit.
+    An effect on partitions is seen only if some partition was hit, and the state of every such partition is known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]

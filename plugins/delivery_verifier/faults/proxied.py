@@ -1,4 +1,4 @@
-"""The actions of the proxy: what it does to requests and responses on their way, and the proof that it did it."""
+"""The actions of the proxy on requests and responses, with the proof that the proxy acted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from delivery_verifier.model.history import now_us
 
 @dataclass(frozen=True)
 class Frames:
-    """Puts a rule in force at the proxy, whose action is `name`: drop, hold, delay or close.
+    """Puts a rule with the action `name` in force at the proxy: drop, hold, delay or close.
 
-    Proof: the rule was applied to as many clients as the step's option `clients` says; a proxy that is bypassed applies
-    it to none. `release` heals it.
+    Proof: the rule was applied to as many clients as the step's option `clients` says. A proxy that is bypassed applies
+    the rule to no client. `release` heals the injection.
     """
 
     name: str
 
     def do(self, context: ActionContext) -> int:
-        """Puts the rule in force. Raises RuntimeError if it is in force already, ValueError for a wrong option."""
+        """Puts the rule in force. Raises RuntimeError if the rule is in force already, ValueError for a wrong
+        option."""
         at_us = now_us()
         context.cluster.proxy("put", rule=msgspec.to_builtins(self._rule(context)))
         return at_us

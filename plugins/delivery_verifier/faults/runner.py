@@ -33,7 +33,7 @@ class FaultRunner:
     def run(self) -> list[Injection]:
         """Runs all cycles, and makes the cluster whole afterwards, whatever happens.
 
-        A trigger that does not fire in time ends the cycle: the injections still open are on record as ones that did
+        A trigger that does not fire in time ends the cycle: the injections still open are recorded as ones that did
         not bite, and no verdict will be HELD. Raises DeadlinePassed if the cycle has no injection yet, or the cluster
         does not recover.
         """
@@ -63,9 +63,10 @@ class FaultRunner:
             self._recover()
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
-        """Performs the action of `step`. A bite may end another one: a frozen broker that is killed is frozen no more.
+        """Performs the action of `step`. An action may end another injection: a broker that is killed is frozen no
+        more.
 
-        What the action heals is proven before it, and closed after it.
+        The injections that the action heals are proven before the action, and closed after it.
         """
         healed = self.injections.healed_by(step, brokers)
         for injection in healed:
@@ -78,9 +79,9 @@ class FaultRunner:
             self.injections.close(injection, brokers, at_us)
 
     def _recover(self) -> None:
-        """Heals what is still open and waits until every replica of every partition is in sync, for every broker.
+        """Heals what is still open, and waits until every broker sees every replica of every partition in sync.
 
-        A broker that died without the plan is started again too: the observer has its death on record.
+        A broker that died by itself is started again too: the observer has recorded its death.
         """
         injections = self.injections
         for injection in injections.open:

@@ -58,7 +58,7 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Another broker in every cycle, round and round."""
+        """Another broker in every cycle, in turn."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
@@ -80,14 +80,14 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "all": Targets.all,
     "none": lambda targets: [],
 }
-"""Every target by its name; a test holds them equal to `fault_targets.TARGETS`."""
+"""Every target by its name. A test holds the names equal to those of `fault_targets.TARGETS`."""
 
 
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
     """The partitions per topic that `act`, done to `brokers`, touches.
 
-    Those that the brokers lead now; if they lead none, those of which they hold a replica. An act on clients or topics
-    instead of brokers touches every partition that carries load.
+    An act on brokers touches the partitions that they lead now or, if they lead none, those of which they hold a
+    replica. An act on clients or topics touches every partition that carries load.
     """
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}

@@ -15,10 +15,10 @@ from delivery_verifier.model.scenario import Scenario
 
 LEADER_DEADLINE_S = 40.0
 BITE_DEADLINE_S = 60.0
-"""The frames that the proxy shall act on are under way already, or the plan has just had them sent."""
+"""Seconds for the proxy to act. The frames for it are under way already, or the plan has just had them sent."""
 APPLIED_S = 0.5
-"""A broker's metadata shows a smaller ISR before the partition's leader applies it: an acks=all request within that
-time may still be appended under min.insync.replicas."""
+"""Seconds that a leader may take to apply a smaller ISR which brokers' metadata already shows. An acks=all request
+within that time may still be appended under min.insync.replicas."""
 
 
 class Triggers:

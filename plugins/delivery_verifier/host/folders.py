@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
+import time
 from pathlib import Path
 
 from delivery_verifier.host import variables
@@ -81,3 +83,8 @@ def check_run_id(run_id: str) -> str:
 def run_directory(run_id: str) -> Path:
     """The path of the run directory that belongs to `run_id`. It need not exist."""
     return runs_dir() / run_directory_name(run_id)
+
+
+def new_run_id() -> str:
+    """A name for a run: the local time, and four random characters that tell two runs of one second apart."""
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"

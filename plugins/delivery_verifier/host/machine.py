@@ -1,4 +1,4 @@
-"""The machine: what stands beside every figure, for without it a figure says nothing."""
+"""The machine: its description, which is published beside every measured figure."""
 
 from __future__ import annotations
 

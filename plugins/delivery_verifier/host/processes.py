@@ -17,7 +17,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 class ProcessId(Struct, frozen=True):
     """The identity of a process: its pid, and its start time in clock ticks since boot.
 
-    The start time tells the process from a later one with the same pid.
+    A later process with the same pid has another start time.
     """
 
     pid: int
@@ -32,7 +32,7 @@ class ProcessId(Struct, frozen=True):
         return identify(self.pid) == self and state(self.pid) not in ("Z", "X", "")
 
     def send(self, number: int) -> bool:
-        """Sends signal `number` to the process if it still runs. Returns whether it did."""
+        """Sends signal `number` to the process if the process still runs. Returns whether it was sent."""
         if not self.alive:
             return False
         try:
@@ -43,7 +43,7 @@ class ProcessId(Struct, frozen=True):
 
 
 def lives(name: str) -> bool:
-    """Whether the process `pid:started` still runs; False for a text that names none."""
+    """Whether the process that `name` identifies as `pid:started` still runs; False for a text of another form."""
     pid, _, started = name.partition(":")
     return pid.isdigit() and started.isdigit() and ProcessId(int(pid), int(started)).alive
 

@@ -1,4 +1,4 @@
-"""The variables: every KDV_ environment variable, what it may hold, and a word about those that nobody reads."""
+"""The variables: every KDV_ environment variable, its allowed values, and warnings about unknown ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from delivery_verifier.model.inputs import bad_input, nearest, whole
 
 KEPT_WORKSPACES = 3
-"""So many workspaces of violated runs are kept, unless KDV_KEPT says otherwise."""
+"""How many workspaces of violated runs are kept, unless KDV_KEPT says otherwise."""
 SOCKET_PATH_BYTES = 107
 _CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
 _IN_A_WORKSPACE = len("/12345678/keeper.sock")
@@ -30,10 +30,10 @@ def path(name: str) -> Path | None:
 
 def short_path(name: str) -> Path | None:
     """A path below which a Unix socket fits (107 bytes). Raises BadInput."""
-    found, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
-    if found is not None and len(os.fsencode(found)) > most:
-        raise bad_input(name, str(found), f"a path of at most {most} bytes, for a Unix socket to fit", "e.g. /tmp/kdv")
-    return found
+    folder, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
+    if folder is not None and len(os.fsencode(folder)) > most:
+        raise bad_input(name, str(folder), f"a path of at most {most} bytes, for a Unix socket to fit", "e.g. /tmp/kdv")
+    return folder
 
 
 def flag(name: str) -> bool:
@@ -66,14 +66,14 @@ def url(name: str, default: str) -> str:
 
 
 def cron(name: str) -> str:
-    """1, 0, nothing, or a cron expression of five fields. Raises BadInput."""
+    """The value of the variable: 1, 0, nothing, or a cron expression of five fields. Raises BadInput."""
     text = " ".join(os.environ.get(name, "").split())
     if text not in ("", "0", "1") and not _CRON.fullmatch(text):
         raise bad_input(name, text, "1, 0 or a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
     return text
 
 
-def kept_workspaces() -> int:
+def workspaces_to_keep() -> int:
     """How many workspaces are kept after they were judged VIOLATED, or with KDV_KEEP."""
     return number("KDV_KEPT", KEPT_WORKSPACES, 0, 1000)
 
@@ -94,11 +94,11 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
-"""Every variable that is read, and how; the last two are set by the program itself."""
+"""How each variable is read. The program itself sets the last two."""
 
 
 def check() -> list[str]:
-    """Raises BadInput for a variable that holds what it may not; returns a warning for each that nobody reads."""
+    """Raises BadInput for a variable with a value that is not allowed. Returns a warning for each unknown variable."""
     for name, read in KNOWN.items():
         read(name)
     unknown = sorted(name for name in os.environ if name.startswith("KDV_") and name not in KNOWN)

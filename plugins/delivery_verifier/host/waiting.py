@@ -37,5 +37,5 @@ def wait_until(
 
 
 def pause(seconds: float) -> None:
-    """Lets `seconds` pass. For cases where time itself matters: pacing, or a freeze of a given length."""
+    """Sleeps for `seconds`. For cases where time itself matters: pacing, polling, or a freeze of a fixed length."""
     time.sleep(seconds)

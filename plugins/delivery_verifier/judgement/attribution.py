@@ -81,12 +81,12 @@ def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
         raise ValueError(f"{hits} of {trials} injections")
     one_sided = hits in (0, trials)
     risk = 1 - CONFIDENCE if one_sided else (1 - CONFIDENCE) / 2
-    low = 0.0 if hits == 0 else _smallest_share(lambda share: 1 - _at_most(hits - 1, trials, share) >= risk)
-    high = 1.0 if hits == trials else _smallest_share(lambda share: _at_most(hits, trials, share) <= risk)
+    low = 0.0 if hits == 0 else _smallest_share(lambda share: 1 - _probability(hits - 1, trials, share) >= risk)
+    high = 1.0 if hits == trials else _smallest_share(lambda share: _probability(hits, trials, share) <= risk)
     return low, high
 
 
-def _at_most(hits: int, trials: int, share: float) -> float:
+def _probability(hits: int, trials: int, share: float) -> float:
     """The probability of at most `hits` hits (binomial distribution)."""
     return sum(comb(trials, count) * share**count * (1 - share) ** (trials - count) for count in range(hits + 1))
 

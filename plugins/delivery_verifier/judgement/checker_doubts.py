@@ -1,7 +1,7 @@
 """Checker doubts: reasons to believe neither HELD nor VIOLATED, because the checking itself may be wrong.
 
-Pure. A doubt belongs to an arm, or to ALL. What is wrong with the canary is wrong with the checker, hence with all
-arms.
+Pure. A doubt belongs to an arm, or to ALL. If the check of the canary is wrong, the checker is wrong, and so is the
+check of every arm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OwnedDoubt = tuple[str, Doubt]
 """The name of the arm that a doubt belongs to, or ALL; and the doubt."""
 
 LOAD_INTERVAL_US = 1_000_000
-"""The widest interval of timeline/load. Its rows say when they begin."""
+"""The widest interval of timeline/load (µs). The rows of the table say when their intervals begin."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -67,7 +67,7 @@ def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Every planned row of books/producers is there, once, and no other (besides those of another session)."""
+    """books/producers has every planned row once, and no other row (besides those of another session)."""
     for arm in evidence.scenario.arms:
         rows = evidence.books.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):
@@ -126,7 +126,7 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
     present = set(zip(*(rows[name].to_pylist() for name in ("law", "arm", "partition")), strict=True))
     for law in LAWS:
         if law == CANARY:
-            continue  # compared here, not in the books
+            continue  # this module compares it, not the books
         for arm in evidence.scenario.arm_names:
             yield from _missing_law(present, law, arm, evidence.scenario.load.partitions)
     for law in sorted({law for law, _, _ in present} - set(LAWS)):
@@ -157,7 +157,7 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """The observer saw every partition before the load, and something of every injection that bit.
 
-    Otherwise the observer may have missed more, and the contract would rest on half of what happened.
+    Otherwise the observer may have missed more, and the contract would rest on an incomplete history.
     """
     for arm in evidence.scenario.arms:
         began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)

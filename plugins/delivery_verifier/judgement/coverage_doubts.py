@@ -1,6 +1,6 @@
 """Coverage doubts: reasons not to say HELD, because the run did not put the arm to the test that was planned.
 
-Pure. They do not forbid VIOLATED: an anomaly that was found is found.
+Pure. A coverage doubt does not forbid VIOLATED: an anomaly that was found remains proven.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NamedDetail = tuple[str, str]
 
 
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
-    """Why the arm cannot be HELD. The canary has none: it carries no load, and is not put to the test."""
+    """Why the arm cannot be HELD. The canary has no coverage doubts: it carries no load, and no fault tests it."""
     if arm.is_canary:
         return []
     doubts = [
@@ -51,7 +51,7 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
 
 
 def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Transactions were committed, else none could be torn; and aborted, else none of those could be visible."""
+    """Some transactions were committed, so that they could be torn, and some aborted, so that they could be visible."""
     if not arm.spec.transactional_id:
         return
     counts = arm.transactions
@@ -86,7 +86,7 @@ def _load(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _end_us(injection: Injection) -> int:
-    """When the injection was over as far as is known: recovery, else heal, else the bite."""
+    """When the injection was over (µs), as far as is known: at its recovery, else its heal, else its bite."""
     return injection.recovered_at_us or injection.healed_at_us or injection.bite_at_us
 
 
@@ -103,7 +103,7 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Enough reported records were exposed to every injection."""
-    needed = max(1, arm.run.scenario.min_exposed)  # 0 would call an arm HELD that no fault could hurt
+    needed = max(1, arm.run.scenario.min_exposed)  # with 0 an arm could be HELD that no fault could hurt
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if (row.get("reported") or 0) < needed:
             detail = (
@@ -142,7 +142,7 @@ def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
     """Cases that a disturbance permits are of records that were under way in an injection.
 
     A loss of power also takes back records that were acknowledged long before it, but none that were sent only
-    afterwards. When the records of cases were sent that were not written down is unknown.
+    afterwards. Of cases that were not written down the sending times are unknown.
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}

@@ -128,7 +128,7 @@ def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
     expected = []
     for law in LAWS:
         pairs = canary_pairs(evidence) if law == CANARY else _pairs(evidence, law)
-        unequal = sum(left != right for _, left, right in pairs)
+        unequal = sum(first != second for _, first, second in pairs)
         expected.append(
             ExpectedEvaluation(suite="evidence", arm="", about=law, tolerance=0, rows=len(pairs), count=unequal)
         )
@@ -157,9 +157,9 @@ def evidence_table(evidence: Evidence) -> pa.Table:
         "arm": [canary] * len(pairs),
         "partition": [-1] * len(pairs),
         "left_name": [f"planted {name}" for name, _, _ in pairs],
-        "left": [left for _, left, _ in pairs],
+        "left": [planted_count for _, planted_count, _ in pairs],
         "right_name": [f"found {name}" for name, _, _ in pairs],
-        "right": [right for _, _, right in pairs],
+        "right": [found_count for _, _, found_count in pairs],
     }
     laws = evidence.books.rows("laws")
     return pa.concat_tables([laws, pa.table(planted)], promote_options="permissive")

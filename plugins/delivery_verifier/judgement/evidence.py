@@ -49,7 +49,7 @@ class TransactionCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a verdict may be read off: pure data, and what follows from it.
+    """What a verdict may be read off: pure data, and what follows from the data.
 
     `canary_expected`: books column -> total that was planted. `ended_early`: `<arm>/<producer>/<session>` -> the fatal
     client error that ended that producer's load. `transactions`: arm that writes transactions -> what its producers
@@ -127,9 +127,9 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class ArmEvidence:
-    """The evidence of one arm. Each property is worked out once, when it is first asked for.
+    """The evidence of one arm. Each property is computed once, when it is first read.
 
-    `run` is the evidence of the whole run, `spec` the arm as the scenario says it.
+    `run` is the evidence of the whole run, `spec` the arm as the scenario describes it.
     """
 
     run: Evidence

@@ -95,7 +95,7 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(arm: ArmEvidence) -> list[Finding]:
-    """One finding per anomaly; of the anomalies that only transactions can have, only where one can be or was found."""
+    """One finding per anomaly. Anomalies of transactions are left out of an arm without transactions, unless found."""
     findings = [_finding(arm, ruling) for ruling in arm.rulings.values()]
     return [
         finding
@@ -144,7 +144,7 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
 def _meets(totals: dict[str, int], bound: Bound) -> bool:
     """Whether the arm's counts meet a bound that its scenario expects. `bound.count`: an anomaly, or a column.
 
-    Raises ValueError if it is neither.
+    Raises ValueError if `bound.count` is neither.
     """
     name = bound.count.upper()
     if name in Anomaly.__members__:

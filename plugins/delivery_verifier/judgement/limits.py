@@ -17,11 +17,11 @@ WANTED_BOUND = 0.1
 
 
 def limits(evidence: Evidence) -> list[str]:
-    """What this run did not show: how often it was tried, on how much, and what that bounds."""
+    """What this run did not show: how many injections there were, how much they exposed, and which bound follows."""
     biting = evidence.biting
     sentences = [_tried(evidence)]
     if biting:
-        # Injections of one cycle overlap and belong together: what is independent is the cycle.
+        # Injections of one cycle overlap and belong together: only cycles are independent.
         rounds = len({injection.cycle for injection in biting})
         unit = "injections" if rounds == len(biting) else "cycles of injections"
         sentences += _hurt(evidence, rounds, unit)
@@ -57,10 +57,10 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
         yield f"Of {rounds} {unit}, so many hurt an arm: {', '.join(hurt)}{none}."
 
 
-def _rounds_with_cases(evidence: Evidence, by_kind: CasesByInjection) -> dict[str, set[int]]:
+def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
     """Per anomaly the cycles to whose injections cases belong."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
-    return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in by_kind.items()}
+    return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
 def _advised() -> str:

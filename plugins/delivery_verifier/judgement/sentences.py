@@ -26,7 +26,7 @@ def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findin
 
 
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
-    """The subjects' sentences, and beside them what became of the controls' records.
+    """The subjects' sentences, and what became of the controls' records.
 
     Controls that have a checker doubt are left out.
     """
@@ -108,8 +108,8 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
         for finding in findings
         if finding.tolerance is not None and finding.count + finding.also > finding.tolerance
     ]
-    by = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
-    return f"of {_reported(arm)}, {_listed(broken)}, which {by} forbids"
+    ruler = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
+    return f"of {_reported(arm)}, {_listed(broken)}, which {ruler} forbids"
 
 
 def _listed(findings: Sequence[Finding]) -> str:
@@ -150,11 +150,11 @@ _SUBJECTS = {
     "topic": "every arm's topic",
     "producer": "every producer",
 }
-"""What actions are done to that are not done to brokers; then the target does not matter."""
+"""What actions hit that are not done to brokers. The target of such an action does not matter."""
 
 
 def _subject(evidence: Evidence, action: str) -> str:
-    """To whom it was done, as the subject of a sentence: `the leader`, `every producer` ..."""
+    """What the action was done to, as the subject of a sentence: `the leader`, `every producer` ..."""
     whom = ACTS[action].whom if action in ACTS else "broker"
     if whom in _SUBJECTS:
         return _SUBJECTS[whom]
@@ -167,7 +167,7 @@ def _subject(evidence: Evidence, action: str) -> str:
 
 
 def _predicate(action: str) -> str:
-    """What was done; only an action of another version, which ACTS does not know, has no words of its own."""
+    """What was done, in words. ACTS may lack an action of another version, which then has no words of its own."""
     done = ACTS[action].done if action in ACTS else ""
     return done or f"was hit by {action}"
 

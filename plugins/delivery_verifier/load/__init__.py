@@ -1,7 +1,7 @@
 """The sequenced load.
 
-Owns: producers as child processes, the live ledger that survives their death, and the handle by which other processes
-    see and steer a running load.
+Owns: producers as child processes, the live ledger that survives their death, and the handle through which other
+    processes see and steer a running load.
 May use: store, host, model.
-Weak spot: what a producer counted itself is held against its ledger in number of attempts, not in outcomes.
+Weak spot: the counts that a producer keeps are compared with its ledger in attempts, not in outcomes.
 """

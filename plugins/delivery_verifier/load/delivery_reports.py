@@ -33,7 +33,7 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
     """
     segments, words, clock = ledger.segments, control.words, time.time_ns
     # With acks=0 no broker sends an offset. librdkafka sometimes invents one (seen: 0, 1, 2 ... after a lost
-    # connection), so it is never used.
+    # connection), so such an offset is never used.
     acks_0 = acks == "0"
     sequence_slice, reported, indeterminate = record.SEQUENCE, int(Word.REPORTED), int(Word.INDETERMINATE)
 
@@ -59,7 +59,7 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
 def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Sequence[Mapping[str, Any]]) -> None:
     """Marks as FAILED every record of `batch` that the client refused to queue: such a record was certainly not sent.
 
-    `batch` holds the records from sequence `first` on, as `produce_batch` left them: a refused one has an `_error`.
+    `batch` holds the records from sequence `first` on, as `produce_batch` left them: a refused record has an `_error`.
     Back-pressure keeps the queue from being full, so this is rare.
     """
     for sequence, entry in enumerate(batch, first):

@@ -14,7 +14,7 @@ RESTART_DEADLINE_S = 60.0
 
 
 class RunningLoad:
-    """The load of `scenario` as the fault plan sees it: how far it is and, where it is scripted, how far it may go."""
+    """The load of `scenario` as the fault plan sees it: how far the load is and, if scripted, how far it may go."""
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
         self._scenario, self._folder = scenario, workspace / "live"
@@ -59,14 +59,14 @@ class RunningLoad:
     def kill(self) -> None:
         """Asks the supervisor to SIGKILL all producers at the same moment, and waits until they are dead.
 
-        Asks nothing new where the producers are to be dead already. Raises DeadlinePassed.
+        Asks for nothing new where the fault plan had the producers killed already. Raises DeadlinePassed.
         """
         _, starts = self._commands()
         self._command("kill", kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Asks the supervisor to start every killed producer again, and waits until each has sent again what was not
-        answered. Does nothing where none was to be killed. Raises DeadlinePassed."""
+        """Asks the supervisor to start every killed producer again, and waits until each has sent its unanswered
+        records again. Does nothing if no producer was to be killed. Raises DeadlinePassed."""
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
         kills, _ = self._commands()
@@ -113,7 +113,8 @@ class RunningLoad:
         return max(control[Word.KILLS] for control in controls), max(control[Word.STARTS] for control in controls)
 
     def _command(self, verb: str, kills: int, starts: int) -> None:
-        """Asks for so many kills and starts in all, and waits until the supervisor has carried them out."""
+        """Raises the kills and starts asked for to these totals, and waits until the supervisor has carried them
+        out."""
         controls = self._all_controls()
         for control in controls:
             control[Word.KILLS] = kills

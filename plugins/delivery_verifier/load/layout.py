@@ -20,7 +20,7 @@ LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-"""What the client's queue holds at most, in records and in bytes, where the settings ask for no less."""
+"""The greatest length of the client's queue, in records and in bytes, unless the settings ask for less."""
 
 
 class LoadLayout(NamedTuple):
@@ -81,4 +81,4 @@ def queue_limit(settings: Mapping[str, Setting], payload_bytes: int, block: int)
     room = queue_room(settings, payload_bytes)
     if room is None:
         return limit
-    return max(0, min(limit, room - 2 * block))  # below 0 the producer would wait for ever
+    return max(0, min(limit, room - 2 * block))  # with a negative limit the producer would wait for ever

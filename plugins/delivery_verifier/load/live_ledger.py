@@ -43,20 +43,20 @@ class Word(IntEnum):
     ANNOUNCED = 0
     """First attempts that may have been sent. Written before they are handed over to the client: the intent."""
     ATTEMPTED = 1
-    """Attempts that the producer counted itself, written at its exit; -1 until then."""
+    """The producer's own count of its attempts, written at its exit; -1 until then."""
     REPORTED = 2
     """Attempts that the client reported as acknowledged, or as sent with acks=0."""
     FAILED = 3
     INDETERMINATE = 4
     STATE = 5
     GATE = 6
-    """Written by the supervisor: up to which gate the producer may go."""
+    """The gate up to which the producer may go. Written by the supervisor."""
     DUE = 7
     """Scripted load: records that may be sent after the warm-up. Written by the fault plan."""
     HANDED_OVER = 8
     """Scripted load: records that were handed over to the client after the warm-up."""
     RESENT = 9
-    """Attempts of all rounds of resends. Like ANNOUNCED, written before they are handed over."""
+    """Attempts of all rounds of resends. Like ANNOUNCED, this word is written before the attempts are handed over."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
     STARTS = 11

@@ -29,7 +29,8 @@ class ProducerDied(VerifierError, RuntimeError):
 
 
 class AlreadySent(VerifierError, RuntimeError):
-    """This run's load was begun before. Sent again under the same sequences, all of it would count as DUPLICATED."""
+    """The load of this run was begun before. If it were sent again, under the same sequences, all would be
+    DUPLICATED."""
 
 
 @dataclass
@@ -62,7 +63,7 @@ class ProducerProcess:
 
     @property
     def killed_by_plan(self) -> bool:
-        """Whether the fault plan had the producer killed, and not started again yet."""
+        """Whether the fault plan had the producer killed, and has not had it started again."""
         is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
@@ -151,8 +152,8 @@ class ProducerPool:
 
 
 def _settings(arm: Arm, number: int) -> dict[str, Setting]:
-    """The arm's producer settings with a client.id, and a transactional.id where the arm has one, of the producer's
-    own: brokers, and a proxy before them, tell producers apart by these."""
+    """The arm's producer settings, with a client.id of the producer's own and, where the arm has a transactional.id,
+    with one of the producer's own. Brokers and the proxy distinguish producers by these ids."""
     settings: dict[str, Setting] = {"client.id": f"{arm.name}-{number}", **arm.profile.producer}
     if arm.transactional_id:
         settings["transactional.id"] = arm.transactional_ids[number]

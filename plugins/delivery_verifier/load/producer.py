@@ -139,7 +139,7 @@ class SequencedProducer:
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """The first thing in a new life: counts what the last life left, and sends again what nobody answered."""
+        """Begins a new life: counts what the last life left behind, and sends the unanswered records again."""
         counts = count_outcomes(Path(self.spec.folder), self.sequence)
         for word, count in counts.items():
             self.control[word] = count
@@ -212,7 +212,7 @@ class SequencedProducer:
         """
         try:
             work()
-        except (KafkaException, KafkaError) as raised:  # type: ignore[misc]  # the C library raises against Python's rules
+        except (KafkaException, KafkaError) as raised:  # type: ignore[misc]  # KafkaError is no Exception
             error = raised.args[0] if isinstance(raised, KafkaException) else raised
             if not error.fatal():
                 raise

@@ -1,4 +1,4 @@
-"""Publishing: a producer's live ledger becomes rows of the run's ledger, one segment at a time, so in flat memory."""
+"""Publishing: a producer's live ledger becomes rows of the run's ledger, one segment at a time, in constant memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spec of a producer: everything that one producer process is given, as a JSON file in its folder."""
+"""The spec of a producer: all inputs of one producer process, as a JSON file in its folder."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from delivery_verifier.model.data import Setting
 
 
 class ProducerSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that one producer process is given.
+    """All inputs of one producer process.
 
-    `connection`: the client properties by which it reaches the cluster, in librdkafka's names. They may hold secrets,
-    so that a spec is never written into a run directory.
-    `records` is its floor: it sends at least so many, unless the load is `scripted`. `rate` is in records per second;
-    None: flat out. `life` says how often the producer was killed before. A producer with a life above 0 goes on where
-    its ledger ends. `transaction_records` is the size of a transaction, in whole blocks; 0: it uses no transactions.
-    `abort_every`: see Transactions.
+    `connection`: the client properties with which the producer connects, in librdkafka's names. They may hold secrets,
+    so that a spec is never written into a run directory. `records` is the floor: the producer sends at least so many,
+    unless the load is `scripted`. `rate` is in records per second; None: flat out. `life` says how often the producer
+    was killed before. A producer with a life above 0 goes on where its ledger ends. `transaction_records` is the size
+    of a transaction, in whole blocks; 0: no transactions are used. `abort_every`: see Transactions.
     """
 
     folder: str

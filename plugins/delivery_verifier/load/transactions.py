@@ -2,7 +2,7 @@
 
 A transaction is a fixed number of consecutive sequences. So a record's transaction is computed and never stored. The
 file `transactions` of the producer's folder has one letter per transaction, in order: how it ended. A letter is written
-as soon as the client says so. A transaction without a letter is INDETERMINATE.
+as soon as the client reports the end. A transaction without a letter is INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTE
 CALL_S = 5.0
 """How long one call of the client may block. A call that is not done by then is made again."""
 MOST_S = 1.0
-"""How long a transaction may stay open at the load's rate. So a slow load has smaller transactions, and none comes near
-a timeout."""
+"""How long a transaction may stay open at the load's rate. So a slow load has smaller transactions, and no transaction
+comes near a timeout."""
 
 
 class Unended(VerifierError, RuntimeError):
@@ -112,7 +112,7 @@ class Transactions:
         return TransactionOutcome.ABORTED
 
     def _insist(self, call: Callable[[float], None], what: str) -> None:
-        """Makes `call` until it succeeds. Makes it again after a retriable error: then nothing is decided yet."""
+        """Repeats `call` until it succeeds. A retriable error decides nothing, so the call is made again."""
         end = time.monotonic() + self._deadline_s
         while True:
             try:

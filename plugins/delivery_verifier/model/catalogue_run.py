@@ -13,10 +13,10 @@ from delivery_verifier.model.scenario import Claim, Role, VerdictName
 State = Literal["pending", "as expected", "not as expected", "inconclusive", "unavailable", "failed"]
 
 STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unavailable", "pending", "as expected")
-"""What an item can be, what deserves attention first."""
+"""Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""An INCONCLUSIVE run is done once more, and both are counted."""
+"""An entry whose first run is INCONCLUSIVE is run once more. Both runs count."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -26,7 +26,7 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class ArmResult(_Part, frozen=True):
     """One arm of one attempt. `counts` are columns of its books; a figure that is not known is None, never zero.
 
-    `latency_ms_p99` bounds from above within what 99 % of the reported records took; `records_per_s` are reported
+    `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records. `records_per_s` are reported
     records per second of the load.
     """
 
@@ -59,7 +59,7 @@ class Attempt(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """As the gate of the run has it: INCONCLUSIVE, of any arm, is never as expected."""
+        """The state that the gate of the run sees: a run with an INCONCLUSIVE arm is never as expected."""
         if self.verdict is None:
             return "failed"
         if self.green:
@@ -85,25 +85,25 @@ class Item(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """That of the last attempt."""
+        """The state of the last attempt; `unavailable` or `pending` if there cannot be or is no attempt."""
         if self.unavailable:
             return "unavailable"
         return self.attempts[-1].state if self.attempts else "pending"
 
     @property
     def green(self) -> bool:
-        """As expected, or unavailable where that was expected."""
+        """Whether the item is as expected, or is unavailable and was expected to be."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
     def open(self) -> bool:
-        """Whether it has to be run, for the first time or, after an INCONCLUSIVE, once more."""
+        """Whether the entry has to be run: for the first time or, after an INCONCLUSIVE run, once more."""
         return self.state == "pending" or (self.state == "inconclusive" and len(self.attempts) < MOST_ATTEMPTS)
 
 
 class CatalogueRun(_Part, frozen=True):
-    """catalogue.json. `wanted` says in words what was asked for; times are ISO 8601 in UTC; `ended_at` empty: not
-    ended."""
+    """catalogue.json. `wanted` says in words which scenarios were chosen. Times are ISO 8601 in UTC; `ended_at` is
+    empty until the catalogue run has ended."""
 
     id: str
     wanted: str
@@ -119,7 +119,7 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Every item is as expected, or was expected to be unavailable; and something was run at all."""
+        """Whether every item is as expected, or was expected to be unavailable, and at least one item was run."""
         return bool(self.items) and all(item.green for item in self.items) and self.count("as expected") > 0
 
     @property
@@ -133,8 +133,8 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """As `kdv run` has them, the surest statement first: 1 not as expected (also an unexpected UNAVAILABLE), 70
-        failed or not ended, 2 inconclusive, 0 green."""
+        """The exit code, with the meanings of `kdv run`. The surest statement counts first: 0 green, 1 not as expected
+        (also an unexpected UNAVAILABLE), 70 failed or not ended, 2 inconclusive."""
         if self.green:
             return 0
         unexpected = any(item.state == "unavailable" and not item.green for item in self.items)
@@ -149,12 +149,12 @@ UNTOLD = "no verdict; why is in the logs of its run, which you may not read"
 def without_errors(catalogue: CatalogueRun) -> CatalogueRun:
     """The catalogue run for readers who may not see the logs of its runs: each error is replaced by UNTOLD."""
 
-    def redacted(attempt: Attempt) -> Attempt:
+    def redact(attempt: Attempt) -> Attempt:
         return replace(attempt, error=UNTOLD) if attempt.error else attempt
 
     return replace(
         catalogue,
         items=tuple(
-            replace(item, attempts=tuple(redacted(attempt) for attempt in item.attempts)) for item in catalogue.items
+            replace(item, attempts=tuple(redact(attempt) for attempt in item.attempts)) for item in catalogue.items
         ),
     )

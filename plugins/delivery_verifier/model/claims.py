@@ -1,4 +1,4 @@
-"""The claims: what a user may ask to be held, in words, and which anomalies each forbids."""
+"""The claims: what a user may demand of an arm, in words, and which anomalies each claim forbids."""
 
 from __future__ import annotations
 

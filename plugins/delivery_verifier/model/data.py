@@ -20,3 +20,8 @@ class Data(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
     """Canonical, readable JSON: two equal values give equal bytes."""
     return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
+
+
+def setting_text(value: object) -> str:
+    """A property's value as Kafka's own files and brokers write it, e.g. `true`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

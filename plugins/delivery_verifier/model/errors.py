@@ -49,7 +49,7 @@ from typing import ClassVar
 
 
 class VerifierError(Exception):
-    """Whatever this project raises on purpose. The message is all that a user needs; no traceback is shown."""
+    """Every error that this project raises on purpose. A user sees the message, and no traceback."""
 
     exit_code: ClassVar[int] = 70
     """What `kdv` ends with when this error ends a command."""

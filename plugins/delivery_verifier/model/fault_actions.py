@@ -1,8 +1,6 @@
 """The vocabulary of fault plans: every action in words and data, without the means to do it (these are in `faults`).
 
-What is here is what other parts must know of an action: the contract which disturbances it is expected to cause, the
-judge which actions are faults and which heal, the preflight what a host must have for it.
-"""
+Its readers: the contract (disturbances), the judge (what is a fault, what heals), the preflight (what a host needs)."""
 
 from __future__ import annotations
 
@@ -14,64 +12,67 @@ from delivery_verifier.model.history import DisturbanceKind
 from delivery_verifier.model.step_options import BLOCKS, DELAY, FRAMES, LINKS_CUT, SETTING, VALUE, Option
 
 Capability = Literal["proxy", "network", "power"]
-"""What an action needs of the cluster it is done to: the proxy before every broker's listener, brokers that can be told
-apart by the packet filter (root, iptables), data on file systems of their own (root, loop devices)."""
+"""What an action needs of its cluster. proxy: a proxy before every broker's listener. network: brokers that the packet
+filter can distinguish (root, iptables). power: data on file systems of their own (root, loop devices)."""
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
 Proof = Literal[
     "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
 ]
-"""What must be seen, just before an injection is healed, for it to have bitten: every partition it hit is led by a
-broker that is no target; every one is led by another broker than before, in a later epoch; the targets lead none of
-them any more; every one has no leader; the targets are out of the ISR of every one; those of the subjects' partitions
-that had no leader have one now, and there were such; less than 0.8 of `broker.session.timeout.ms` passed, so that the
-controller noticed nothing; what the targets coordinated of the load's transactions others coordinate now, and there was
-such. The state of processes, counts of requests and the like are each action's own proof, and come on top."""
+"""An effect that must be seen, just before an injection is healed, for the injection to have bitten. Beside
+these effects every action has its own proof: the state of processes, counts of requests and the like.
+
+leader_moved: every partition that was hit is led by a broker that is no target. re_elected: every such partition is led
+by a new broker, in a later epoch. deposed: the targets lead none of these partitions. leaderless: none of them has a
+leader. isr_shrunk: the targets are out of the ISR of all of them. elected: subjects had leaderless partitions, and all
+of these have a leader now. brief: less than 0.8 of `broker.session.timeout.ms` passed, so that the controller noticed
+nothing. coordinator_moved: the targets coordinated transactions of the load, and others coordinate all of them now."""
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """One action of a fault plan: everything that is said of it, but the means to do it."""
+    """One action of a fault plan: all that is said of the action, without the means to perform it."""
 
     name: str
-    """Its name in a fault plan."""
+    """The action's name in a fault plan."""
     summary: str
-    """What it does, in one sentence for people."""
+    """What the action does, in one sentence for people."""
     done: str = ""
-    """The predicate of a sentence about it, e.g. `was killed`. Only an action that bites has one."""
+    """The predicate of a sentence about the action, e.g. `was killed`. Only an action that bites has one."""
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
-    """What it is done to: the subject of a sentence about it."""
+    """What the action is done to: the subject of a sentence about the action."""
     bites: bool = False
-    """Whether it opens an injection, which must prove itself."""
+    """Whether the action opens an injection, which must be proven to have bitten."""
     heals: tuple[str, ...] = ()
-    """The actions whose injections it closes. An action that neither bites nor heals drives the load."""
+    """The actions whose injections this action closes. An action that neither bites nor heals drives the load."""
     momentary: bool = False
-    """Whether it is over as soon as it is done, so that nothing is left to heal."""
+    """Whether the action leaves nothing that needs healing."""
     only_subject_topics: bool = False
-    """Whether it is done to the topics of subjects alone. Controls then show what is without it."""
+    """Whether the action is done to the topics of subjects alone. Controls then show what happens without the
+    action."""
     proof_only_before_heal: bool = False
-    """Whether its effect shows only on later requests, so that its own proof counts only just before healing."""
+    """Whether the effect shows only on later requests. The action's own proof then counts only just before healing."""
     does: Literal["exited", "frozen", ""] = ""
-    """The state of the broker process that it brings about."""
+    """The state into which the action brings a broker process."""
     observed_as: tuple[DisturbanceKind, ...] = ()
-    """The disturbances that it is expected to cause, which the observer must see."""
+    """The disturbances that the action is expected to cause, and that the observer must see."""
     counts_as: tuple[DisturbanceKind, ...] = ()
-    """The disturbances that it is, of kinds that no observer sees. Every injection of it counts as one, planned if it
-    bit. An act that is `topic_altered` has the options `setting` and `value`."""
+    """Disturbances of kinds that no observer sees. Every injection of the action counts as these: planned, if it bit.
+    An action that counts as `topic_altered` has the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
-    """What must be seen before healing where a plan says nothing else."""
+    """The effects that must be seen before healing, unless a plan names others."""
     needs: tuple[Capability, ...] = ()
-    """What it needs of the cluster."""
+    """What the action needs of the cluster."""
     options: tuple[Option, ...] = ()
-    """What a step may tell it."""
+    """The options that a step of a plan may set."""
 
     @property
     def clients(self) -> bool:
-        """Whether it is done to the producers of all arms at once, not to brokers."""
+        """Whether the action is done to the producers of all arms at once, not to brokers."""
         return self.whom == "producer"
 
     @property
     def all_partitions(self) -> bool:
-        """Whether it touches every partition that carries load, whichever broker leads it."""
+        """Whether the action touches every partition that carries load, whichever brokers lead."""
         return self.clients or "topic_altered" in self.counts_as
 
 
@@ -246,4 +247,4 @@ ACTS: dict[str, Act] = {
         Act(name="wait", summary="Does nothing: a step of which only the trigger counts."),
     )
 }
-"""Every action by its name in a fault plan. `faults.actions.ACTIONS` does them; a test holds the two sets equal."""
+"""Every action by its name in a fault plan. `faults.actions.ACTIONS` performs them; a test holds the two sets equal."""

@@ -13,12 +13,19 @@ from delivery_verifier.model.fault_actions import ACTS, Act, Capability, Proof
 class Trigger(Data, frozen=True):
     """When a step of a fault plan fires.
 
-    kind: `reported` (every subject arm has `value` records reported since the last step), `settled` (no subject arm has
-    an attempt outstanding), `elapsed` (`value` seconds since the last step), `leader_moved` (the partitions that the
-    last injection hit are led by others), `coordinator_moved` (what its brokers coordinated, others do), `deposed`
-    (they are not led by its brokers any more, if by anyone), `led` (every partition of the subject arms has a leader
-    that runs), `bitten` (the last injection's own proof is there), `isr_shrunk` (every partition that has a leader is
-    in sync on running brokers only), `isr_full`, `at_once`.
+    The kinds:
+
+    * `reported`: every subject arm had `value` records reported since the last step.
+    * `settled`: no subject arm has an attempt outstanding.
+    * `elapsed`: `value` seconds have passed since the last step.
+    * `leader_moved`: other brokers lead the partitions that the last injection hit.
+    * `coordinator_moved`: other brokers coordinate what the brokers of the last injection coordinated.
+    * `deposed`: the brokers of the last injection lead none of the partitions that it hit, whoever leads them now.
+    * `led`: every partition of the subject arms has a leader that runs.
+    * `bitten`: the last injection has its own proof.
+    * `isr_shrunk`: the ISR of every partition with a leader holds running brokers only.
+    * `isr_full`: the ISR of every partition holds all of its replicas.
+    * `at_once`: no condition.
     """
 
     kind: Literal[
@@ -40,8 +47,8 @@ class Trigger(Data, frozen=True):
 class FaultStep(Data, frozen=True):
     """One step of a fault plan. `action` is one of `fault_actions.ACTS`, with its `options`.
 
-    A target is resolved once per cycle, when it is first named; `same` is the target of the step before. `proofs`: what
-    must be seen just before healing; None: what the action's own entry says.
+    A target is resolved once per cycle, when a step first names it; `same` is the target of the step before. `proofs`:
+    the effects that must be seen just before healing; None: those of the action's own entry.
     """
 
     trigger: Trigger

@@ -1,4 +1,4 @@
-"""The targets of fault plans: every name that stands for brokers, and how a sentence calls these brokers.
+"""The targets of fault plans: every name that stands for brokers, and the words for these brokers in a sentence.
 
 `faults.targets` resolves the names to broker ids, once per cycle.
 """
@@ -32,5 +32,5 @@ TARGETS: dict[str, Target] = {
     ),
     "none": Target("no broker: the action is not done to brokers", "no broker"),
 }
-"""Every target by its name in a fault plan. A target stays the same brokers for its whole cycle. The name `same` is no
-target of its own: it stands for the target of the step before."""
+"""Every target by its name in a fault plan. A target stands for the same brokers throughout a cycle. The name `same` is
+no target of its own: it stands for the target of the step before."""

@@ -1,4 +1,4 @@
-"""What really happened to the cluster: injections that were made, and everything an independent observer saw."""
+"""What happened to the cluster: the injections, and everything that an independent observer saw."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""An injection is held responsible from this long before its bite: the bite is known only once it is proven, and an
-acknowledgement so shortly before it may still have been the leader's alone."""
+"""How long before its bite (µs) the exposure window of an injection begins. The bite is known only once it is proven,
+and a record that was acknowledged shortly before may still have been on the leader alone."""
 
 DisturbanceKind = Literal[
     "leader_change",
@@ -34,8 +34,8 @@ DisturbanceKind = Literal[
 class KindOfDisturbance(Struct, frozen=True):
     """What is said of one kind of disturbance.
 
-    `seen_by`: the observer alone, the injection that caused it alone, or both together. `touches`: only the topics that
-    it names, or possibly every topic of the cluster.
+    `seen_by`: who knows of the disturbance: the observer alone, the injection that caused it alone, or only both
+    together. `touches`: only the topics that the disturbance names, or possibly every topic of the cluster.
     """
 
     meaning: str
@@ -70,8 +70,8 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
 """Every kind of disturbance."""
 
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
-"""Kinds that no observer sees alone: they are known from the injection that caused them, hence never unless it was
-planned."""
+"""Kinds that the observer cannot see alone. They are known only from the injection that caused them, hence only from a
+planned one."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
 """Kinds that touch only the topics that they name. What is done to a broker may touch every topic."""
@@ -83,8 +83,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     `hit`: the partitions per topic that the injection touches. They are those that the target brokers led just before
     the bite. Where the brokers led none (`led` is false), they are those of which the brokers held a replica. An
     injection into clients or topics hits every partition that carries load. The exposure window is
-    [bite_at_us - LEAD_US, recovered_at_us]. `options` are those of the plan's step: with them and `brokers` any process
-    can heal what was done.
+    [bite_at_us - LEAD_US, recovered_at_us]. `options` are those of the plan's step: with `options` and `brokers` any
+    process can heal what was done.
 
     `proof` by key. `process`: the action's own proof once it was done; `process_before_heal`: the same just before
     healing. `before`: leader and leader_epoch just before the bite, by `<topic>-<partition>`. `wanted`: the names of
@@ -110,7 +110,7 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One change the observer saw: a partition's leadership or ISR, or the state of a broker process.
+    """One change that the observer saw: in the leadership or ISR of a partition, or in the state of a broker process.
 
     kind `partition`: topic, partition, leader (-1: none), leader_epoch, isr, elr (eligible leader replicas). kind
     `process`: broker, state (running, frozen, exited), exit_code.
@@ -130,10 +130,10 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Something that happened and may excuse an anomaly. `planned` iff an injection that bit explains it.
+    """Something that happened and may excuse an anomaly. `planned` iff an injection that bit explains the disturbance.
 
-    `topic` is empty where it may have touched any. kind `topic_altered`: `setting` got `value`. kind `isr_power_loss`:
-    `replicas` is the greatest number of replicas, in sync together, that all ended without flushing.
+    `topic` is empty where the disturbance may have touched any topic. kind `topic_altered`: `setting` got `value`. kind
+    `isr_power_loss`: `replicas` is the greatest number of replicas, in sync together, that all ended without flushing.
     """
 
     kind: DisturbanceKind
@@ -151,10 +151,11 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One partition at the end of the load. Data stands in [start, end); `end` is the first marker's offset.
 
-    `live_end` is the offset behind the last marker; anything from there on, but markers, means the log moved.
-    `control_records`: those of transactions in [start, end), which no consumer shows; `aborted_records`: those of
-    aborted transactions, which no read_committed consumer shows. Both are counted off the leader's batches.
-    `log_append_time` is always False, and no code reads it. It remains because stored offsets.json files have it.
+    `live_end` is the offset behind the last marker. Any record from there on that is no marker means that the log
+    moved. `control_records`: control records of transactions in [start, end), which no consumer shows.
+    `aborted_records`: records of aborted transactions, which no read_committed consumer shows. Both are counted
+    from the headers of the leader's batches. `log_append_time` is always False, and no code reads it. It remains
+    because stored offsets.json files have it.
     """
 
     arm: str
@@ -194,5 +195,5 @@ def read_offsets(text: bytes) -> Offsets:
 
 
 def now_us() -> int:
-    """The wall clock in µs since the epoch: one clock for all processes of a run, which share a host."""
+    """The wall clock in µs since the epoch. All processes of a run share a host, and hence this clock."""
     return time.time_ns() // 1000

@@ -18,7 +18,7 @@ _SHOWN = 80
 
 
 class BadInput(VerifierError, ValueError):
-    """A field the user gave is not allowed; the message names field, value, what is allowed, and the remedy."""
+    """A field that the user gave is not allowed. The message names field, value, what is allowed, and the remedy."""
 
     exit_code = 64
 
@@ -58,7 +58,8 @@ def nearest(text: str, known: Iterable[str]) -> str | None:
 
 
 def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
-    """Lowest and highest value of an integer field, as the scenario declares them; None: no highest."""
+    """Lowest and highest value of an integer field, as the scenario declares them. The highest is None if there is
+    none."""
     declared: Any = next(f for f in msgspec.inspect.type_info(owner).fields if f.name == field).type  # type: ignore[attr-defined]
     if isinstance(declared, msgspec.inspect.UnionType):
         declared = next(member for member in declared.types if isinstance(member, msgspec.inspect.IntType))

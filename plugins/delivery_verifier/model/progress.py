@@ -1,4 +1,4 @@
-"""Progress: what whoever follows a run is told, whether the run goes through Airflow or in this process."""
+"""Progress: the messages to a listener that follows a run, whether the run goes through Airflow or in this process."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class StepProgress(Struct, frozen=True):
 
 
 ProgressListener = Callable[[StepProgress], None]
-"""Is called at each change. It may be called by several threads at once: produce and inject_fault run side by side."""
+"""Is called at each change, maybe by several threads at once: produce and inject_fault run side by side."""

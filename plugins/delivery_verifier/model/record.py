@@ -1,4 +1,4 @@
-"""The record: a readable fixed-width header, deterministic padding, and a checksum of all that stands before it.
+"""The record: a readable fixed-width header, deterministic padding, and a checksum of header and padding.
 
     KDV1 run----- arm- prod sess sequence---- att- partition-seq padding... crc32-----
     0    5        14   19   24   29           42   47            60         len-10
@@ -94,7 +94,7 @@ def encode(
 
 def parse(value: bytes) -> Header | None:
     """The header of `value`, or None if it is not a record of this format. Never raises on any bytes."""
-    # int() alone would take b" +1_0" for a number
+    # int() alone would read b" +1_0" as a number.
     if len(value) < MIN_PAYLOAD_BYTES or not _HEADER.match(value) or not value[-CRC_WIDTH:].isdigit():
         return None
     numbers = {
@@ -131,7 +131,8 @@ class BlockEncoder:
                 )
 
     def encode(self, sequence: int, partition_sequence: int, count: int) -> list[bytes]:
-        """`count` records with both numbers rising by one. Shape of the work: (count, size) bytes."""
+        """`count` records. Both numbers rise by one from record to record. The work array has the shape (count,
+        size)."""
         rows = np.tile(self._template, (count, 1))
         crc = np.full(count, self._base_crc, np.uint32)
         self._write_digits(rows, crc, "sequence", sequence)

@@ -22,9 +22,9 @@ Pacing = Literal["spread", "flat_out", "scripted"]
 
 
 class Profile(Data, frozen=True):
-    """Delivery settings under Kafka's own property names. Every delivery-relevant one is explicit.
+    """Delivery settings under Kafka's own property names. Every setting that matters for delivery is explicit.
 
-    `notes` say, where the settings are the user's own, what was left out and which defaults fill the gaps.
+    `notes` of settings of the user's own say what was left out and which defaults fill the gaps.
     """
 
     name: Name
@@ -43,7 +43,8 @@ class Bound(Data, frozen=True):
 
 
 class Expectation(Data, frozen=True):
-    """The verdicts an arm may end with, and bounds on its books, for the run to be green. Never INCONCLUSIVE."""
+    """The verdicts with which an arm may end, and bounds on its books, for the run to be green. INCONCLUSIVE never
+    counts."""
 
     verdicts: tuple[Literal["HELD", "VIOLATED"], ...] = ("HELD",)
     bounds: tuple[Bound, ...] = ()
@@ -72,7 +73,8 @@ class Arm(Data, frozen=True):
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
-        """One per producer: two with the same would fence each other. () where the arm writes no transactions."""
+        """A transactional.id per producer, since two producers with one would fence each other. () without
+        transactions."""
         base = self.transactional_id
         return tuple(f"{base}-{self.name}-{number}" for number in range(self.producers)) if base else ()
 
@@ -80,11 +82,13 @@ class Arm(Data, frozen=True):
 class Load(Data, frozen=True):
     """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces.
 
-    `scripted`: nothing is sent but what the fault plan's `send` steps ask for, block by block, so that what is in
-    flight at every step is known to the record. `block`: records in a row to one partition; 0: as the rate wants it. Of
-    arms with a transactional.id: `transaction_records`, or what a second sends, go into one transaction, in whole
-    blocks; the second, and every `abort_every`th from it on, is aborted on purpose: its records must stay invisible (0:
-    none).
+    Pacing `scripted`: only the `send` steps of the fault plan send records, block by block. So it is known exactly
+    which records are in flight at every step. `block`: how many records in a row go to one partition; 0: chosen by the
+    rate.
+
+    Two fields concern arms with a transactional.id. `transaction_records`: records per transaction, in whole blocks,
+    but no more than are sent in a second. `abort_every`: the second transaction, and every so many after it, is aborted
+    on purpose, and its records must stay invisible; 0: none is.
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -101,7 +105,8 @@ class Load(Data, frozen=True):
 
 
 class ClusterSpec(Data, frozen=True):
-    """The cluster under test. Session and heartbeat are the controller's `broker.session.timeout.ms` and its peer."""
+    """The cluster under test. Session and heartbeat are `broker.session.timeout.ms` and
+    `broker.heartbeat.interval.ms`."""
 
     backend: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")] = "embedded"
     """What runs the cluster: a name in `cluster.backends.BACKENDS`."""
@@ -111,7 +116,7 @@ class ClusterSpec(Data, frozen=True):
     heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
     broker_settings: dict[str, Setting] = {}
     equipment: tuple[Capability, ...] = ()
-    """What the fault plan needs beside brokers; `equipment_of` tells."""
+    """What the fault plan needs beside brokers, as `equipment_of` lists it."""
     elr: bool = True
     """Eligible leader replicas (KIP-966), on by default since 4.1: `eligible.leader.replicas.version`."""
 
@@ -134,14 +139,14 @@ class Scenario(Data, frozen=True):
     commit: str = ""
     command: str = ""
     fail_step: StepName | None = None
-    """Makes that step fail at its entry: how the run's own alarm is tested."""
+    """The step that fails at its entry. Tests use it to see whether such a run turns red."""
 
     def arm(self, name: str) -> Arm:
         """The arm called `name`. Raises KeyError."""
         return {arm.name: arm for arm in self.arms}[name]
 
     def fail_if_asked(self, step: StepName) -> None:
-        """Raises RuntimeError if `fail_step` names `step`: how the run's own alarm is tested on the real parts."""
+        """Raises StepFailed if `fail_step` names `step`. Tests use it to see whether such a run turns red."""
         if self.fail_step == step:
             raise StepFailed(f"scenario.fail_step is {step}: this step fails as asked")
 
@@ -162,18 +167,19 @@ class Scenario(Data, frozen=True):
 
     @property
     def transactional(self) -> tuple[str, ...]:
-        """Arms of which two views are read: those that write transactions, and then the canary, which has some too."""
+        """Names of the arms of which two views are read: the arms that write transactions and, if any do, the
+        canary."""
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
-        """Those of all producers of the load."""
+        """The transactional.ids of all producers of the load."""
         return tuple(name for arm in self.loaded for name in arm.transactional_ids)
 
     @property
     def canary(self) -> Arm:
-        """The arm whose anomalies are planted by `settle` and must all be found."""
+        """The arm in which `settle` plants anomalies, all of which must be found."""
         return next(arm for arm in self.arms if arm.role == "canary")
 
 

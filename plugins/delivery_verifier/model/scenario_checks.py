@@ -68,7 +68,7 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """What a transactional producer does not do here: go on after its own death, send again, or follow a script."""
+    """Refuses plans in which a transactional producer would be killed, would send again, or would follow a script."""
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
     what = f"the action {clients[0]}" if clients else "load.pacing scripted"
@@ -78,32 +78,36 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 def _check_coordinator(scenario: Scenario) -> None:
-    """Whoever aims at a coordinator must have it proven, of the one producer that every such proof is about."""
+    """Refuses a plan about a transaction coordinator that lacks the proof `coordinator_moved`.
+
+    Such a proof is about exactly one transactional producer: any other number is refused, too.
+    """
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):
         waits_in_vain = step.trigger.kind == "coordinator_moved" and not proven
         proven = "coordinator_moved" in (step.proofs or ()) if step.act.bites else proven
         target = target if step.target == "same" else step.target
-        at_it = target == "transaction_coordinator"
-        aimed = aimed or at_it or proven
-        if waits_in_vain or (at_it and step.act.bites and not proven):
+        hits_coordinator = target == "transaction_coordinator"
+        aimed = aimed or hits_coordinator or proven
+        if waits_in_vain or (hits_coordinator and step.act.bites and not proven):
             raise BadInput(
                 f"fault.steps[{number}] is about a transaction coordinator: give the injection that hits it, this one "
                 "or the last before, the proof coordinator_moved"
             )
-    if aimed and (found := len(scenario.transactional_ids)) != 1:
+    count = len(scenario.transactional_ids)
+    if aimed and count != 1:
         raise BadInput(
-            f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {found}: "
+            f"fault.steps: coordinators are proven for exactly one producer with a transactional.id, got {count}: "
             "have one such arm, with one producer"
         )
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:
-    """With fewer replicas than min.insync.replicas no acks=all record could ever be written."""
-    given = str(arm.profile.topic.get("min.insync.replicas", 1))
-    if not (given.isascii() and given.isdigit() and 1 <= int(given) <= replicas):
+    """Refuses an arm with fewer replicas than min.insync.replicas: no acks=all record could ever be written."""
+    text = str(arm.profile.topic.get("min.insync.replicas", 1))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= replicas):
         lower = "--min-insync-replicas" if arm.role == "subject" else "nothing: the arm is a control, and has it fixed"
         raise BadInput(
-            f"min.insync.replicas of arm {arm.name} is {given}; allowed: a whole number from 1 to the replication "
+            f"min.insync.replicas of arm {arm.name} is {text}; allowed: a whole number from 1 to the replication "
             f"factor, {replicas}; raise --replication-factor, or lower {lower}"
         )

@@ -1,4 +1,4 @@
-"""The options of a fault plan's steps: what each means and may be. A wrong one is refused before anything starts."""
+"""The options of a fault plan's steps: meaning and allowed values. Wrong options are refused before a run starts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ APIS = {
     "EndTxn": 26,
     "TxnOffsetCommit": 28,
 }
-"""API keys of Kafka's protocol by name, those a client under test sends."""
+"""API keys of the requests of Kafka's protocol that a client under test sends, by name."""
 Link = Literal["controller", "replication", "client"]
 LINKS: tuple[Link, ...] = get_args(Link)
-"""What of a broker's connections can be cut: to the controller, to the other brokers, to clients."""
+"""The links of a broker that can be cut: to the controller, to the other brokers, to clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

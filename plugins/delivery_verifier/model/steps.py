@@ -43,18 +43,18 @@ class Step(Struct, frozen=True, kw_only=True):
 
     name: StepName | Literal["read_topic"]
     timeout: timedelta | None
-    """Execution timeout of its Airflow task. None: it has no task of its own."""
+    """Execution timeout of the step's Airflow task. None: the step has no task of its own."""
     needs_cluster: bool = False
-    """Whether it talks to the brokers: it comes after start_cluster and before stop_cluster."""
+    """Whether the step talks to the brokers: such a step comes after start_cluster and before stop_cluster."""
     repeatable: bool = False
-    """Whether it is a pure function of the run directory, and may be repeated there."""
+    """Whether the step is a pure function of the run directory, and may be repeated there."""
     voids: tuple[str, ...] = ()
-    """The steps whose output becomes void when this step publishes again, the verdict first: the verdict is read off
-    all the others, and must not outlive any of them."""
+    """The steps whose output becomes void when this step publishes again. The verdict comes first: it is read off all
+    the others, and must not outlive any of them."""
     writes: tuple[Output, ...] = ()
-    """What it adds to the run directory beside its manifest. A manifest is named where readers shall be shown it."""
+    """What the step adds to the run directory. Its manifest is named only where a report shall show it to readers."""
     before_gate: bool = True
-    """Whether the gate waits for it."""
+    """Whether the gate waits for the step."""
 
 
 _LONGEST_LOAD = timedelta(days=1, minutes=10)

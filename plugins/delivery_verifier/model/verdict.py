@@ -1,4 +1,4 @@
-"""The verdict: what may be said of each arm, with its evidence and its limits."""
+"""The verdict: what may be said of each arm, with the evidence and the limits of the verdict."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Finding(_Part, frozen=True):
 
 
 class Exposure(_Part, frozen=True):
-    """How much of an arm an injection could have hurt. Injections of one cycle overlap: their exposures do not add
-    up."""
+    """How much of an arm an injection could have hurt. Injections of one cycle overlap, so that their exposures must
+    not be added."""
 
     injection: int
     reported: int
@@ -64,8 +64,8 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
 class ArmVerdict(_Part, frozen=True):
     """One arm's verdict. `books` are the totals of its books (attempted, acked, lost, extra_copies ...).
 
-    `bites`: per anomaly the injections in which it was seen, by the cases that were written down (-1: outside of all);
-    None where that is not known.
+    `bites`: per anomaly the ids of the injections to which its recorded cases belong (-1: cases outside of every
+    injection); None where no cases are known.
     """
 
     arm: str

@@ -1,4 +1,4 @@
-"""Airflow: tasks in it, pages in it, and a local one.
+"""Airflow: tasks in Airflow, pages in Airflow, and a local Airflow.
 
 Owns: `tasks` (in Airflow), `plugin` (its web server and listeners), `local` (an Airflow on this host, driven from a
     terminal). No other room imports Airflow.

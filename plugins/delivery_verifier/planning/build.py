@@ -78,14 +78,15 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
-"""Fields that count beside a scenario of the catalogue, which settles everything else itself."""
+"""Fields that a user may give beside a scenario of the catalogue. The scenario settles all other fields."""
 
 
 def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
     """The scenario of the catalogue that the field `scenario` names.
 
-    The form always sends all of its fields, so a field that the scenario settles itself is ignored: it only holds the
-    form's default. Settings of the user's own have no default. They were given on purpose, and are refused (BadInput).
+    The form always sends all of its fields, so a field that the scenario settles itself is ignored: such a field only
+    holds the form's default. Settings of the user's own have no default: a user gave them on purpose. They are refused
+    (BadInput).
     """
     if own := [field for field in ("own_profile", "producer_overrides", "topic_overrides") if params.get(field)]:
         raise BadInput(
@@ -124,7 +125,7 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
     """
     load, cluster = Load(), ClusterSpec()
     try:
-        Settings.of(profile)
+        Settings.of_profile(profile)
         producer.check_names(profile.producer)
         topic.check_names(profile.topic)
         topic.check_version(profile.topic, kafka_version or cluster.kafka_version)
@@ -152,12 +153,13 @@ def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
 
 
 def _own_profile(value: object) -> Profile | None:
-    """The profile that kdv read from files or from a saved profile and sent whole; None if none. Raises BadInput."""
+    """The profile that kdv read from files or from a saved profile and sent whole; None if there is none. Raises
+    BadInput."""
     if not value:
         return None
     try:
         profile = msgspec.convert(value, Profile)
-        Settings.of(profile)
+        Settings.of_profile(profile)
         return profile
     except (msgspec.ValidationError, ContradictorySettings) as error:
         raise BadInput(f"own_profile: {error}") from None

@@ -1,5 +1,7 @@
-"""The explanation: what settings promise under a fault and under every class of faults, and by which rule. It needs no
-run."""
+"""The explanation: what settings promise under a fault and under every class of faults, and by which rule.
+
+No run is needed for an explanation.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     alternatives: list[Alternative]
 
 
-class OfScenario(Struct, frozen=True, kw_only=True):
+class ScenarioExplanation(Struct, frozen=True, kw_only=True):
     """What `kdv explain --scenario NAME --json` prints."""
 
     scenario: str
@@ -98,9 +100,9 @@ def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturban
     return [disturbance for disturbance in expected if disturbance.kind != "unclean_election"]
 
 
-def explain_scenario(entry: Entry, scenario: Scenario) -> OfScenario:
+def explain_scenario(entry: Entry, scenario: Scenario) -> ScenarioExplanation:
     """The explanation of every arm of a scenario of the catalogue."""
-    return OfScenario(
+    return ScenarioExplanation(
         scenario=entry.name,
         title=entry.title,
         promise=entry.promise,
@@ -111,7 +113,7 @@ def explain_scenario(entry: Entry, scenario: Scenario) -> OfScenario:
     )
 
 
-def told(explanation: Explanation) -> str:
+def explanation_text(explanation: Explanation) -> str:
     """The explanation of one arm as several lines for a person."""
     text = [
         f"settings   {explanation.profile}: {explanation.summary}",
@@ -133,9 +135,9 @@ def told(explanation: Explanation) -> str:
     return "\n".join([*text, *_rulings(explanation)]) + "\n"
 
 
-def told_scenario(scenario: OfScenario) -> str:
-    """A scenario as several lines for a person: what is promised, and what every arm claims, may do, and is to end
-    with."""
+def scenario_text(scenario: ScenarioExplanation) -> str:
+    """A scenario as several lines for a person: its promise, and the claim, the rulings and the expected end of each
+    arm."""
     text = [
         f"scenario   {scenario.scenario}: {scenario.title}",
         f"promise    {scenario.promise}",

@@ -1,4 +1,4 @@
-"""Params: the fields of a run as a form, a REST call or a command line gave them, each checked at the door."""
+"""Params: the fields of a run, from a form, a REST call or a command line. Each is checked before it is used."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from delivery_verifier.planning.own_settings import profiles
 Check = Callable[[str, object], object]
 LISTED = "`kdv list` describes them"
 MOST = 10**11
-"""Where the scenario sets no upper limit of its own."""
+"""The upper limit of a number for which the scenario declares none."""
 LONGEST_S = 86_400.0
 FEWEST_TO_ABORT = 2
-"""Of an arm that aborts every transaction, or none, nothing can be HELD."""
+"""The least value of abort_every. An arm that aborts every transaction, or none, cannot be HELD."""
 
 
 def checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that were given, each of its own type; None is not given. Raises BadInput, for unknown fields too."""
+    """The fields that are not None, each converted to its own type. Raises BadInput, for unknown fields too."""
     for name in params:
         if name not in FIELDS:
             near = nearest(name, FIELDS)
@@ -34,8 +34,10 @@ def checked(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields as Airflow's form wants them: numbers as numbers, whatever text they were given as. Raises
-    BadInput."""
+    """`params` in the types that Airflow's form requires: a text that stands for a number becomes a number.
+
+    Raises BadInput.
+    """
     numbers = {name: value for name, value in checked(params).items() if isinstance(value, int | float)}
     return {**params, **numbers}
 
@@ -78,5 +80,4 @@ FIELDS: dict[str, Check] = {
     "deadline_s": _seconds(0, LONGEST_S, above=True),
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
-"""Every field, by the name that the form gives it, and how it is checked; the last four are checked where they are
-used."""
+"""How each field is checked, by its name in the form. The code that uses the last four fields checks them."""

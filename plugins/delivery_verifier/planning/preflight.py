@@ -1,4 +1,4 @@
-"""Preflight: what a host must have for a run. The checks look at plain facts, so that they can be made for any host."""
+"""Preflight: what a host must have for a run. The checks look at plain facts, so that a test can describe any host."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
-"""Available memory that is comfortable, and the least with which a run begins."""
+"""Available memory that is comfortable, and the least memory with which a run begins."""
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
-"""What a run writes whatever its load: formatted storage, internal topics, logs; books and report."""
+"""Bytes that a run writes besides its load: formatted storage, internal topics, logs; books and report."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
-"""Bytes per record in a broker's log beside its payload, in ledger/, and in log/; measured, rounded up."""
+"""Bytes per record: in a broker's log beside the payload, in ledger/, and in log/. Measured and rounded up."""
 FILES_FIXED, FILES_PER_REPLICA = 1024, 6
 
 
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class FolderSpace(Struct, frozen=True, kw_only=True):
     """A folder that a run writes to: its file system, and the bytes that are free there."""
 
     path: str
@@ -66,9 +66,9 @@ class Host(Struct, frozen=True, kw_only=True):
     empty if they can.
     """
 
-    runs: Place
-    workspace: Place
-    cache: Place
+    runs: FolderSpace
+    workspace: FolderSpace
+    cache: FolderSpace
     memory: float
     open_files: int
     unwritable: list[str] = []
@@ -80,9 +80,9 @@ def look() -> Host:
     """The facts of this host. Asks the network only if jars are missing."""
     missing = jars.missing_bytes()
     return Host(
-        runs=_place(home.runs_dir()),
-        workspace=_place(workspaces.folder()),
-        cache=_place(jars.cache_dir()),
+        runs=_folder_space(home.runs_dir()),
+        workspace=_folder_space(workspaces.folder()),
+        cache=_folder_space(jars.cache_dir()),
         memory=float(psutil.virtual_memory().available),
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         unwritable=[
@@ -95,7 +95,7 @@ def look() -> Host:
 
 def general(host: Host) -> list[Check]:
     """Checks of what any run needs."""
-    free = min(place.free for place in (host.runs, host.workspace, host.cache)) / GB
+    free = min(folder.free for folder in (host.runs, host.workspace, host.cache)) / GB
     folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
     remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
     return [
@@ -108,7 +108,7 @@ def general(host: Host) -> list[Check]:
 
 
 def equipment() -> list[Check]:
-    """The capabilities that some faults need. They are never a failure: a host without them can run fewer scenarios."""
+    """The capabilities that some faults need. A missing one is no failure: such a host can run fewer scenarios."""
     lacks = {name: default_backend().lack(name) for name in CAPABILITIES}
     return [
         Check(name=name, ok=True, found=f"not available: {lack.why}" if lack else "available")
@@ -116,7 +116,7 @@ def equipment() -> list[Check]:
     ]
 
 
-def of_run(host: Host, scenario: Scenario) -> list[Check]:
+def run_checks(host: Host, scenario: Scenario) -> list[Check]:
     """Checks of what a run of `scenario` needs: disk space for its load, memory, open files and jars."""
     replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
     return [
@@ -129,8 +129,10 @@ def of_run(host: Host, scenario: Scenario) -> list[Check]:
 
 
 def require(scenario: Scenario, host: Host | None = None) -> None:
-    """Raises Unfit if this host cannot do the run now, Unavailable if it never can, for lack of a capability or of its
-    backend, and BadInput for an unknown backend."""
+    """Raises Unfit if this host cannot do the run now, and Unavailable if this host can never do the run.
+
+    Unavailable: the host lacks a capability, or cannot run the backend. Raises BadInput for an unknown backend.
+    """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
         needed = f"the backend {scenario.cluster.backend}"
@@ -138,7 +140,7 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
     for needed in scenario.cluster.equipment:
         if lack := backend.lack(needed):
             raise Unavailable(f"{scenario.name} is UNAVAILABLE on this host: it needs {needed}: {lack.why}")
-    lacking = [check for check in of_run(host or look(), scenario) if not check.ok]
+    lacking = [check for check in run_checks(host or look(), scenario) if not check.ok]
     if lacking:
         raise Unfit("; ".join(f"{check.name}: {check.found}; remedy: {check.remedy}" for check in lacking))
 
@@ -155,64 +157,65 @@ def needed_bytes(scenario: Scenario) -> dict[str, float]:
 
 
 def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
-    """One check per file system: folders that share one share its space."""
-    wants = [
+    """One check per file system: folders on the same file system share its space."""
+    needs = [
         (host.workspace, needed["workspace"], "KDV_WORKSPACES"),
         (host.runs, needed["runs"], "KDV_RUNS"),
         (host.cache, host.missing_bytes, "KDV_CACHE"),
     ]
     checks = []
-    for device in dict.fromkeys(place.device for place, _, _ in wants):
-        folders = [(place, size, name) for place, size, name in wants if place.device == device and size]
+    for device in dict.fromkeys(folder.device for folder, _, _ in needs):
+        folders = [(folder, size, name) for folder, size, name in needs if folder.device == device and size]
         if not folders:
             continue
-        total, free = sum(size for _, size, _ in folders), min(place.free for place, _, _ in folders)
+        total, free = sum(size for _, size, _ in folders), min(folder.free for folder, _, _ in folders)
         names = " and ".join(name for _, _, name in folders)
-        paths = ", ".join(place.path for place, _, _ in folders)
+        paths = ", ".join(folder.path for folder, _, _ in folders)
         remedy = f"lower --records or --payload-bytes, free some space, or name a folder with space in {names}"
-        found = f"{free / GB:.1f} GB free in {paths}, {total / GB:.1f} GB needed"
-        checks.append(Check(name="disk", ok=free >= total, found=found, remedy=remedy))
+        finding = f"{free / GB:.1f} GB free in {paths}, {total / GB:.1f} GB needed"
+        checks.append(Check(name="disk", ok=free >= total, found=finding, remedy=remedy))
     return checks
 
 
 def _memory(host: Host, least_gb: float) -> Check:
-    found = f"{host.memory / GB:.1f} GB available"
+    finding = f"{host.memory / GB:.1f} GB available"
     remedy = f"stop something: brokers, Spark and Airflow together want {MEMORY_GB:g} GB, and need {RUN_MEMORY_GB:g}"
-    return Check(name="memory", ok=host.memory >= least_gb * GB, found=found, remedy=remedy)
+    return Check(name="memory", ok=host.memory >= least_gb * GB, found=finding, remedy=remedy)
 
 
 def _files(host: Host, least: int) -> Check:
     unlimited = host.open_files == resource.RLIM_INFINITY
-    found = f"{'any number' if unlimited else host.open_files} of open files allowed, {least} needed"
+    finding = f"{'any number' if unlimited else host.open_files} of open files allowed, {least} needed"
     remedy = f"raise the limit (ulimit -Hn {least}, or LimitNOFILE of the service), or lower --partitions"
-    return Check(name="files", ok=unlimited or host.open_files >= least, found=found, remedy=remedy)
+    return Check(name="files", ok=unlimited or host.open_files >= least, found=finding, remedy=remedy)
 
 
 def _temporary(host: Host) -> Check:
-    found = (
+    finding = (
         f"cannot be written: {', '.join(host.unwritable)}"
         if host.unwritable
         else "/dev/shm and the like can be written"
     )
     remedy = "mount them writable (mode 1777): semaphores and sockets live there"
-    return Check(name="temporary", ok=not host.unwritable, found=found, remedy=remedy)
+    return Check(name="temporary", ok=not host.unwritable, found=finding, remedy=remedy)
 
 
 def _jars(host: Host) -> Check:
-    found = f"{host.missing_bytes / 1e6:.0f} MB to be fetched once" if host.missing_bytes else "complete"
-    found += f", and {host.mirror}" if host.mirror else ""
+    finding = f"{host.missing_bytes / 1e6:.0f} MB to be fetched once" if host.missing_bytes else "complete"
+    finding += f", and {host.mirror}" if host.mirror else ""
     return Check(
-        name="jars", ok=not host.mirror, found=found, remedy="check the network, or name a mirror in KDV_MAVEN_MIRROR"
+        name="jars", ok=not host.mirror, found=finding, remedy="check the network, or name a mirror in KDV_MAVEN_MIRROR"
     )
 
 
-def _place(folder: Path) -> Place:
-    """The place of `folder`. Where the folder is missing, its nearest existing parent gives the file system."""
+def _folder_space(folder: Path) -> FolderSpace:
+    """The space of `folder`. Where the folder is missing, its nearest existing parent gives the file system."""
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    return Place(path=str(folder), device=nearest.stat().st_dev, free=float(shutil.disk_usage(nearest).free))
+    return FolderSpace(path=str(folder), device=nearest.stat().st_dev, free=float(shutil.disk_usage(nearest).free))
 
 
 def _why_unreachable(mirror: str) -> str:
+    """Why the mirror cannot be reached; empty if it answers."""
     try:
         httpx.head(mirror + "/", timeout=5, follow_redirects=True)
     except httpx.HTTPError as error:

@@ -39,10 +39,10 @@ T = TypeVar("T")
 def run(
     params: Mapping[str, Any], name: str, listener: ProgressListener, spark: SparkSession | None = None
 ) -> RunVerdict:
-    """Runs everything and returns the verdict. Raises whatever the first failing step raised: then there is none.
+    """Runs all steps and returns the verdict. Raises whatever the first failing step raises: then there is no verdict.
 
-    `spark`: a session that goes on living; None: one of the run's own, which ends with it. The caller must make SIGTERM
-    an exception, so that the cluster is stopped (its keeper is the second line).
+    `spark`: a session that outlives the run; None: a session of the run's own, which ends with the run. The caller must
+    make SIGTERM an exception, so that the cluster is stopped (its keeper is the second line).
     """
     if spark is not None:
         session = spark
@@ -72,7 +72,7 @@ def observe(
         steps.work("start_cluster", lambda: start_cluster(run_dir))
         steps.work("create_topics", lambda: create_topics(run_dir))
         if before_load is not None:
-            with lease.renewed(Cluster.of(RunDirectory(run_dir)).socket):
+            with lease.renewed(Cluster.of_run(RunDirectory(run_dir)).socket):
                 before_load()
         _load_under_fault(run_dir, steps)
         steps.work("settle", lambda: settle(run_dir))
@@ -88,7 +88,7 @@ def judge(
 ) -> RunVerdict:
     """The other half, a pure function of the run directory: books, expectations, verdict and report.
 
-    `end_spark` is called as soon as Spark is needed no more. Where it fails, the run gets no verdict.
+    `end_spark` is called as soon as Spark is needed no more. If `end_spark` fails, the run gets no verdict.
     """
     steps = _Steps(run_dir.name, listener)
     with _removing_unjudged_workspace(run_dir):
@@ -105,7 +105,7 @@ def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # Of a run that was judged, conclude has decided already what becomes of the workspace.
+        # If the run was judged, conclude has decided what becomes of the workspace.
         if not (run_dir / "conclude.json").is_file():
             run_token = RunDirectory(run_dir).read_scenario().run_token
             workspaces.remove(workspaces.folder() / run_token)
@@ -141,13 +141,13 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
 
 
 class _Steps:
-    """Works steps of one run and tells the listener of each that it runs, and how it ended."""
+    """Works the steps of one run. Reports to the listener when each step begins, and how each step ends."""
 
     def __init__(self, run: str, listener: ProgressListener) -> None:
         self._run, self._listener = run, listener
 
     def work(self, step: str, work: Callable[[], T]) -> T:
-        """What `work` returns. Raises what it raises, or KeyboardInterrupt if that is behind it."""
+        """What `work` returns. Raises what `work` raises, or KeyboardInterrupt if Ctrl-C is the cause of the error."""
         self._listener(StepProgress(self._run, step, "running"))
         try:
             with _raising_interruptions():
@@ -161,9 +161,9 @@ class _Steps:
 
 @contextmanager
 def _raising_interruptions() -> Iterator[None]:
-    """Raises KeyboardInterrupt where Ctrl-C is behind the error of the block.
+    """Raises KeyboardInterrupt if Ctrl-C is the cause of the error of the block.
 
-    If Py4J is waiting for the JVM at that moment, its tidying up fails, and that error hides the interruption.
+    If Py4J is waiting for the JVM at that moment, the clean-up of Py4J fails, and its error hides the interruption.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Spark in this process: what it needs of the environment, and a session that starts when it is first asked for."""
+"""Spark in this process: the environment that it needs, and a session that starts at its first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress on a terminal: what a run is doing, how much has been reported so far, and how long it will still take."""
+"""Progress on a terminal: the current step, the records reported so far, and the time that is still needed."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class ParallelStepFailed(VerifierError, RuntimeError):
 
 
 class Signals:
-    """Per step three signals: it has begun, it has ended well, it has failed. Nobody waits for a step that failed."""
+    """Three signals per step: begun, ended well, failed. No step goes on waiting for a step that failed."""
 
     def __init__(self, workspace: Path) -> None:
         self._folder = workspace

@@ -1,8 +1,8 @@
-"""The snapshot: where each partition ends, proven by markers, and what consumers do not show of it.
+"""The snapshot: where each partition ends, proven by markers, and how many of its records no consumer shows.
 
 The snapshot of a partition ends at the first of two adjacent markers that were written at least a second apart. A
 marker is a record with acks=all: its acknowledgement proves that the high watermark has passed everything before it.
-That two markers are adjacent proves that nothing came in between.
+Adjacent markers prove that nothing came in between.
 """
 
 from __future__ import annotations
@@ -167,14 +167,14 @@ def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, m
 
 
 def _longest_transaction_s(scenario: Scenario) -> float:
-    """How long brokers leave a transaction open whose producer could not end it; then they abort it."""
+    """How long brokers leave a transaction open that its producer could not end, before they abort it."""
     timeouts = [int(arm.profile.producer["transaction.timeout.ms"]) for arm in scenario.loaded if arm.transactional_id]
     return max(timeouts, default=0) / 1000
 
 
 def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
-    """What consumers do not show of the snapshot. Where nobody writes transactions it is taken to be nothing, and the
-    law offsets_accounted checks that."""
+    """What consumers do not show of the snapshot. Without transactions that is taken to be nothing: the law
+    offsets_accounted checks it."""
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)
     return batches.unseen(cluster.address(leader), arm.topic_name, partition, 0, end)

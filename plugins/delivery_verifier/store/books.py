@@ -1,4 +1,4 @@
-"""The books as the reconciliation wrote them: small exact tables, read strictly. Everything wrong with them is named.
+"""The books as the reconciliation wrote them: small exact tables, read strictly. Every problem with them is named.
 
 A table that is missing or empty, or that has nulls, is never read as "nothing found". It becomes a `problem`, and each
 problem is a checker doubt. (Without an injection books/exposure.parquet may be empty; whether books/cases.parquet may
@@ -40,7 +40,7 @@ TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table i
 
 @dataclass(frozen=True)
 class Books:
-    """The tables by their file, and what is wrong with them as pairs of (name of the doubt, sentence)."""
+    """The tables by their file, and the problems with these tables as pairs of (name of the doubt, sentence)."""
 
     tables: Mapping[str, pa.Table]
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Books:
     def rows(self, name: str, **where: object) -> pa.Table:
         """The rows of a table (`producers`, `laws`, ...) whose columns equal the values of `where`.
 
-        No row at all if the table lacks one of these columns: that is a problem already.
+        There is no row if the table lacks one of these columns, which is a problem already.
         """
         table = self.tables[_file(name)]
         for key, value in where.items():
@@ -94,7 +94,7 @@ def with_totals(rows: pa.Table) -> pa.Table:
     """Rows of books/producers with one more column per anomaly, `<anomaly>_total`.
 
     The total is `<anomaly>`, plus `also_<anomaly>` where there is such a column. If one of the two is missing, so is
-    the total; where one of the two is null, so is the total. Both must be visible to whoever evaluates the rows.
+    the total; where one of the two is null, so is the total. Whatever evaluates the rows must see both problems.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly)

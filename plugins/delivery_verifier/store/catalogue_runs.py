@@ -1,4 +1,4 @@
-"""The record of a catalogue run, catalogue.json: what was asked for, how each entry ended, whether all are green."""
+"""The record of a catalogue run, catalogue.json: which entries were chosen, and how each of them ended."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Item(Struct, frozen=True):
 
 
 class _Summary(Struct, frozen=True):
-    """The fields that are read of a catalogue.json of any version, however damaged the rest is."""
+    """The fields that can be read of a catalogue.json of any version, even if its other fields are damaged."""
 
     items: list[_Item] = []
     ended_at: str = ""

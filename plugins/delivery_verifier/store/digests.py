@@ -17,13 +17,14 @@ def sha256(file: Path) -> str:
 
     This process remembers the digest for as long as path, size, inode, modification time and change time of the file
     stay the same, so that each check of a step does not read the whole ledger again. That is safe enough here: files
-    of a finished step are replaced as a whole or not at all, and every write changes the times, even a write that keeps
+    of a finished step are replaced as a whole or not at all, and every write call changes the times, even if it keeps
     the size. A file whose modification is younger than one second is read every time, because a second write within the
     resolution of the file system's clock would leave the same times.
 
-    It is not safe against someone who writes to the block device or sets back the clock of the machine, nor on a file
-    system that keeps no change times; such a change escapes this process. It does not escape the next one: nothing is
-    remembered between processes, and every step of a run that Airflow executes is a process of its own.
+    The memory is not safe against someone who writes to the block device, through a memory map, or with the clock of
+    the machine set back, nor on a file system that keeps no change times; such a change escapes this process. It does
+    not escape the next process: nothing is remembered between processes, and every step of a run that Airflow executes
+    is a process of its own.
     """
     state = file.stat()
     times_ns = state.st_mtime_ns, state.st_ctime_ns

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`<step>.json`, written last: what the step wrote, so that half-written is never read as empty.
+    """`<step>.json`, which a step writes last. It lists what the step wrote, so that no unfinished step seems empty.
 
     `files` maps a path relative to the run directory to its SHA-256; `counts` are the step's own figures.
     `format_version` is the version of the run directory's format (docs/run-directory.md); a manifest that does not name
@@ -46,7 +46,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Version(Struct, frozen=True):
-    """The field of a manifest that every version of the format has, or leaves out for version 1."""
+    """The version of a manifest's format. A manifest without this field is of version 1."""
 
     format_version: int = 1
 
@@ -62,7 +62,7 @@ class RunDirectory:
         self.path = Path(path).absolute()
 
     def read_scenario(self) -> Scenario:
-        """Reads, decodes and checks scenario.json: callers read it once, and pass it on.
+        """Reads, decodes and checks scenario.json. A caller reads the scenario once, and passes it on.
 
         Raises IncompleteRun if there is none or its format is unknown, ValueError if it is malformed.
         """
@@ -74,7 +74,8 @@ class RunDirectory:
         return loads(file.read_bytes())
 
     def verdict(self) -> RunVerdict:
-        """The verdict, as `conclude` sealed it. Raises IncompleteRun if there is none, or if it is not as it was."""
+        """The verdict that `conclude` sealed. Raises IncompleteRun if there is none, or if its file was altered
+        since."""
         try:
             return msgspec.json.decode(self.sealed("conclude", "verdict.json"), type=RunVerdict)
         except msgspec.MsgspecError as error:
@@ -149,7 +150,7 @@ class RunDirectory:
 
 
 class StepOutput:
-    """What a step is about to publish: write below `staging`, with the names the run directory will have."""
+    """What a step is about to publish. The step writes below `staging`, under the names of the run directory."""
 
     def __init__(self, run: RunDirectory, step: str) -> None:
         self.run, self.step = run, step
@@ -195,7 +196,7 @@ class StepOutput:
             notes=self.notes,
             format_version=FORMAT_VERSION,
         )
-        for step in (*VOIDS.get(self.step, ()), self.step):  # the verdict first: it is read off all the others
+        for step in (*VOIDS.get(self.step, ()), self.step):  # the verdict goes first: it rests on all the others
             (self.run.path / f"{step}.json").unlink(missing_ok=True)
         for entry in sorted(self.staging.iterdir()):
             if self.step in REPEATABLE and entry.is_dir():
@@ -216,7 +217,7 @@ def _data_files(folder: Path) -> list[Path]:
 def _require_known_version(file: Path, content: bytes) -> None:
     """Raises IncompleteRun if the manifest `file` is in a format of which this version of the tool knows nothing.
 
-    A manifest that does not even show its version passes: whoever decodes it says what is wrong with it.
+    A manifest that shows no version at all passes: its decoder reports what is wrong.
     """
     try:
         version = msgspec.json.decode(content, type=_Version).format_version

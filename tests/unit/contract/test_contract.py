@@ -42,7 +42,7 @@ NO_ELR: Changes = {"elr": False}
 
 
 def settings(name: str, **changes: Any) -> Settings:
-    base = Settings.of(PROFILES[name])
+    base = Settings.of_profile(PROFILES[name])
     return Settings(**({field: getattr(base, field) for field in Settings.__slots__} | changes))
 
 

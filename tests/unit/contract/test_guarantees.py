@@ -19,7 +19,7 @@ EXAMPLES = promises_docs.examples(DOCS / "examples")
 
 
 def row(name: str, fault_class: str, elr: bool = True) -> GuaranteeRow:
-    rows = matrix(Settings.of(PROFILES[name], elr=elr))
+    rows = matrix(Settings.of_profile(PROFILES[name], elr=elr))
     return next(one for one in rows if one.fault_class == fault_class)
 
 
@@ -61,13 +61,13 @@ def test_eligible_leaders_save_the_last_replica_standing() -> None:
 def test_what_is_broken_says_by_which_rule_and_what_holds_says_none() -> None:
     ids = {rule.id for rule in RULES}
     for profile in PROFILES.values():
-        for one in matrix(Settings.of(profile)):
+        for one in matrix(Settings.of_profile(profile)):
             assert set(one.broken_by) <= ids
             assert bool(one.broken_by) == (not all(one.guarantees.values()))
 
 
 def test_the_text_has_a_line_per_class_and_says_what_breaks_it() -> None:
-    text = lines(matrix(Settings.of(PROFILES["acks_1"])))
+    text = lines(matrix(Settings.of_profile(PROFILES["acks_1"])))
     assert len(text) == len(FAULT_CLASSES) + 1
     crash = next(line for line in text if line.startswith("  crash"))
     assert crash.split()[1:5] == ["no"] * 4 and "lost.acks_1" in crash
@@ -111,7 +111,7 @@ def test_an_example_has_its_own_topic_settings() -> None:
 
 
 def changed(name: str, setting: str, direction: str) -> dict[str, list[str]]:
-    found = {one.setting: one for one in alternatives(Settings.of(PROFILES[name]))}
+    found = {one.setting: one for one in alternatives(Settings.of_profile(PROFILES[name]))}
     return dict(getattr(found[setting], direction)) if setting in found else {}
 
 
@@ -122,7 +122,9 @@ def test_every_setting_of_the_safe_profile_is_there_for_a_reason() -> None:
     assert changed("safe", "unclean.leader.election.enable=true", "lost")["at_least_once"] == ["no clean leader"]
     assert "crash" in changed("safe", "acks=1", "lost")["at_least_once"]
     assert "connections" in changed("safe", "enable.idempotence=false", "lost")["at_most_once"]
-    assert not any(one.won for one in alternatives(Settings.of(PROFILES["safe"])) if one.setting != "flush.messages=1")
+    assert not any(
+        one.won for one in alternatives(Settings.of_profile(PROFILES["safe"])) if one.setting != "flush.messages=1"
+    )
 
 
 def test_only_flushing_every_record_wins_what_the_safe_profile_lacks() -> None:
@@ -131,10 +133,10 @@ def test_only_flushing_every_record_wins_what_the_safe_profile_lacks() -> None:
 
 def test_the_safe_profile_promises_what_the_published_settings_for_durability_do() -> None:
     published = next(one for one in EXAMPLES if one.name == "confluent-durability")
-    assert matrix(Settings.of(PROFILES["safe"])) == published.rows
+    assert matrix(Settings.of_profile(PROFILES["safe"])) == published.rows
 
 
 def test_no_alternative_is_what_the_settings_are_already() -> None:
     for name in PROFILES:
-        assert all(one.lost or one.won for one in alternatives(Settings.of(PROFILES[name])))
+        assert all(one.lost or one.won for one in alternatives(Settings.of_profile(PROFILES[name])))
     assert {"acks=all", "acks=1"} <= set(ALTERNATIVES)

@@ -51,7 +51,9 @@ CHANGES: list[dict[str, Any]] = [
     {"max_in_flight": 1},
     {"retries": 0},
 ]
-SETTINGS = [replace(Settings.of(profile), **one) for profile, one in itertools.product(PROFILES.values(), CHANGES)]
+SETTINGS = [
+    replace(Settings.of_profile(profile), **one) for profile, one in itertools.product(PROFILES.values(), CHANGES)
+]
 CONDITIONAL = [rule for rule in RULES if rule.kinds]
 
 

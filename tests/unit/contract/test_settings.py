@@ -21,7 +21,7 @@ def changed(name: str = "idempotent", topic: dict[str, Setting] | None = None, *
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_every_profile_of_the_catalogue_is_accepted(name: str) -> None:
-    assert Settings.of(PROFILES[name]).enable_idempotence == (name in ("idempotent", "safe", "transactional"))
+    assert Settings.of_profile(PROFILES[name]).enable_idempotence == (name in ("idempotent", "safe", "transactional"))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_contradiction_is_refused_with_the_reason_librdkafka_gives(
     with pytest.raises(KafkaException) as theirs:
         Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **profile.producer})
     with pytest.raises(ContradictorySettings) as ours:
-        Settings.of(profile)
+        Settings.of_profile(profile)
     assert str(ours.value) in theirs.value.args[0].str()
 
 
@@ -69,17 +69,17 @@ def test_a_contradiction_is_refused_with_the_reason_librdkafka_gives(
 )
 def test_a_setting_whose_promise_is_unknown_is_refused(profile: Profile, reason: str) -> None:
     with pytest.raises(ContradictorySettings, match=reason):
-        Settings.of(profile)
+        Settings.of_profile(profile)
 
 
 def test_a_setting_that_is_not_stated_is_refused_and_never_defaulted() -> None:
     profile = Profile(name="p", summary="", producer={"acks": "all"}, topic={})
     with pytest.raises(ContradictorySettings, match="must be stated"):
-        Settings.of(profile)
+        Settings.of_profile(profile)
 
 
 def test_acks_minus_one_means_all() -> None:
-    assert Settings.of(changed(acks=-1)).acks == "all"
+    assert Settings.of_profile(changed(acks=-1)).acks == "all"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,12 @@ from delivery_verifier.planning.build import scenario_from_params
 from delivery_verifier.planning.preflight import Unavailable
 
 
+def why_not(capability: Capability) -> str | None:
+    """Why this host lacks the capability; None if it has it."""
+    lack = equipment.tried(capability)
+    return lack.why if lack else None
+
+
 @pytest.fixture(autouse=True)
 def _afresh() -> None:
     equipment.tried.cache_clear()
@@ -57,7 +63,7 @@ def test_unavailable_has_an_exit_code_of_its_own_and_starts_nothing(
 
 def test_only_root_has_equipment_that_changes_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert {name: equipment.availability(name) for name in CAPABILITIES} == {
+    assert {name: why_not(name) for name in CAPABILITIES} == {
         "proxy": None,
         "network": "only root may do that: run as root",
         "power": "only root may do that: run as root",
@@ -67,10 +73,8 @@ def test_only_root_has_equipment_that_changes_the_host(monkeypatch: pytest.Monke
 def test_a_host_without_the_programs_names_them_and_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert "iptables, iptables-save, iptables-restore not found: install iptables" in str(
-        equipment.availability("network")
-    )
-    assert "mkfs.ext4, mount, umount not found: install e2fsprogs" in str(equipment.availability("power"))
+    assert "iptables, iptables-save, iptables-restore not found: install iptables" in str(why_not("network"))
+    assert "mkfs.ext4, mount, umount not found: install e2fsprogs" in str(why_not("power"))
 
 
 def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words(
@@ -81,7 +85,7 @@ def test_what_cannot_be_tried_with_success_is_unavailable_in_the_tools_own_words
     monkeypatch.setattr(packet_filter, "_call", _refusing(packet_filter.FilterError, "permission denied"))
     monkeypatch.setattr(packet_filter.Chain, "destroy", lambda self: None)
     for name in ("network", "power"):
-        assert "(permission denied): run as root with CAP_" in str(equipment.availability(name))
+        assert "(permission denied): run as root with CAP_" in str(why_not(name))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_a_file_system_that_goes_on_after_its_shutdown_is_no_equipment(monkeypat
     for name in ("make", "cut_power"):
         monkeypatch.setattr(disks.Disk, name, lambda *_: None)
     monkeypatch.setattr(disks.Disk, "is_off", lambda self: False)
-    assert "ext4 goes on after its shutdown" in str(equipment.availability("power"))
+    assert "ext4 goes on after its shutdown" in str(why_not("power"))
 
 
 def test_the_doctor_names_all_equipment_and_fails_for_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def test_a_contradiction_is_refused_before_anything_starts_with_the_clients_own_
 )
 def test_idempotence_is_on_where_the_client_would_have_it_on(tmp_path: Path, text: str, idempotent: bool) -> None:
     """Java switches it off where another setting forbids it; librdkafka has it off unless asked."""
-    assert Settings.of(of_files(tmp_path, text)).enable_idempotence is idempotent
+    assert Settings.of_profile(of_files(tmp_path, text)).enable_idempotence is idempotent
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from delivery_verifier.command_line import main as cli
 from delivery_verifier.host.java import jars
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
-from delivery_verifier.planning.preflight import GB, Host, Place, Unfit
+from delivery_verifier.planning.preflight import GB, FolderSpace, Host, Unfit
 
 GOOD = Host(
-    runs=Place(path="/runs", device=1, free=100 * GB),
-    workspace=Place(path="/ws", device=1, free=100 * GB),
-    cache=Place(path="/cache", device=2, free=100 * GB),
+    runs=FolderSpace(path="/runs", device=1, free=100 * GB),
+    workspace=FolderSpace(path="/ws", device=1, free=100 * GB),
+    cache=FolderSpace(path="/cache", device=2, free=100 * GB),
     memory=16 * GB,
     open_files=524_288,
 )
@@ -27,8 +27,8 @@ def host(**change: Any) -> Host:
     return msgspec.structs.replace(GOOD, **change)
 
 
-def place(free_gb: float, device: int = 1, path: str = "/x") -> Place:
-    return Place(path=path, device=device, free=free_gb * GB)
+def place(free_gb: float, device: int = 1, path: str = "/x") -> FolderSpace:
+    return FolderSpace(path=path, device=device, free=free_gb * GB)
 
 
 def lacking(made: Host, **params: Any) -> str:

@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.model.steps import DECLARED
 from delivery_verifier.run import direct
+from delivery_verifier.run.local_spark import OwnSession
 
 FUNCTIONS = {"plan": "plan_from_params", "conclude": "judge_and_report"}
-SPARK = cast("SparkSession", None)
+SPARK = cast("SparkSession", object())
+"""A session that goes on living: no step of these tests touches it."""
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
     for declared in DECLARED:
         replace(declared.name)
-    monkeypatch.setattr(direct.Cluster, "of", lambda run: SimpleNamespace(socket=tmp_path))
+    monkeypatch.setattr(direct.Cluster, "of_run", lambda run: SimpleNamespace(socket=tmp_path))
     monkeypatch.setattr(direct.lease, "renewed", lambda socket: nullcontext())
     monkeypatch.setattr(direct, "_removing_unjudged_workspace", lambda run_dir: nullcontext())
     return noted
@@ -46,6 +48,14 @@ def test_every_declared_step_is_worked_once_and_the_listener_hears_of_its_begin_
         ("r", step.name, state) for step in DECLARED for state in ("running", "success")
     }
     assert len(heard) == 2 * len(DECLARED)
+
+
+def test_a_session_of_the_runs_own_ends_once_spark_is_needed_no_more(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OwnSession, "end", lambda self: calls.append("end"))
+    direct.run({}, "r", lambda progress: None)
+    assert calls[calls.index("reconcile") + 1] == "end" and calls[calls.index("end") + 1] == "validate"
 
 
 def test_steps_that_need_the_cluster_are_worked_while_it_is_up_and_no_other_step_is(calls: list[str]) -> None:

@@ -26,8 +26,8 @@ _ACKS_0 = profile_of(
     acks="0",
     topic_metadata_refresh_interval_ms=1000,
 )
-"""With the default of five minutes the client would go on sending to the old leader when it is back, and lose that too.
-"""
+"""A client with the default of five minutes would go on sending to the old leader once that is back. It would lose
+those records, too."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",

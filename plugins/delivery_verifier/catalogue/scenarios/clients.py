@@ -56,8 +56,8 @@ _KILLED_PRODUCER = Entry(
     session_timeout_ms=6000,
     rules=("resent.application", "lost.never"),
 )
-"""acks=1 is answered by the leader alone, hence at once, and sends nothing again: it is the missing answer that makes
-the copies, not the kill."""
+"""With acks=1 the leader alone answers, at once, so that nothing is sent again. This shows that the missing answer
+makes the copies, and not the kill."""
 
 _HASTY = profile_of(
     "hasty",

@@ -1,4 +1,4 @@
-"""Duplicates: what retries write twice, and idempotence does not."""
+"""Duplicates: what retries write twice without idempotence."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _IMPATIENT = (
 )
 """Arms whose clients send again what was not answered within a second."""
 _ANSWERED_TO = (step(AT_ONCE, "send"), step(BITTEN, "wait"), step(SETTLED, "release"))
-"""The rest of a plan that began by doing something to the answers: one request of each, until all are settled."""
+"""The end of a plan that first does something to the answers: one request per client, until all are settled."""
 
 _CLOSED_CONNECTION = Entry(
     name="duplicates.closed_connection",
@@ -126,8 +126,8 @@ _FROZEN_FOLLOWERS = Entry(
     session_timeout_ms=15_000,
     rules=("duplicated.retries", "duplicated.never"),
 )
-"""The session is long because nothing must come of the freeze but retries. Measured: four copies of every record, five
-on a busy host, which thaws late: at least three are asked for."""
+"""The session is long so that the freeze causes only retries. Measured: four copies of every record, and five on a busy
+host, where the broker thaws late. At least three are required."""
 
 _FROZEN_LEADER = Entry(
     name="duplicates.frozen_leader",

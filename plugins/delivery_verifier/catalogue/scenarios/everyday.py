@@ -1,7 +1,7 @@
 """Everyday faults under load: every profile as an arm of one run, under the same fault at the same moment.
 
-Nothing is choreographed: the load flows at its rate, and what is in flight when the fault comes is chance. So the weak
-arms are controls that may break, at least now and then, and the arms that must not break are the subjects.
+Nothing is choreographed: the load flows at its rate, and chance decides what is in flight when the fault comes. So the
+weak arms are controls that may break now and then, and the arms that must not break are the subjects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.scenario import Claim, Expectation, Load
 
 RATE = 500
-"""Records per second and arm: eight arms and a cluster share a small host, which must not be the fault."""
+"""Records per second and arm. Eight arms and a cluster share a small host, which must not become a fault itself."""
 LEAD_S, AFTER_S = 4.0, 4.0
 EITHER = Expectation(verdicts=("HELD", "VIOLATED"))
 WEAK: dict[str, Claim] = {
@@ -24,7 +24,7 @@ WEAK: dict[str, Claim] = {
     "retries_off": "at_most_once",
     "in_flight_1": "ordered",
 }
-"""The profiles that may break, each with the claim that its users make for it and that it does not keep."""
+"""The profiles that may break, each with the claim that its users make and that the profile does not keep."""
 STRONG = ("idempotent", "safe", "transactional")
 
 _ARMS = (

@@ -9,8 +9,8 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
-"""A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200); no record may still answer it.
-"""
+"""A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200 ms). After this time no new record
+can answer that request."""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

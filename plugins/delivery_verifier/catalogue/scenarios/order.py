@@ -66,8 +66,9 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The alteration is committed while the leader stands still, so that on waking it races what waits in its socket: how
-many it refuses before it learns is up to the host, hence no exact number. Seen: 108 of 1000."""
+"""The alteration is committed while the leader stands still. When the leader wakes up, it learns the new setting while
+it already works on the requests in its socket. How the two interleave depends on the host, so that there is no exact
+number of refusals. Seen: 108 of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
@@ -78,7 +79,7 @@ def _record_by_record(profile: str) -> Profile:
 
 
 def _late(profile: str, count: int) -> ArmPlan:
-    """An arm of which so many records are overtaken."""
+    """An arm of which `count` records are overtaken."""
     return ArmPlan(
         name=profile,
         role="subject",
@@ -117,8 +118,8 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )
-"""Three partitions, each with another leader: a request for metadata is queued behind those in flight of its
-connection, and only a client that has another connection learns of the new leader while the old one's is stuck. Late is
-what was in flight."""
+"""Three partitions, each with another leader. A request for metadata waits behind the requests in flight on its
+connection. Only a client with a second connection learns of the new leader while the connection to the old leader is
+stuck. The late records are those that were in flight."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)

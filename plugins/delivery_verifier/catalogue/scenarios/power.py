@@ -20,7 +20,7 @@ from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 ON_DISK = after(1.0)
-"""Time for the control, which flushes what it acknowledges; the operating system flushes after 30 s by itself."""
+"""Time for the control to flush what it acknowledges. The operating system flushes by itself only after 30 s."""
 _LOAD = scripted(100)
 _LOST = broken(LOST=100)
 _SYNC = step(AT_ONCE, "sync", "all")
@@ -66,7 +66,7 @@ _ALL_BROKERS = Entry(
             step(AT_ONCE, "send"),
             step(SETTLED, "wait"),
             step(ON_DISK, "power_off", "all", ()),
-            step(AT_ONCE, "send"),  # under way while nobody is there: this is what is exposed
+            step(AT_ONCE, "send"),  # under way while no broker runs: these records are exposed
             step(AT_ONCE, "start", "all"),
         ),
         duration_s=12,

@@ -90,7 +90,7 @@ _STALE_REPLICA = (
     step(SETTLED, "kill", "leader_and_follower", ("deposed",)),
     step(AT_ONCE, "start", "other_follower"),
 )
-"""Both replicas that hold the 50 records die, and the one that missed them comes back alone."""
+"""Both replicas that hold the 50 records die, and the replica that misses these records comes back alone."""
 
 _UNCLEAN_ELECTION = Entry(
     name="unclean.stale_replica_elected",

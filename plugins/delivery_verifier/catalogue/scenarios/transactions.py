@@ -1,4 +1,4 @@
-"""Transactions: what they promise while those who keep them fail."""
+"""Transactions: what they promise while their coordinator fails."""
 
 from __future__ import annotations
 

@@ -16,13 +16,14 @@ from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC, ClusterLayout
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.fault_actions import Capability
 
 ANSWER_DEADLINE_S = 60.0
 
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """What a keeper is told, as the file `keeper.json` in its workspace.
+    """The inputs of a keeper, as the file `keeper.json` in its workspace.
 
     `lock_descriptor`: an open file that holds the host's lock; None: the keeper takes the lock itself.
     """
@@ -40,13 +41,13 @@ class EmbeddedBackend:
     """Runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Why this host has no `capability`; None if it has. Brokers themselves run on every host that the doctor
-        accepts."""
+        """Why this host lacks `capability`; None if the host has it. Brokers without extra capabilities run on every
+        host that the doctor accepts."""
         return None if capability is None else equipment.tried(capability)
 
     def start(self, request: StartRequest) -> EmbeddedCluster:
-        """Lays the cluster out, starts its keeper, and waits until the keeper answers. Raises RuntimeError with the
-        keeper's last line if it ended."""
+        """Lays the cluster out, starts its keeper, and waits until the keeper answers. If the keeper ends, raises
+        RuntimeError with its last line."""
         workspace = Path(request.workspace)
         spec = KeeperSpec(
             run_id=request.run_id,
@@ -71,7 +72,7 @@ class EmbeddedBackend:
         def answers() -> bool:
             if keeper.poll() is not None:
                 lines = log.read_text(errors="replace").strip().splitlines()
-                raise RuntimeError(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
+                raise StepFailed(f"the keeper ended with exit code {keeper.returncode}: {lines[-1] if lines else ''}")
             return (workspace / KEEPER_SOCKET).exists()
 
         wait_until(answers, "the keeper to answer", ANSWER_DEADLINE_S)

@@ -74,8 +74,8 @@ class EmbeddedCluster:
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 
     def release(self) -> None:
-        """Takes away what a keeper that was killed could not: rules of the packet filter, mounts, sockets. Images of
-        disks and logs stay."""
+        """Removes what a killed keeper left: rules of the packet filter, mounts, sockets. Logs and images of disks
+        stay."""
         packet_filter.sweep()
         disks.release(self.workspace)
         for socket in (self.socket, self.workspace / PROXY_SOCKET):

@@ -1,8 +1,8 @@
 """Disks: brokers' data on file systems of their own, whose power can be cut.
 
-Each is an ext4 in a sparse file, mounted through a loop device. Cutting its power is the kernel's own shutdown of the
-file system without flushing its log (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`): what was not yet on the disk is gone, as
-after a power failure of the host; killing a process alone leaves all of that in the page cache.
+Each disk is an ext4 in a sparse file, mounted through a loop device. A power cut is the kernel's own shutdown of the
+file system without a flush of its log (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`): what was not yet on the disk is gone, as
+after a power failure of the host. If only a process is killed, all of that survives in the page cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZE = 512 << 20
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
 """Linux, include/uapi/linux/ext4.h: EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH."""
 _OPTIONS = "loop,noatime,commit=300"
-"""The journal is committed when somebody asks for it, not by its own timer of 5 s."""
+"""The journal is committed on request, and not by its usual timer of 5 s."""
 FREE_DEADLINE_S = 10.0
 
 
@@ -32,7 +32,7 @@ class DiskError(VerifierError, RuntimeError):
 
 
 class Disk(NamedTuple):
-    """One file system: the file it lies in, and where it is mounted."""
+    """One file system: the image that holds it, and the folder where it is mounted."""
 
     image: Path
     folder: Path
@@ -50,14 +50,14 @@ class Disk(NamedTuple):
             out.truncate(size)
         _call("mkfs.ext4", "-q", "-F", "-m0", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(self.image))
         self.mount()
-        (self.folder / "lost+found").rmdir()  # a broker takes every folder here for a partition
+        (self.folder / "lost+found").rmdir()  # a broker reads every folder here as a partition
 
     def mount(self) -> None:
         """Mounts the disk. The kernel recovers what is in the journal, as at a boot. Raises DiskError."""
         _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
 
     def remount(self) -> None:
-        """Mounts the disk again if its power is off: then it has what had reached the disk. Raises DiskError."""
+        """Mounts the disk again if its power is off. What had reached the disk is there again. Raises DiskError."""
         if self.is_off():
             unmount(self.folder)
             self.mount()
@@ -80,8 +80,8 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def is_off(self) -> bool:
-        """Whether the power is off: then the file system answers with an I/O error. The trial file has no name, so that
-        it leaves nothing behind."""
+        """Whether the power is off, so that the file system answers with an I/O error. The trial uses a file without a
+        name, which leaves nothing behind."""
         try:
             os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
         except OSError:
@@ -112,7 +112,7 @@ def unmount(folder: Path) -> None:
 
 
 def release(workspace: Path) -> None:
-    """Unmounts every disk beneath a workspace, which could not be removed otherwise. Raises DeadlinePassed."""
+    """Unmounts every disk beneath a workspace, so that the workspace can be removed. Raises DeadlinePassed."""
     for folder in mounts(workspace):
         unmount(folder)
 

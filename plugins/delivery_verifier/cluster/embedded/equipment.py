@@ -20,26 +20,19 @@ from delivery_verifier.model.fault_actions import Capability
 TRIAL = 16 << 20
 LOOP_CONTROL = "/dev/loop-control"
 _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
-"""Pid and start of the process that tries."""
+"""The name of a trial's folder: pid and start of the process that tries."""
 _REFUSALS = re.compile(
     r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
-"""What tools say where the kernel forbids or lacks something: it will be the same tomorrow. With any other words a
-trial went wrong."""
+"""Words of tools where the kernel forbids or lacks something, which lasts. With any other words, a trial went wrong."""
 
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
     """Why this host lacks `equipment`; None if it has it. Tried once per process."""
     return _TRIALS[equipment]()
-
-
-def availability(equipment: Capability) -> str | None:
-    """The reason why this host lacks `equipment`, with the remedy; None if it has it."""
-    lack = tried(equipment)
-    return lack.why if lack else None
 
 
 def _network() -> Lack | None:
@@ -104,8 +97,11 @@ def sweep() -> list[Path]:
 
 
 def _refused(message: str, error: Exception) -> Lack:
-    """The lack that `error` shows. `mount` says of every loop device that it failed to set it up; where this process
-    may open the control device, the loop devices are only busy, and the trial went wrong."""
+    """The lack that `error` shows.
+
+    `mount` reports a failed setup of the loop device in any case. If this process may open the control device, then the
+    loop devices are only busy, and the trial went wrong.
+    """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
 

@@ -13,8 +13,8 @@ from delivery_verifier.model.step_options import Link
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
     """The rules that drop the packets of `broker` on `links`, in both directions.
 
-    The controller sends a broker nothing but answers, so that the broker's requests are all that is to be dropped
-    there. Other nodes send their requests to the broker's own ports.
+    The controller only answers a broker, so that it is enough to drop the broker's requests to the controller. Other
+    nodes send their requests to the broker's own ports.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]
@@ -50,8 +50,8 @@ class Isolation:
         self._chain.add(self._rules[broker])
 
     def mend(self, broker: int) -> None:
-        """Lets the packets of `broker` through again; harmless if they go through. Raises FilterError if the kernel
-        still drops any."""
+        """Lets the packets of `broker` through again; harmless if `broker` is not cut off. Raises FilterError if the
+        kernel still drops any."""
         self._chain.remove(self._rules.get(broker, []))
         if remaining := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:
             raise FilterError(f"broker {broker} is still cut off: {', '.join(remaining)}")

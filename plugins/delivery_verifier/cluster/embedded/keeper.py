@@ -1,6 +1,6 @@
-"""The keeper: parent of the brokers and holder of the heal list, so that nothing outlives a run that was cut short.
+"""The keeper: the parent of the brokers, so that nothing outlives a run that was cut short.
 
-The keeper kills what is alive and removes the workspace when it is told to finish, when its lease runs out, when the
+The keeper kills what is alive and removes the workspace on the request `finish`, when its lease runs out, when the
 process that owns the run is gone, or when the run's deadline passes. If the keeper itself is killed, the kernel kills
 its children. Protocol: one JSON object per line on a Unix socket in the workspace (see `lease.call`). The operations
 are those of `backend.KeeperOperations`.
@@ -35,7 +35,7 @@ TICK_S = 0.05
 
 
 class Keeper(NodeProcesses):
-    """Owns one embedded cluster. One thread, but for the observer, which only looks."""
+    """Owns one embedded cluster. Has one thread beside the observer's, which only reads."""
 
     def __init__(self, spec: KeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
@@ -75,7 +75,9 @@ class Keeper(NodeProcesses):
                 for _ in selector.select(TICK_S):
                     lease.answer(listener, self._carry_out, "keeper")
                 self.observe()
-                self.end_reason = self.end_reason or self._reason_to_end()
+                # A signal handler may set the reason while this one is looked for: an empty one must not replace it.
+                if reason := self._reason_to_end():
+                    self.end_reason = self.end_reason or reason
         finally:
             self.clean_up()
 

@@ -1,5 +1,4 @@
-"""The processes of an embedded cluster, and what can be done to them. Lives inside the keeper, which is their
-parent."""
+"""The processes of an embedded cluster, and what can be done to them. The keeper, their parent, runs this code."""
 
 from __future__ import annotations
 
@@ -130,7 +129,7 @@ class NodeProcesses:
             self.observer.process(node, state, exit_code)
 
     def proxy_ended(self) -> str:
-        """How the proxy ended, which no plan makes it do; empty while it runs, and where there is none."""
+        """How the proxy ended, though no plan ends a proxy; empty while it runs, and where there is none."""
         exit_code = self.proxy.poll() if self.proxy is not None else None
         return "" if exit_code is None else how_it_ended(exit_code)
 

@@ -79,7 +79,7 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
 
 
 def _disks(layout: ClusterLayout) -> list[Disk]:
-    """The brokers' disks, where they have their own. The controller never loses power."""
+    """The brokers' disks; empty unless the brokers have disks of their own. The controller never loses power."""
     has_own = "power" in layout.spec.equipment
     return [Disk.of_broker(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
@@ -97,7 +97,7 @@ def archive(layout: ClusterLayout) -> ClassArchive:
 
 
 def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
-    """C1 only, serial collector: the fastest boot measured for short-lived brokers."""
+    """A command line of Java. C1 only and the serial collector: the fastest measured boot of short-lived brokers."""
     classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
     options, main = arguments[:-2], arguments[-2:]
     return [
@@ -123,7 +123,7 @@ def _properties(layout: ClusterLayout, node: int) -> str:
         "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{layout.controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT,PROXIED:PLAINTEXT",
-        # Both are read by the controller as well: it is the controller that fences a silent broker.
+        # The controller reads both as well, because the controller fences a silent broker.
         "broker.session.timeout.ms": spec.session_timeout_ms,
         "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
         "unclean.leader.election.enable": "false",
@@ -150,7 +150,8 @@ def _properties(layout: ClusterLayout, node: int) -> str:
 
 
 def _template(layout: ClusterLayout) -> Path:
-    """Formatted data folders, made once per version and then copied: formatting costs four JVM starts."""
+    """The template of the data folders, formatted once per version and then copied: formatting takes four JVM
+    starts."""
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"
     template = cache_dir() / "templates" / f"kafka-{spec.kafka_version}-{spec.brokers}{without}"

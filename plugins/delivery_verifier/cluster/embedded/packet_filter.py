@@ -1,8 +1,8 @@
 """The packet filter: rules that cut brokers off, in a chain of their own for every process that sets any.
 
 The filter recognises a broker's packets by the group of its process: brokers on one host share their address, and
-connections from a broker have no port of their own. Reading and writing go through iptables, and every reading asks the
-kernel.
+connections from a broker have no port of their own. All reading and writing goes through iptables. Every reading asks
+the kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from delivery_verifier.model.errors import VerifierError
 
 PREFIX = "kdv"
 GROUPS = 22_000
-"""The group of broker 1 is 22001, and so on. They need not exist anywhere."""
+"""The group of broker 1 is 22001, and so on. No such group need exist on the host."""
 
 
 class FilterError(VerifierError, RuntimeError):
@@ -48,7 +48,7 @@ class Chain(NamedTuple):
 
     @property
     def alive(self) -> bool:
-        """Whether the process that set it still runs."""
+        """Whether the process that set the chain still runs."""
         pid, started = (int(part, 16) for part in self.name.rsplit("-", 2)[1:])
         process = identify(pid)
         return process is not None and process.alive and _short(process) == started

@@ -1,1 +1,1 @@
-"""Kafka's protocol, spoken raw: what confluent-kafka's clients do not tell."""
+"""Raw requests of Kafka's protocol, for what confluent-kafka's clients cannot ask."""

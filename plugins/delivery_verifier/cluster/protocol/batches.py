@@ -1,8 +1,9 @@
-"""Batches: what a consumer does not show, control records and aborted ones, counted off the headers of a log's batches.
+"""Batches: control records and aborted records, which no consumer shows, counted from the headers of a log's batches.
 
-Fetched from the leader by Kafka's own protocol (`FetchRequest.json` v4, isolation level read_uncommitted), by none of
-the code that reads the records for the reconciliation: so the offsets that a consumer skips are accounted for
-independently. How a transaction ended is told by the control batch that ends it in the partition, and by no producer.
+The batches are fetched from the leader in Kafka's own protocol (`FetchRequest.json` v4, isolation level
+read_uncommitted). This code shares nothing with the code that reads the records for the reconciliation: so the offsets
+that a consumer skips are accounted for independently. The control batch that ends a transaction in the partition shows
+how the transaction ended; what a producer reported does not matter here.
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ class Unseen(NamedTuple):
 
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
-    """Of offsets [start, end), whose transactions are all decided, as the leader at `address` has them.
+    """The unseen records of offsets [start, end), whose transactions are all decided, as the leader at `address` has
+    them.
 
-    What ends a transaction may stand behind `end`: the log is read until each is ended that has records before it.
-    Raises OSError where the broker does not lead, cannot be reached, or leaves any offset out up to there.
+    The control batch that ends a transaction may stand behind `end`: the log is read until every transaction with
+    records before `end` has ended. Raises OSError where the broker does not lead, cannot be reached, or leaves out any
+    offset up to there.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()

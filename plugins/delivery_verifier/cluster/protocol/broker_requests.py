@@ -25,11 +25,12 @@ class SocketRequests:
         return requests.live_brokers(self._connection.address(broker))
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions these replicas, the preferred leader first; `broker` passes it to the controller."""
+        """Gives partitions these replicas, the preferred leader first; `broker` passes the request to the
+        controller."""
         requests.assign_replicas(self._connection.address(broker), replicas)
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic to `value`; `broker` passes it to the controller."""
+        """Sets `setting` of every topic to `value`; `broker` passes the request to the controller."""
         requests.alter_topics(self._connection.address(broker), topics, setting, value)
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:

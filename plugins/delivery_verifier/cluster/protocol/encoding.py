@@ -9,8 +9,8 @@ from delivery_verifier.cluster.connection import Address
 
 
 class Reader:
-    """Reads the fields of an answer one after the other. Raises struct.error, IndexError or ValueError where they end
-    too early."""
+    """Reads the fields of an answer one after the other. Raises struct.error, IndexError or ValueError if the answer
+    ends too early."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._offset = data, 0
@@ -33,11 +33,11 @@ class Reader:
             shift += 7
 
     def skip(self, count: int) -> None:
-        """Passes over so many bytes."""
+        """Skips `count` bytes."""
         self._offset += count
 
     def text(self, length: int) -> str:
-        """A string of so many bytes; below 0 it is null, and read as empty."""
+        """A string of `length` bytes. A negative length means null, which is read as an empty string."""
         value = self._data[self._offset : self._offset + max(length, 0)].decode()
         self._offset += max(length, 0)
         return value
@@ -55,7 +55,7 @@ class Reader:
         return tuple(self.number("i") for _ in range(self.varint() - 1))
 
     def tags(self) -> None:
-        """Passes over the tagged fields of a flexible version."""
+        """Skips the tagged fields of a flexible version."""
         for _ in range(self.varint()):
             self.varint()
             self.skip(self.varint())

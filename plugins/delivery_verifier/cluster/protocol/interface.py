@@ -1,4 +1,4 @@
-"""What the verifier asks of single brokers in Kafka's protocol, whatever speaks it."""
+"""The requests of Kafka's protocol that the verifier sends to single brokers, whatever code sends them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 class BrokerRequests(Protocol):
     """Requests of Kafka's protocol to one broker each. All raise OSError where the broker does not answer or refuses.
 
-    `cluster.protocol.broker_requests` speaks them to any real broker.
+    `cluster.protocol.broker_requests` sends them to any real broker.
     """
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:

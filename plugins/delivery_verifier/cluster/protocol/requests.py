@@ -1,4 +1,4 @@
-"""Requests of Kafka's protocol, spoken raw: leaders and who shall lead, brokers that are alive, settings of topics.
+"""Raw requests of Kafka's protocol: about leaders, replica assignments, live brokers, and settings of topics.
 
 librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may
 hang on a frozen broker; one socket with a short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json`
@@ -17,7 +17,7 @@ from delivery_verifier.cluster.protocol.encoding import Reader, call, short_text
 
 TIMEOUT_S = 0.7
 ASSIGNMENT_S = 10.0
-"""A change waits for the controller, which may be busy."""
+"""Seconds for a change, which waits for a controller that may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
 def assign_replicas(
     address: Address, replicas_of: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
 ) -> None:
-    """Gives partitions the replicas `replicas_of`, the preferred leader first; the broker at `address` passes it to the
-    controller.
+    """Gives partitions the replicas `replicas_of`, the preferred leader first; the broker at `address` passes the
+    request to the controller.
 
-    Raises OSError, also where the controller refuses any of them.
+    Raises OSError, also where the controller refuses any of the changes.
     """
     topics = sorted({topic for topic, _ in replicas_of})
     body = (
@@ -143,9 +143,9 @@ _TOPIC, _SET = 2, 0
 def alter_topics(
     address: Address, topics: Sequence[str], setting: str, value: str, timeout_s: float = ASSIGNMENT_S
 ) -> None:
-    """Sets `setting` of every topic to `value`; the broker at `address` passes it to the controller.
+    """Sets `setting` of every topic to `value`; the broker at `address` passes the request to the controller.
 
-    Raises OSError, also where the controller refuses any of them.
+    Raises OSError, also where the controller refuses any of the changes.
     """
     change = struct.pack(">i", 1) + short_text(setting) + struct.pack(">b", _SET) + short_text(value)
     body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
@@ -165,8 +165,8 @@ def topic_setting(
 
 
 def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, str]:
-    """What an IncrementalAlterConfigsResponse v0, or where `with_values` a DescribeConfigsResponse v1, says per
-    topic."""
+    """The values by topic of a DescribeConfigsResponse v1 (`with_values`), or of an IncrementalAlterConfigsResponse v0,
+    which has none."""
     reader, values = Reader(answer), dict[str, str]()
     try:
         reader.skip(8)

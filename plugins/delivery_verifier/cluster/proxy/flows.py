@@ -21,8 +21,8 @@ class Closed(VerifierError):
 
 
 class Flow:
-    """One direction: `out` has the bytes to send now, `waiting` the frames that are held or delayed, and all frames
-    behind them, with the time at which each is due. `ended`: the sender has ended."""
+    """One direction. `out`: the bytes to send now. `waiting`: the frames that are held or delayed, and all frames
+    behind them, each with the time at which it is due. `ended`: the sender has ended."""
 
     def __init__(self) -> None:
         self.splitter, self.out, self.ended = Splitter(), bytearray(), False

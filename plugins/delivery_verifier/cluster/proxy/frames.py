@@ -1,4 +1,4 @@
-"""Kafka's frames, and as much of their headers as says which request a frame is.
+"""Kafka's frames, and the part of their headers that identifies a request.
 
 A frame is a size (int32) and so many bytes. Requests begin with API key and version (int16), correlation id (int32)
 and client.id (nullable string), responses with the correlation id of their request. Source: Kafka protocol guide;
@@ -15,7 +15,7 @@ from delivery_verifier.model.step_options import APIS
 
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
 LARGEST = 1 << 27
-"""Bytes of the largest frame; brokers take none above 100 MiB (socket.request.max.bytes)."""
+"""Bytes of the largest frame. Brokers accept no frame above 100 MiB (socket.request.max.bytes)."""
 
 
 class NotKafka(VerifierError, ValueError):
@@ -46,7 +46,7 @@ class Splitter:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the header of a request says. `answered`: a response will come (not so for Produce with acks=0)."""
+    """What the header of a request says. `answered`: a response will come, as for all but Produce with acks=0."""
 
     api: int
     correlation: int
@@ -74,7 +74,9 @@ def correlation_of(frame: bytes) -> int:
 def _acks(frame: bytes, version: int, offset: int) -> int:
     """acks of a Produce request. `offset`: where its header ends, without the tagged fields of flexible versions."""
     if version >= PRODUCE_FLEXIBLE:
-        if frame[offset]:  # tagged fields: no client here sends any; one that does is taken to expect a response
+        if frame[
+            offset
+        ]:  # no client here sends tagged fields; a request with any counts as one that expects a response
             return 1
         length, offset = _varint(frame, offset + 1)  # of the transactional.id, plus one; 0: null
         offset += max(length - 1, 0)

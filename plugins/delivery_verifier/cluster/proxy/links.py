@@ -16,8 +16,8 @@ CHUNK = 1 << 18
 
 
 class LinkEnd:
-    """One socket of a link. `incoming` has what was read from it, `outgoing` what is to be written to it. `take` is
-    given the bytes read and the time."""
+    """One socket of a link. `incoming`: what was read from the socket. `outgoing`: what is to be written to it. `take`
+    is called with the bytes read and the time."""
 
     def __init__(
         self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]
@@ -53,7 +53,7 @@ class LinkEnd:
             self.incoming.ended = True
 
     def write(self) -> None:
-        """Sends as much as the socket takes. A peer that has ended its own side takes nothing any more: no client of
+        """Sends as much as the socket accepts. Nothing is sent to a peer that has ended its own side: no client of
         Kafka half-closes its connection."""
         try:
             if self.outgoing.out and not self.incoming.ended:

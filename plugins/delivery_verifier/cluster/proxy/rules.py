@@ -1,5 +1,5 @@
-"""The proxy's rules: which requests and responses it drops, holds, delays or closes the connection for, and how often
-it did."""
+"""The proxy's rules: which requests and responses are dropped, held or delayed, which close the connection, and how
+often each rule acted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     drop: the frame is swallowed. hold: the frame, and everything behind it on the connection, waits until the rule is
     released; then all of it is delivered in order, even if the client has hung up meanwhile. delay: the same for
     `delay_ms`. close: both sides of the connection are closed instead. `api`: a name of `step_options.APIS`, or a
-    number. The rule acts from the `nth` matching frame on, and so many times as `count` says (0: always); frames are
+    number. The rule acts from the `nth` matching frame on, `count` times (0: always); frames are
     counted per broker and client.id from the moment the rule is in force.
     """
 
@@ -37,7 +37,7 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The rule as text. A rule is known by it, and is in force at most once."""
+        """The rule as text, which identifies the rule. A rule is in force at most once."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
@@ -56,8 +56,8 @@ def number(api: str | int) -> int:
 
 
 class _RuleInForce:
-    """A rule in force. Per broker and client.id: how often it `matched`, and how often it `acted`. `brokers`: those
-    that have not been released."""
+    """A rule in force. `matched` and `acted`: how often the rule matched and acted, per broker and client.id.
+    `brokers`: the brokers that have not been released."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)

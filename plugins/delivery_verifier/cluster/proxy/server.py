@@ -27,9 +27,12 @@ from delivery_verifier.cluster.proxy.frames import NotKafka
 from delivery_verifier.cluster.proxy.links import Link, LinkEnd
 from delivery_verifier.cluster.proxy.rules import RuleBook, rule_of
 
+REQUEST_S = 2.0
+"""Seconds that a control request may take to arrive: no frame passes meanwhile."""
+
 
 class Proxy:
-    """All links to all brokers, in one thread. `ports` are (where it listens, where the broker does) by broker id."""
+    """All links to all brokers, in one thread. `ports`: (port of the proxy, port of the broker) by broker id."""
 
     def __init__(self, ports: dict[int, tuple[int, int]]) -> None:
         self.selector, self.book = selectors.DefaultSelector(), RuleBook()
@@ -46,7 +49,9 @@ class Proxy:
     def serve(self, control: socket.socket) -> None:
         """Serves links, and the control requests that come over `control`, until the process ends."""
         self.selector.register(
-            control, selectors.EVENT_READ, partial(lease.answer, control, self.carry_out, server="proxy")
+            control,
+            selectors.EVENT_READ,
+            partial(lease.answer, control, self.carry_out, server="proxy", timeout_s=REQUEST_S),
         )
         while True:
             self.turn()
@@ -67,26 +72,26 @@ class Proxy:
         try:
             client, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return  # it hung up before it was let in
+            return  # the client hung up before it was accepted
         link = Link(client, upstream, broker, self.book)
         self.links.add(link)
         self._touched.add(link)
 
     def _read(self, link: Link, end: LinkEnd) -> None:
         if link not in self.links:
-            return  # closed by what came in at its other end just now
+            return  # the other end of the link has just closed it
         self._touched.add(link)
         try:
             end.read()
         except Closed:
-            link.advance(time.monotonic())  # what came before goes out
+            link.advance(time.monotonic())  # earlier frames still go out
             self._close(link)
         except NotKafka as error:
             print(f"proxy: closes a connection: {error}", flush=True)
             self._close(link)
 
     def _settle(self, link: Link, now: float) -> None:
-        """Sends what can go, and waits for what can come next."""
+        """Sends what can be sent, and registers the next events to wait for."""
         if link not in self.links:
             return
         link.advance(now)

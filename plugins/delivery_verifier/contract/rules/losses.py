@@ -1,4 +1,4 @@
-"""Rules that permit losses: an acknowledged record is gone, or the copy that was acknowledged is."""
+"""Rules that permit losses: an acknowledged record is gone, or only its acknowledged copy is gone."""
 
 from __future__ import annotations
 

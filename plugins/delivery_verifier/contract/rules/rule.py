@@ -27,7 +27,7 @@ class ContractRule:
     A rule permits its anomaly if all of these hold:
 
     * `applies(settings)` is true. `condition` says the same in words.
-    * A disturbance of one of `kinds` was observed, and `far_enough(settings, disturbance)` is true of it.
+    * A disturbance of one of `kinds` was observed, and `far_enough(settings, disturbance)` is true of this disturbance.
       `far_enough_text` says the same in words. Where `kinds` is empty, no disturbance is needed: the rule permits the
       anomaly on a quiet day, too.
     * For each of the kinds in `also_required`, a disturbance of that kind was observed as well.

@@ -14,7 +14,8 @@ QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 class ClassArchive(NamedTuple):
-    """One archive. `file` only exists if it is whole: `keep` gives it its name once the JVM that wrote it has ended."""
+    """One archive. `file` exists only if it is whole: `keep` names the file once the JVM that wrote the archive has
+    ended."""
 
     file: Path
 

@@ -86,7 +86,7 @@ def _lock() -> dict[str, list[dict[str, str]]]:
 
 
 def _is_whole(file: Path, entry: dict[str, str]) -> bool:
-    """Size is enough here: a file only gets its name after its checksum was verified."""
+    """Whether the file is complete. Its size is enough: a file gets its name only after its checksum was verified."""
     return file.is_file() and file.stat().st_size == int(entry["bytes"])
 
 
@@ -112,8 +112,8 @@ def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
 
 
 def _resume(client: httpx.Client, url: str, partial: Path) -> None:
-    have = partial.stat().st_size if partial.exists() else 0
-    with client.stream("GET", url, headers={"Range": f"bytes={have}-"} if have else {}) as response:
+    fetched_bytes = partial.stat().st_size if partial.exists() else 0
+    with client.stream("GET", url, headers={"Range": f"bytes={fetched_bytes}-"} if fetched_bytes else {}) as response:
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             partial.unlink()
             raise httpx.TransportError("the partial file is longer than the jar")

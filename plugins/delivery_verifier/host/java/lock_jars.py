@@ -52,13 +52,13 @@ def _kafka(version: str) -> list[str]:
 
 
 def _resolve(
-    cache: Path, wanted: list[str], exclude: str | None, transitive: bool = True
+    cache: Path, coordinates: list[str], exclude: str | None, transitive: bool = True
 ) -> list[dict[str, str | int]]:
     ivy_jar = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
     rows = "".join(
         f'<dependency org="{g}" name="{a}" rev="{v}" transitive="{str(transitive).lower()}" '
         f'conf="default->{"runtime(*)," if transitive else ""}master(*)"/>'
-        for g, a, v in (entry.split(":") for entry in wanted)
+        for g, a, v in (coordinate.split(":") for coordinate in coordinates)
     )
     out = f'<exclude module="{exclude}"/>' if exclude else ""
     module = cache / "ivy.xml"

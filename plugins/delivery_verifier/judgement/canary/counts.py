@@ -36,11 +36,11 @@ EXPECTED: dict[str, int] = {
     "also_aborted_visible": 0,
     "also_torn": 0,
 }
-"""What the canary's books must say, column by column, over all partitions. A change here is a change of meaning.
+"""The totals that the canary's books must have, column by column. A change of a total changes what the canary proves.
 
 Six phantoms: three never attempted, three FAILED. Six corrupted: three at an acknowledged offset, three
-unattributed. Eight resent: two attempts each of four sequences. Of five reordered, one is only seen by a detector that
-remembers more than the record before it. One more reordered record is hidden by a duplicate, and one misplaced record
+unattributed. Eight resent: two attempts each of four sequences. Of five reordered, one is seen only by a detector that
+remembers more than the record before. One more reordered record is hidden by a duplicate, and one misplaced record
 by a resend."""
 
 IN_TRANSACTIONS: dict[str, int] = subset(
@@ -64,7 +64,7 @@ IN_TRANSACTIONS: dict[str, int] = subset(
         "also_torn": 1,
     },
 )
-"""What the transactions of the canary add. They are planted only if an arm of the run writes transactions."""
+"""What the canary's transactions add to these totals. They are planted only if an arm writes transactions."""
 
 
 def expected_counts(scenario: Scenario) -> dict[str, int]:

@@ -12,7 +12,7 @@ from delivery_verifier.model.scenario import Scenario
 PER_KIND = 3
 HEALTHY = 20
 COMBINED = 9
-"""Sequences that the combined kinds take."""
+"""How many sequences the combined kinds take."""
 NOWHERE = 1_000_000_000
 """Offsets from here on hold nothing."""
 
@@ -160,17 +160,17 @@ def _damaged(planter: _Planter, sequence: int) -> None:
 
 def _combined(planter: _Planter, first: int) -> None:
     """What a careless detector overlooks. Takes COMBINED sequences from `first` on."""
-    for sequence in (first + 2, first, first + 1):  # first + 1 follows a lower one, and is late all the same
+    for sequence in (first + 2, first, first + 1):  # first + 1 follows a lower sequence, and is still late
         planter.acked(sequence)
     planter.acked(first + 4)
-    _duplicated(planter, first + 3)  # late, and duplicated: the one must not hide the other
+    _duplicated(planter, first + 3)  # late and duplicated: neither must hide the other
     planter.claim(first + 5, Outcome.INDETERMINATE)
     planter.write(first + 5)
-    planter.write(first + 5, attempt=1)  # resent, and not where it was acknowledged
+    planter.write(first + 5, attempt=1)  # resent, and not at the acknowledged offset
     planter.claim(first + 5, Outcome.ACKED, NOWHERE + first, attempt=1)
     planter.acked(first + 7)
     planter.claim(first + 6, Outcome.INDETERMINATE)
-    planter.write(first + 6)  # late, but the client was never told that it is there
+    planter.write(first + 6)  # late, but the client got no acknowledgement
     planter.claim(first + 8, Outcome.SENT)
 
 

@@ -21,7 +21,8 @@ class AirflowError(VerifierError, RuntimeError):
 
 
 class AirflowSilent(AirflowError):
-    """There was no answer, in time or at all: a busy host, or Airflow is gone. What was asked may have been done."""
+    """Airflow gave no answer in time: the host is busy, or Airflow is gone. Airflow may still have done what was
+    asked."""
 
 
 class Task(Struct, frozen=True):
@@ -73,8 +74,10 @@ class Client:
         return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
 
     def owners(self, dag_id: str) -> dict[str, str]:
-        """The DAG's runs that have not ended, each with the process that it was started for; only those started for
-        one."""
+        """The process for which each run of the DAG was started, by run id.
+
+        Contains only runs that have not ended and that were started for a process.
+        """
         runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
         return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
 
@@ -83,11 +86,11 @@ class Client:
         return str(self.get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def end_run(self, dag_id: str, run_id: str) -> None:
-        """Marks a run failed: its tasks are told to end, its teardown still runs."""
+        """Marks a run failed. Airflow then ends the tasks of the run, and still runs its teardown."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
     def fail_task(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Marks one task of a run failed, also a teardown, which the end of its run leaves as it is."""
+        """Marks one task of a run failed. The task may be a teardown, which `end_run` leaves as it is."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": "failed"})
 
     def note(self, dag_id: str, run_id: str, text: str) -> None:
@@ -96,18 +99,18 @@ class Client:
 
     def tasks(self, dag_id: str, run_id: str) -> list[Task]:
         """The run's task instances, in order of their start."""
-        found = self.get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=500")["task_instances"]
-        tasks = [Task(**{field: one[field] for field in Task.__struct_fields__}) for one in found]
+        instances = self.get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=500")["task_instances"]
+        tasks = [Task(**{field: instance[field] for field in Task.__struct_fields__}) for instance in instances]
         return sorted(tasks, key=lambda task: task.start_date or "~")
 
     def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
-        """What a task said last: from its first error on if there is one, up to `lines` lines."""
+        """The last lines of a task's log, at most `lines`. If the log has an error, nothing before it is included."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
-        return said_last(content, lines)
+        return last_log_lines(content, lines)
 
     def get(self, path: str) -> Any:
-        """What /api/v2`path` answers."""
+        """The answer of Airflow to a GET of `path`, which is relative to /api/v2."""
         return self._api("GET", path)
 
     def _api(self, method: str, path: str, body: object = None) -> Any:
@@ -121,9 +124,8 @@ class Client:
             answer = self._http.request(method, path, json=body, headers=headers)
         except httpx.HTTPError as error:
             raise AirflowSilent(f"Airflow at {self.url} does not answer: {type(error).__name__}: {error}") from None
-        if (
-            answer.status_code >= 500 and "Database error" in answer.text
-        ):  # SQLite has one writer, and another was at it
+        # SQLite admits one writer at a time.
+        if answer.status_code >= 500 and "Database error" in answer.text:
             raise AirflowSilent(f"Airflow's database was busy at {method} {path}: {_reason(answer)}")
         if answer.is_error:
             raise AirflowError(f"Airflow refused {method} {path} with {answer.status_code}: {_reason(answer)}")
@@ -138,11 +140,11 @@ def ui_url(url: str, dag_id: str, run_id: str) -> str:
     return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
 
 
-def said_last(events: Sequence[object], lines: int) -> list[str]:
-    """The last lines of a log's events: from its first error on if there is one, up to `lines` lines."""
+def last_log_lines(events: Sequence[object], lines: int) -> list[str]:
+    """The last lines of a log, at most `lines`. If the log has an error, nothing before its first error is included."""
     errors = [index for index, event in enumerate(events) if _is_error(event)]
-    said = [line for event in events[min(errors, default=0) :] for line in _lines(event)]
-    return [line for line in said if not line.startswith("::")][-lines:]
+    texts = [line for event in events[min(errors, default=0) :] for line in _lines(event)]
+    return [line for line in texts if not line.startswith("::")][-lines:]
 
 
 def _reason(answer: httpx.Response) -> str:

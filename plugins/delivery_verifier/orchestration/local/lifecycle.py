@@ -1,4 +1,4 @@
-"""The local Airflow on this host: bring it up, take it down, ask how it is."""
+"""The local Airflow on this host: start, stop and status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """How the local Airflow is. `ready`: every part healthy and verify_delivery loaded; else `detail` says why not."""
+    """The state of the local Airflow. `ready`: healthy, with both DAGs loaded. `detail` says why it is not ready."""
 
     running: bool
     ready: bool
@@ -40,10 +40,10 @@ class Status(Struct, frozen=True, kw_only=True):
 
 
 def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = None) -> Status:
-    """Brings the local Airflow up, or finds it up.
+    """Starts the local Airflow, unless it runs already.
 
-    With an `owner` it ends when that process does. Raises AirflowError if the port is taken, if it
-    already runs on another port than the one asked for, or if it does not become ready.
+    `owner`: the process with which Airflow ends. Raises AirflowError if the port is taken, if Airflow already runs on
+    a port other than `port`, or if Airflow does not become ready.
     """
     with _one_at_a_time():
         state = living()
@@ -55,9 +55,9 @@ def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = 
 
 
 def down() -> bool:
-    """Stops the local Airflow with everything it started. False if there was nothing to stop.
+    """Stops the local Airflow and every process that it started. Returns False if there was nothing to stop.
 
-    Raises AirflowError if processes are left, naming them.
+    Raises AirflowError that names the processes that do not end.
     """
     with _one_at_a_time():
         state = supervisor.read_state()
@@ -68,7 +68,7 @@ def down() -> bool:
 
 
 def status() -> Status:
-    """How it is now, without waiting."""
+    """The state of the local Airflow now; does not wait."""
     state = supervisor.read_state()
     if state is None:
         return Status(running=False, ready=False, url=None, pid=None, runs=None, detail="not running")
@@ -84,7 +84,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """The state of a supervisor that will go on. One of whose processes died is ending them all: that is waited for."""
+    """The state of the supervisor, None if there is none. Waits for the end of a supervisor with a dead process."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -94,6 +94,7 @@ def living() -> supervisor.State | None:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
+    """Inside, this process alone starts or stops the local Airflow."""
     settings.airflow_home().mkdir(parents=True, exist_ok=True)
     folders.state_dir().chmod(0o700)
     with filelock.FileLock(settings.airflow_home() / "lock", timeout=START_WITHIN_S):
@@ -101,15 +102,15 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _start(port: int, owner: ProcessId | None) -> supervisor.State:
-    _sweep()  # what a supervisor that was killed itself could not end
+    _sweep()  # a supervisor that was killed leaves processes
     _require_free(port)
     settings.ensure_passwords()
     environment = settings.environment(port)
     _migrate(environment)
-    _forget_last_time()
+    _fail_unfinished_runs()
     command = [sys.executable, "-m", supervisor.__name__, "--port", str(port)]
     with supervisor.log_file("supervisor").open("ab") as log:
-        started = subprocess.Popen(
+        process = subprocess.Popen(
             command + ([f"--owner={owner}"] if owner else []),
             env=environment,
             start_new_session=True,
@@ -117,7 +118,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
             stdout=log,
             stderr=log,
         )
-    _await(lambda: started.poll() is not None or supervisor.read_state() is not None, "the supervisor starts", 30)
+    _await(lambda: process.poll() is not None or supervisor.read_state() is not None, "the supervisor starts", 30)
     state = supervisor.read_state()
     if state is None:
         raise AirflowError(f"the local Airflow ended at once: {_tail('supervisor')}")
@@ -159,12 +160,12 @@ def _database() -> Path:
     return settings.airflow_home() / "airflow.db"
 
 
-def _forget_last_time() -> None:
-    """Fails runs that were under way when Airflow last ended, and forgets which DAG files did not load then.
+def _fail_unfinished_runs() -> None:
+    """Marks runs failed that were under way when Airflow last ended, and deletes the import errors of that time.
 
-    The runs' producers and brokers are gone, so they can only be red; and left as they are they would hold up the
-    next run (max_active_runs=1) until their heartbeats time out. Done in the private database, while no Airflow uses
-    it, since a scheduler would go on with them first.
+    The producers and brokers of those runs are gone, so the runs can only be red. Unmarked, they would hold up the next
+    run (max_active_runs=1) until their heartbeats time out. This function changes the private database directly, before
+    Airflow starts, because a scheduler would first go on with those runs.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
@@ -177,12 +178,12 @@ def _forget_last_time() -> None:
 def _await_ready(state: supervisor.State) -> Status:
     problem: str | None = "not asked yet"
 
-    def settled() -> bool:
+    def is_settled() -> bool:
         nonlocal problem
         problem = _problem(state)
         return problem is None or problem.startswith(_FATAL)
 
-    _await(settled, "the local Airflow is ready", START_WITHIN_S)
+    _await(is_settled, "the local Airflow is ready", START_WITHIN_S)
     if problem is not None:
         raise AirflowError(f"the local Airflow is not ready: {problem}")
     return status()
@@ -192,7 +193,7 @@ _FATAL = ("ended", "broken")
 
 
 def _problem(state: supervisor.State) -> str | None:
-    """Why it is not ready yet; what begins with one of _FATAL will not pass."""
+    """Why the local Airflow is not ready; None if it is. A reason that begins with one of _FATAL will not pass."""
     if not state.supervisor.alive:
         return f"ended: {_tail('supervisor')}"
     if state.dead_children:
@@ -210,7 +211,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """The database remembers the DAGs from last time: only a parse since the start shows that they load now."""
+    """Which DAG was not parsed since `started_at`. The database also holds DAGs that only loaded at earlier starts."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"
@@ -222,20 +223,20 @@ def _seconds(timestamp: str) -> float:
 
 
 def _sweep() -> bool:
-    """Ends all processes of this local Airflow. Returns whether there were any; raises AirflowError if any are left."""
+    """Ends all processes of this local Airflow. Returns whether there were any. Raises AirflowError if some survive."""
     mark = str(settings.airflow_home())
-    found = tree.marked(mark)
-    left = tree.end_all(lambda: tree.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if found else []
-    if left:
-        raise AirflowError(f"processes of the local Airflow are left and do not end: {left}")
-    if found:
+    processes = tree.marked(mark)
+    survivors = tree.end_all(lambda: tree.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if processes else []
+    if survivors:
+        raise AirflowError(f"processes of the local Airflow are left and do not end: {survivors}")
+    if processes:
         workspaces.sweep_unless_busy()
     supervisor.state_file().unlink(missing_ok=True)
-    return bool(found)
+    return bool(processes)
 
 
 def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    """Waits, and goes on at the deadline: whoever asks next finds the state, and says what is wrong with it."""
+    """Waits for `condition`, at most `deadline_s`. Raises nothing then: the caller reads the state and reports it."""
     try:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:

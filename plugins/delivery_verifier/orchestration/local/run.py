@@ -31,7 +31,8 @@ T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
-    """The run ended without a verdict, or its colour contradicts it. Names the task and what it said last."""
+    """The run has no verdict, or its colour contradicts its verdict. The message names a task, with its last log
+    lines."""
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
@@ -108,8 +109,8 @@ def naming_what_ended_airflow() -> Iterator[None]:
 def _remove_unjudged_data() -> str:
     """Removes the data of a run that waited for its judgement, once every process that could judge it is gone.
 
-    Where the supervisor itself was killed, only this process is left to do so. Returns what to say if it fails, else
-    nothing.
+    If the supervisor was killed, no other process does this. Returns a text for the user if the removal fails, else an
+    empty text.
     """
     mark = str(settings.airflow_home())
     try:
@@ -121,11 +122,11 @@ def _remove_unjudged_data() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run. Where Airflow does not answer in time it may have started the run all the same: this function
-    asks before it tries again.
+    """Starts the run. If Airflow does not answer in time, it may still have started the run: this function asks before
+    it tries again.
 
-    First it ends runs whose terminal is gone and of which no task is running: such a run would wait for ever, and keep
-    this one waiting.
+    Before that it ends runs whose terminal is gone and of which no task is running. Such a run would wait for ever, and
+    the new run would wait for it.
     """
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
@@ -140,7 +141,7 @@ def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """What Airflow answers. A busy Airflow may be silent for a while: while it lives, it is asked for PATIENCE_S."""
+    """The result of `ask`. A busy Airflow may be silent: while Airflow lives, `ask` is repeated for PATIENCE_S."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -219,7 +220,7 @@ def _failure(client: Client, run_id: str, failed: list[Task]) -> RunFailed | Non
 
 
 def _verdict(run: Path) -> RunVerdict | None:
-    """The verdict that `conclude` sealed, or None. One that was not sealed, or was altered since, is none."""
+    """The verdict that `conclude` sealed; None if there is none, or if its file was altered since."""
     try:
         return RunDirectory(run).verdict()
     except IncompleteRun:

@@ -17,7 +17,7 @@ from delivery_verifier.model.inputs import whole
 DAG_ID = "verify_delivery"
 CATALOGUE_DAG_ID = "verify_catalogue"
 NIGHTLY = "0 2 * * *"
-"""When the whole catalogue is run, if nothing else is said (cron, UTC)."""
+"""The default schedule of the whole catalogue (cron, UTC)."""
 DEFAULT_PORT = 8080
 MARK = "KDV_LOCAL_AIRFLOW"
 """Environment variable that all processes of one local Airflow carry, however often they were reparented."""
@@ -27,10 +27,11 @@ SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode
 
 
 def nightly() -> str | None:
-    """When the catalogue runs by itself, as cron; None: only when it is asked for.
+    """The cron schedule of the catalogue; None: the catalogue runs only when somebody triggers it.
 
-    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 for never. Unset: nightly, but on the local Airflow of `kdv
-    up` never: a laptop is not to start killing brokers at night because its owner once looked at the UI.
+    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 for never. If the variable is unset, the catalogue runs
+    nightly, except on the local Airflow of `kdv up`: a laptop must not start to kill brokers at night because its owner
+    once looked at the UI.
     """
     chosen = variables.cron("KDV_NIGHTLY")
     if chosen in ("", "0"):
@@ -68,10 +69,10 @@ def environment(port: int) -> dict[str, str]:
     """
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
     inherited.setdefault("AIRFLOW_CONN_SPARK_DEFAULT", SPARK_CONNECTION)
-    return inherited | _places() | _airflow(port) | _secrets()
+    return inherited | _paths() | _airflow(port) | _secrets()
 
 
-def _places() -> dict[str, str]:
+def _paths() -> dict[str, str]:
     programs = str(Path(sys.executable).parent)
     return {
         MARK: str(airflow_home()),
@@ -80,7 +81,7 @@ def _places() -> dict[str, str]:
         "KDV_RUNS": str(folders.runs_dir()),
         "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
-        "JAVA_HOME": str(java_home()),  # spark-submit looks nowhere else but on PATH
+        "JAVA_HOME": str(java_home()),  # spark-submit looks only here and on PATH
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONUNBUFFERED": "1",
     }
@@ -103,17 +104,17 @@ def _airflow(port: int) -> dict[str, str]:
         },
         "database": {"sql_alchemy_conn": f"sqlite:///{airflow_home() / 'airflow.db'}"},
         "api": {"host": "127.0.0.1", "port": port, "base_url": base_url(port), "workers": 1},
-        # The default waits up to a second between two tasks; every look costs a few hundredths of a second of processor
-        # time.
+        # With its default the scheduler waits up to a second between two tasks. Every look at the tasks costs a few
+        # hundredths of a second of processor time.
         "scheduler": {
             "scheduler_idle_sleep_time": 0.3,
             "scheduler_heartbeat_sec": 2,
             "task_instance_heartbeat_timeout": 120,
             "enable_health_check": False,
         },
-        # A task gives up when its API has not answered five times; on a busy host that takes longer than 5 s each.
+        # A task gives up after five calls of its API without an answer. On a busy host an answer takes more than 5 s.
         "workers": {"execution_api_timeout": 60},
-        # An edited DAG is seen within 15 s; new files as soon.
+        # Airflow sees an edited DAG, or a new file, within 15 s.
         "dag_processor": {"refresh_interval": 15, "min_file_process_interval": 15, "parsing_processes": 1},
         "logging": {"base_log_folder": airflow_home() / "logs"},
     }
@@ -125,7 +126,8 @@ def _airflow(port: int) -> dict[str, str]:
 
 
 def _secrets() -> dict[str, str]:
-    """Secrets, made once: without them each process would invent its own, and none would trust another."""
+    """Secrets that all processes share. Without them each process would generate its own, and trust no other
+    process."""
     return {
         "AIRFLOW__API_AUTH__JWT_SECRET": _secret("jwt_secret", secrets.token_urlsafe),
         "AIRFLOW__API__SECRET_KEY": _secret("api_secret_key", secrets.token_urlsafe),
@@ -138,12 +140,12 @@ def _fernet_key() -> str:
 
 
 def _secret(name: str, make: Callable[[], str]) -> str:
-    return _made_once(folders.state_dir() / "secrets" / name, make)
+    return _ensure_file(folders.state_dir() / "secrets" / name, make)
 
 
 def ensure_passwords() -> dict[str, str]:
-    """The users' passwords, made once."""
-    users: dict[str, str] = json.loads(_made_once(passwords_file(), _new_passwords))
+    """The users' passwords, by user name. They are generated once."""
+    users: dict[str, str] = json.loads(_ensure_file(passwords_file(), _new_passwords))
     return users
 
 
@@ -151,8 +153,11 @@ def _new_passwords() -> str:
     return json.dumps({user: secrets.token_urlsafe(12) for user in ("admin", "viewer")})
 
 
-def _made_once(file: Path, make: Callable[[], str]) -> str:
-    """The text of a private file, made if it is missing. Never half-written: a temporary name is linked to it."""
+def _ensure_file(file: Path, make: Callable[[], str]) -> str:
+    """The text of a private file. A missing file is created with the text that `make` returns.
+
+    No process ever reads half of the file: it is written under a temporary name, and then linked to its own.
+    """
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = file.with_name(f".{file.name}.{os.getpid()}")
@@ -161,7 +166,7 @@ def _made_once(file: Path, make: Callable[[], str]) -> str:
         try:
             os.link(partial, file)
         except FileExistsError:
-            pass  # another process made it first: its secret is the one
+            pass  # another process was first: its secret counts
         finally:
             partial.unlink()
     return file.read_text()

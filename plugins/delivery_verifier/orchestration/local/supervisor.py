@@ -24,7 +24,7 @@ from delivery_verifier.orchestration.local import settings, tree
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),
-    # Their log servers would listen on all interfaces; the api-server reads the log files itself.
+    # The log servers of scheduler and triggerer would listen on all interfaces. The api-server reads the files itself.
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
@@ -34,7 +34,7 @@ _log = logging.getLogger("kdv.supervisor")
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """supervisor.json: who supervises, where, since when (s since the epoch), and its processes."""
+    """supervisor.json: the supervisor, its port, its start (s since the epoch), its runs, its owner, its processes."""
 
     supervisor: ProcessId
     port: int
@@ -45,12 +45,12 @@ class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def dead_children(self) -> list[str]:
-        """Names of the processes that do not live."""
+        """Names of the processes that have ended."""
         return [name for name, child in self.children.items() if not child.alive]
 
 
 def state_file() -> Path:
-    """Written when all four are started, removed when all are gone."""
+    """The file of the supervisor's state. It is there from the start of all four processes until all are gone."""
     return settings.airflow_home() / "supervisor.json"
 
 
@@ -64,9 +64,9 @@ def read_state() -> State | None:
 
 
 def why_it_ended() -> str | None:
-    """What ended the local Airflow, or is about to, as one clause; None if all of it lives."""
-    if _last_words().is_file():
-        return _last_words().read_text()
+    """Why the local Airflow has ended, or is ending, as one clause; None while all of its processes live."""
+    if _reason_file().is_file():
+        return _reason_file().read_text()
     state = read_state()
     if state is None:
         return "its supervisor is gone without a word: it was killed"
@@ -77,8 +77,8 @@ def why_it_ended() -> str | None:
     )
 
 
-def _last_words() -> Path:
-    """Why the last supervisor stopped; written when it knows, removed when the next one starts."""
+def _reason_file() -> Path:
+    """The file in which a supervisor writes why it stops. The next supervisor removes the file."""
     return settings.airflow_home() / "stopped"
 
 
@@ -88,7 +88,7 @@ def log_file(name: str) -> Path:
 
 
 class Supervisor:
-    """Starts the four, watches them and the owner, and ends all with everything they started."""
+    """Starts the four processes, watches them and the owner, and ends them with every process that they started."""
 
     def __init__(self, port: int, owner: ProcessId | None) -> None:
         self.port, self.owner = port, owner
@@ -97,22 +97,25 @@ class Supervisor:
         self.died: str | None = None
 
     def run(self) -> int:
-        """Until asked to stop, the owner is gone or one of the four died. 0 if asked, 1 if one died or is left."""
+        """Supervises until a signal asks to stop, the owner is gone, or one of the four processes died.
+
+        Returns 1 if one of them died or survives, else 0.
+        """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         tree.become_subreaper()
-        _last_words().unlink(missing_ok=True)
+        _reason_file().unlink(missing_ok=True)
         try:
             for name, command in COMMANDS.items():
                 self.children[name] = _start(name, command)
             self._write_state()
             while not (why := self._why_to_stop()):
                 pause(0.25)
-            _last_words().write_text(why)
+            _reason_file().write_text(why)
         finally:
-            left = self._stop()
+            has_survivors = self._stop()
         _log.info("stopped: %s", why)
-        return 1 if left or self.died else 0
+        return 1 if has_survivors or self.died else 0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.asked_to_stop = signal.Signals(number).name
@@ -125,7 +128,7 @@ class Supervisor:
         return self._dead_child()
 
     def _dead_child(self) -> str | None:
-        """Which of the four died, if any. Dead processes that were only adopted are collected."""
+        """Which of the four processes died, in words; None if all live. Collects dead processes that were adopted."""
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if name := ours.get(dead.si_pid):
@@ -154,13 +157,14 @@ class Supervisor:
         _log.info("started %s on port %d", ", ".join(self.children), self.port)
 
     def _stop(self) -> bool:
+        """Ends all processes. Returns whether some survive."""
         begun = time.monotonic()
         _log.info("stopping %d processes", len(tree.descendants()))
-        left = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
-        workspaces.sweep_unless_busy()  # of a keeper that had to be killed
+        survivors = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
+        workspaces.sweep_unless_busy()  # a keeper that had to be killed leaves its workspace
         state_file().unlink(missing_ok=True)
-        _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, left or "none")
-        return bool(left)
+        _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, survivors or "none")
+        return bool(survivors)
 
 
 def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -180,10 +184,10 @@ def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 
 def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
-    # Not collected yet, so its entry is there even if it has died.
-    found = processes.identify(child.pid)
-    assert found is not None, "a child that was not waited for has a /proc entry"
-    return found
+    # The child was not collected yet, so that /proc has its entry even if the child has died.
+    identity = processes.identify(child.pid)
+    assert identity is not None, "a child that was not waited for has a /proc entry"
+    return identity
 
 
 def main() -> int:

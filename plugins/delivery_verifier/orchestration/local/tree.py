@@ -1,4 +1,4 @@
-"""The process tree of the local Airflow: found again whoever its parents are, and ended for certain."""
+"""The process tree of the local Airflow: finds all of its processes, whoever their parents are, and ends them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def descendants() -> list[psutil.Process]:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether it is there and no zombie: that is dead already."""
+    """Whether the process exists and is no zombie."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -39,12 +39,15 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """All living processes, but this one, of the local Airflow whose mark (its AIRFLOW_HOME) this is."""
-    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _bears(process, mark)]
+    """All living processes of the local Airflow with this `mark` (its AIRFLOW_HOME), except this process."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and _has_mark(process, mark)]
 
 
-def _bears(process: psutil.Process, mark: str) -> bool:
-    """Whether the mark is in its environment; or, where a process title was written over that, in its folder."""
+def _has_mark(process: psutil.Process, mark: str) -> bool:
+    """Whether the process has the mark in its environment.
+
+    A process title can overwrite the environment. Then the process must run in the folder that the mark names.
+    """
     try:
         if not _runs(process):
             return False
@@ -57,20 +60,22 @@ def _bears(process: psutil.Process, mark: str) -> bool:
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
     """Ends all processes that `find` finds, also those that appear meanwhile; returns any that are left.
 
-    SIGTERM to each when it is first seen; SIGKILL to whoever remains after `grace_s`.
+    Each process gets SIGTERM when it is first found, and SIGKILL if it still runs after `grace_s` seconds.
     """
-    begun, told = time.monotonic(), set[int]()
+    begun, signalled = time.monotonic(), set[int]()
 
     def none_left() -> bool:
         _reap()
-        found = find()
+        processes = find()
         if time.monotonic() - begun > grace_s:
-            _log.info("SIGKILL to who ignored SIGTERM for %.0f s: %s", grace_s, [_title(one) for one in found])
-            _send(found, signal.SIGKILL)
+            _log.info(
+                "SIGKILL to who ignored SIGTERM for %.0f s: %s", grace_s, [_title(process) for process in processes]
+            )
+            _send(processes, signal.SIGKILL)
         else:
-            _send([process for process in found if process.pid not in told], signal.SIGTERM)
-            told.update(process.pid for process in found)
-        return not found
+            _send([process for process in processes if process.pid not in signalled], signal.SIGTERM)
+            signalled.update(process.pid for process in processes)
+        return not processes
 
     try:
         wait_until(none_left, "processes end", deadline_s, every_s=0.1)

@@ -23,14 +23,14 @@ from delivery_verifier.pages.overview.run_filter import RunFilter
 from delivery_verifier.store import catalogue_runs
 
 HEADERS = {
-    # Shown in frames of the Airflow UI, and of nobody else.
+    # Only the Airflow UI may show these pages in frames.
     "Content-Security-Policy": "frame-ancestors 'self'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
 _REPORT = "report.html"
 LISTED = 100
-"""Catalogue runs that the matrix lists, the newest."""
+"""How many catalogue runs the matrix lists: the newest."""
 _Field = Annotated[str, Query(max_length=200)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of its task.
@@ -38,7 +38,7 @@ _MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 
 
 def _reads_logs(request: Request, user: GetUserDep) -> bool:
-    """Whether the user may read the logs of runs: a failed one's error is in them."""
+    """Whether the user may read the logs of runs, which hold the errors of failed runs."""
     try:
         requires_access_dag("GET", DagAccessEntity.TASK_LOGS, DAG_ID)(request, user)
     except HTTPException:
@@ -60,7 +60,7 @@ app = FastAPI(
 
 @app.middleware("http")
 async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Headers on every answer, refusals too."""
+    """Adds HEADERS to every answer, also to refusals."""
     response = await call_next(request)
     response.headers.update(HEADERS)
     return response
@@ -78,21 +78,21 @@ def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: 
 def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
     """The matrix of the catalogue run `run`, or of the newest, and the list of all; 404 for one that does not exist.
 
-    Errors of runs are told only to those who may read their logs.
+    The errors of runs are shown only to users who may read the logs of runs.
     """
     known = catalogue_runs.newest(LISTED)
-    wanted = next((one for one in known if run in ("", one.id)), None)
-    if wanted is None and run:
+    catalogue = next((listed for listed in known if run in ("", listed.id)), None)
+    if catalogue is None and run:
         raise HTTPException(404, "no such catalogue run")
-    if wanted is None:
+    if catalogue is None:
         return HTMLResponse(unreported.no_catalogue())
     return HTMLResponse(
-        catalogue_page.render(wanted if reads_logs else catalogue_run.without_errors(wanted), "../runs", known)
+        catalogue_page.render(catalogue if reads_logs else catalogue_run.without_errors(catalogue), "../runs", known)
     )
 
 
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
-def of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
+def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     """The tab of a DAG run: its report or matrix, or a page that says why there is none."""
     if (
         dag_id == CATALOGUE_DAG_ID
@@ -100,17 +100,17 @@ def of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     ):
         return RedirectResponse(f"../../../matrix/?run={quote(folders.run_directory_name(run_id))}", status_code=307)
     if dag_id != DAG_ID:
-        return HTMLResponse(unreported.of_another_dag())
+        return HTMLResponse(unreported.another_dag())
     name = folders.run_directory_name(run_id)
     run = folders.runs_dir() / name
     if _has_report(run):
         return RedirectResponse(f"../../../runs/{quote(name)}/report.html", status_code=307)
-    return HTMLResponse(unreported.of_run(run_id, known))
+    return HTMLResponse(unreported.run_without_report(run_id, known))
 
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
 def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
-    """The tab of a DAG run's Data Docs: its place in the list of all validations."""
+    """The tab of a DAG run's Data Docs: the row of the run in the list of all validations."""
     name = folders.run_directory_name(run_id)
     if dag_id != DAG_ID or not (folders.runs_dir() / name / "validate.json").is_file():
         return HTMLResponse(unreported.no_docs())
@@ -125,7 +125,7 @@ _DRAWINGS = {
 
 @app.get("/icon/{name}.svg")
 def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Response:
-    """The signs of the pages in the navigation."""
+    """The icons of the pages in the navigation."""
     ink, drawing = ("#5f78a3" if name.endswith("light") else "#d4d4d8"), _DRAWINGS["matrix-" if "-" in name else ""]
     style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
@@ -142,8 +142,8 @@ def data_docs(path: str) -> FileResponse:
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
     """A file of a run directory. The paths are those on disk, so that links between reports work in both places.
 
-    What is stored of catalogue runs quotes errors of runs. A report that was not written by the last judgement of its
-    run is not shown.
+    The files of catalogue runs quote errors of runs: only users who may read the logs of runs get them. A report is not
+    shown unless the last judgement of its run wrote it.
     """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
@@ -161,8 +161,8 @@ def nothing(path: str) -> None:
 
 
 def _has_report(run: Path) -> bool:
-    """Whether there is a report of the last judgement; without its manifest, the file is one of an earlier
-    judgement."""
+    """Whether the run has a report of its last judgement. Without the manifest of `conclude` the report is an earlier
+    one."""
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 

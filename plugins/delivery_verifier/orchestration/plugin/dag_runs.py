@@ -1,4 +1,4 @@
-"""What Airflow knows of a DAG run, read in the api-server: its state, its tasks, and what a failed one said last."""
+"""What Airflow knows of a DAG run, read in the api-server: its state, its tasks, and the last lines of failed tasks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from delivery_verifier.model.steps import STEPS
-from delivery_verifier.orchestration.local.client import ENDED, said_last
+from delivery_verifier.orchestration.local.client import ENDED, last_log_lines
 
 _SAID_LINES = 40
 
 
 class Step(Struct, frozen=True):
-    """One task instance. `state` is None before it is scheduled; `said` are its last lines if it failed."""
+    """One task instance. `state` is None before it is scheduled; `said`: the last lines of its log, if it failed."""
 
     task_id: str
     state: str | None
@@ -37,7 +37,7 @@ class State(Struct, frozen=True):
         """Whether nothing more will happen."""
         return self.state in ENDED
 
-    def of(self, *states: str) -> list[Step]:
+    def steps_in(self, *states: str) -> list[Step]:
         """The steps in one of `states`."""
         return [step for step in self.steps if step.state in states]
 
@@ -45,34 +45,35 @@ class State(Struct, frozen=True):
 def state(dag_id: str, run_id: str) -> State | None:
     """What Airflow knows of the run; None if it knows no such run."""
     with create_session(scoped=False) as session:
-        found = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
-        if found is None:
+        dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        if dag_run is None:
             return None
         steps = [_step(task) for task in _tasks(session, dag_id, run_id)]
-        return State(str(found.state), sorted(steps, key=lambda step: _place(step.task_id)))
+        return State(str(dag_run.state), sorted(steps, key=lambda step: _position(step.task_id)))
 
 
 def _tasks(session: Session, dag_id: str, run_id: str) -> list[TaskInstance]:
-    of_run = select(TaskInstance).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
-    # The log's reader looks at all of these.
+    query = select(TaskInstance).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
+    # The reader of the log looks at all of these relations.
     loaded = (TaskInstance.dag_run, TaskInstance.dag_model, TaskInstance.trigger)
-    return list(session.scalars(of_run.options(*(joinedload(one) for one in loaded))).unique())
+    return list(session.scalars(query.options(*(joinedload(relation) for relation in loaded))).unique())
 
 
 def _step(task: TaskInstance) -> Step:
-    said = _said(task) if task.state == "failed" else []
+    said = _log_tail(task) if task.state == "failed" else []
     return Step(task.task_id, None if task.state is None else str(task.state), said)
 
 
-def _said(task: TaskInstance) -> list[str]:
-    """The last lines of a task's log, from its first error on; empty where this Airflow cannot read logs."""
+def _log_tail(task: TaskInstance) -> list[str]:
+    """The last lines of a task's log (see `last_log_lines`); empty where this Airflow cannot read logs."""
     reader = TaskLogReader()
     if not reader.supports_read:
         return []
     metadata: Any = {"download_logs": True}
     events, _ = reader.read_log_chunks(task, max(task.try_number, 1), metadata)
-    return said_last([event.model_dump() for event in events], _SAID_LINES)
+    return last_log_lines([event.model_dump() for event in events], _SAID_LINES)
 
 
-def _place(task_id: str) -> int:
+def _position(task_id: str) -> int:
+    """The position of a task in the order of the steps. Tasks that are no steps come last."""
     return STEPS.index(task_id) if task_id in STEPS else len(STEPS)  # type: ignore[arg-type]

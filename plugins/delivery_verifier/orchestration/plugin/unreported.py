@@ -1,4 +1,4 @@
-"""The tab of a run that has no report: which step is at work, or which one failed and what it said."""
+"""The tab of a run that has no report: which step is running, or which step failed, with the end of its log."""
 
 from __future__ import annotations
 
@@ -13,55 +13,58 @@ LOOKS_AGAIN_S = 4
 SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running": "▸", "skipped": "–"}
 
 
-def of_another_dag() -> str:
-    """The tab stands on every DAG's runs; others than ours have no report."""
-    told = f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
-    return _page("This DAG has no delivery report", told, [], [], None)
+def another_dag() -> str:
+    """The tab of a run of any other DAG: Airflow shows the tab for the runs of every DAG."""
+    explanation = (
+        f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
+    )
+    return _page("This DAG has no delivery report", explanation, [], [], None)
 
 
 def no_catalogue() -> str:
-    """The matrix where no catalogue run was ever begun."""
-    told = f"Trigger the DAG {CATALOGUE_DAG_ID}, or run kdv catalogue in a terminal."
-    return _page("No catalogue run yet", told, [], [], None)
+    """The page of the matrix as long as there is no catalogue run."""
+    explanation = f"Trigger the DAG {CATALOGUE_DAG_ID}, or run kdv catalogue in a terminal."
+    return _page("No catalogue run yet", explanation, [], [], None)
 
 
 def no_docs() -> str:
-    """The Data Docs of a run whose expectations were never evaluated."""
+    """The tab Data Docs of a run whose expectations were never evaluated."""
     return _page(
         "This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None
     )
 
 
 def void(name: str) -> str:
-    """A report in whose place there is another judgement, or none yet."""
-    told = (
+    """The page in place of a report of which the run has been judged again since, or is yet to be judged again."""
+    explanation = (
         f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is "
         f"written anew by the step conclude, or by: kdv reconcile {name}"
     )
-    return _page("This report is void", told, [], [], None)
+    return _page("This report is void", explanation, [], [], None)
 
 
-def of_run(run_id: str, state: State | None) -> str:
-    """The tab of a run whose report is not there. It looks again only while the run can still write one."""
+def run_without_report(run_id: str, state: State | None) -> str:
+    """The tab of a run without a report. The page reloads itself as long as the run can still write a report."""
     if state is None:
         return _page(
             "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None
         )
     failures = [_failure(run_id, step) for step in _failed(state)]
-    headline, explanation = _ended(state) if state.ended else _at_work(state)
+    headline, explanation = _end(state) if state.ended else _progress(state)
     return _page(headline, explanation, state.steps, failures, None if state.ended else LOOKS_AGAIN_S)
 
 
 def _failed(state: State) -> list[Step]:
-    """The steps that failed; the gate only if nothing before it did, for it fails with all of them."""
-    failed = state.of("failed")
+    """The steps that failed. The gate fails with any step before it, and is listed only if it failed alone."""
+    failed = state.steps_in("failed")
     if any(step.task_id in BEFORE_GATE for step in failed):
         return [step for step in failed if step.task_id != GATE]
     return failed
 
 
-def _at_work(state: State) -> tuple[str, str]:
-    names = [step.task_id for step in state.of("running")]
+def _progress(state: State) -> tuple[str, str]:
+    """Headline and explanation of a run that has not ended."""
+    names = [step.task_id for step in state.steps_in("running")]
     if state.state == "queued" or not any(step.state for step in state.steps):
         return "The run waits to begin", "One run works at a time; this one starts when those before it have ended."
     if _failed(state):
@@ -73,9 +76,10 @@ def _at_work(state: State) -> tuple[str, str]:
     ), "The report is written by conclude. This page looks again by itself."
 
 
-def _ended(state: State) -> tuple[str, str]:
+def _end(state: State) -> tuple[str, str]:
+    """Headline and explanation of a run that has ended."""
     failed = [step.task_id for step in _failed(state)]
-    if failed == [GATE] and state.of("skipped"):
+    if failed == [GATE] and state.steps_in("skipped"):
         return "The run was ended", "It was marked failed before all of its steps were done; there is no verdict."
     if failed:
         headline = f"Step {failed[0]} failed" if len(failed) == 1 else f"Steps {' and '.join(failed)} failed"

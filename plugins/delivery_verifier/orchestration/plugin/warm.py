@@ -1,8 +1,9 @@
-"""Warm: the libraries that tasks import, the scheduler of the local Airflow has imported already.
+"""Warm start: the scheduler of the local Airflow imports the libraries that tasks need before it forks them.
 
-LocalExecutor forks its workers from the scheduler, and these fork the tasks: what the scheduler has imported costs them
-nothing. Great Expectations and pandas cost each of them seconds otherwise. None of it is this project's own: what is
-edited while Airflow is up must be what the next task runs. (Airflow listeners, lifecycle: `on_starting`.)
+LocalExecutor forks its workers from the scheduler, and the workers fork the tasks. A library that the scheduler has
+imported costs a task nothing; Great Expectations and pandas would otherwise cost every task seconds. The scheduler
+imports no module of this project: the next task must run what was edited while Airflow is up. (Airflow listeners,
+lifecycle: `on_starting`.)
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ LIBRARIES = (
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """Imports them, where `component` is the scheduler of a local Airflow: somebody else's shall not grow by it.
+    """Imports LIBRARIES if `component` is the scheduler of a local Airflow. No other Airflow shall grow by them.
 
-    Airflow calls this in tasks too. A Job has no type yet at this moment, so that the command line has to tell.
+    Airflow calls this function in tasks too. At this moment a Job has no type yet: the command line of the process
+    shows whether the Job is the scheduler.
     """
     if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
-        logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it tells 200 lines while it is imported
+        logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs 200 lines while it is imported
         for name in LIBRARIES:
             importlib.import_module(name)

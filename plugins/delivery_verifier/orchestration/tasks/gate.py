@@ -21,7 +21,7 @@ class GateClosed(VerifierError, RuntimeError):
 
 
 class GatePassed(VerifierError, RuntimeError):
-    """The gate has let this run through, and would not check again what is done now."""
+    """The gate has let this run through. The gate would not check what a task does now."""
 
 
 def require_not_passed(context: Context, gate: str) -> None:

@@ -20,7 +20,7 @@ def attach_verdict(run: Path, run_id: str) -> None:
     The note is a comfort only: a failure to write it is logged, and the task ends as it would have.
     """
     if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
-        return  # without conclude's seal there may be a verdict of an earlier try, which does not count
+        return  # without the manifest of conclude, a verdict may be that of an earlier try, which does not count
     try:
         verdict = RunDirectory(run).verdict()
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))

@@ -27,7 +27,7 @@ class RedRunMail(SmtpNotifier):
     """Says that a run is red: verdict, its sentence, run id, address of the report. Nothing else leaves the host."""
 
     def notify(self, context: Context) -> None:
-        """Sends the mail. Raises what SMTP raises; Airflow logs it, and the run stays as it is.
+        """Sends the mail. Raises what SMTP raises. Airflow logs the error, and the run stays as it is.
 
         Subject and text are set here, after Airflow has rendered its templates, so that Airflow never takes the text of
         a run for a template.
@@ -41,7 +41,7 @@ class RedRunMail(SmtpNotifier):
 
 
 class RedCatalogueMail(RedRunMail):
-    """The same for a catalogue run: which scenarios are not as expected."""
+    """Says that a catalogue run is red, and which scenarios did not end as expected."""
 
     def message(self, run_id: str) -> tuple[str, str]:
         """Subject and HTML text."""
@@ -50,8 +50,8 @@ class RedCatalogueMail(RedRunMail):
 
 def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
     """The DAG's callbacks for a red run: none unless KDV_NOTIFY_EMAIL holds an address."""
-    to = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
-    return [mail(to=to)] if to else []
+    addresses = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
+    return [mail(to=addresses)] if addresses else []
 
 
 def message(run_id: str) -> tuple[str, str]:

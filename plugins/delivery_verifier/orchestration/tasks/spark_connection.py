@@ -1,4 +1,4 @@
-"""The Spark connection: the master that it names. Refuses one for which Airflow would silently take another master."""
+"""The Spark connection and the master that it names. A connection that Airflow would silently misread is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_ID = "spark_default"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
-"""What Spark takes for a master. Anything else would fail only after the whole load was sent."""
+"""Every form of a master that Spark accepts. Another form would fail only after the whole load was sent."""
 
 
 class NoSparkConnection(VerifierError, ValueError):

@@ -1,8 +1,8 @@
 """The tasks of a catalogue run. Each cell triggers verify_delivery for one scenario; the results are collected from the
 run directories and from Airflow's states of the triggered runs.
 
-Airflow reads the DAG's file again and again, and once more for every task. So each function imports itself what only
-some tasks need.
+Airflow reads the DAG's file again and again, and once more for every task. So modules that only some tasks need are
+imported inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class RunScenario(TriggerDagRunOperator):
         self.cell = cell
 
     def execute(self, context: Context) -> None:
-        """Triggers and waits. Raises AirflowFailException if the process that asked for the catalogue has ended."""
+        """Triggers the run and waits for it. Raises AirflowFailException if the owner of the catalogue run has
+        ended."""
         gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
         if owner and not lives(str(owner)):
@@ -106,7 +107,7 @@ def require_green() -> None:
     """The task `gate`. Raises CatalogueNotGreen, naming every scenario that is not green, and gate.GateClosed if a task
     before the gate did not succeed.
 
-    If the run was ended, no task has stored its end yet: the gate does.
+    If somebody ended the run, no task has stored when it ended: the gate stores that.
     """
     from delivery_verifier.catalogue_run.loop import now
 
@@ -134,7 +135,7 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
 
 
 def attempt_of(run_id: str, state: str) -> Attempt:
-    """What a run of verify_delivery ended with. If its colour and its verdict disagree, a step failed: no verdict."""
+    """The result of a run of verify_delivery. If its colour and its verdict disagree, a step failed: no verdict."""
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now
 

@@ -1,7 +1,7 @@
 """The tasks of a run, one function per step. Each calls the library's step with the run directory that `plan` made.
 
-Airflow's DAG processor imports this module every few seconds, and each task imports it once more. So each function
-imports the step that it calls, and what that needs, itself.
+Airflow's DAG processor imports this module every few seconds, and each task imports it once more. So each step, with
+the modules that the step needs, is imported inside the function that calls it.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class SubmitReconcile(SparkSubmitOperator):
         # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
         # Another process does the work, so this one renews the lease for as long as the run needs its cluster.
-        with lease.renewed(Cluster.of(run).socket, lambda: self._give_up_reading(run)):
+        with lease.renewed(Cluster.of_run(run).socket, lambda: self._give_up_reading(run)):
             super().execute(context)
         class_archive().keep()
 

@@ -19,7 +19,7 @@ from delivery_verifier.model.scenario import Scenario, VerdictName
 from delivery_verifier.model.verdict import ArmVerdict
 from delivery_verifier.pages.anomaly_columns import ALWAYS, cases, columns
 from delivery_verifier.pages.latency import Bucket, Spread
-from delivery_verifier.pages.throughput import records_per_s
+from delivery_verifier.pages.throughput import known_records_per_s
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -110,7 +110,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
         verdict=arm.verdict,
         doubts=sorted({doubt.name for doubt in arm.doubts}),
         reported=arm.books.get("reported", 0),
-        records_per_s=records_per_s(run, arm.arm),
+        records_per_s=known_records_per_s(run, arm.arm),
         latency_ms_p50=latency[0],
         latency_ms_p99=latency[1],
         latency_ms_p999=latency[2],

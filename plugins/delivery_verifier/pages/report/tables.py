@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.anomalies import KINDS, Anomaly
-from delivery_verifier.model.data import Setting
+from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.leadership import Clock, during, name_of
@@ -183,13 +183,9 @@ def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
     names = sorted({name for settings in arms for name in settings})
     rows = []
     for name in names:
-        values = [_value(settings[name]) if name in settings else "not set" for settings in arms]
+        values = [setting_text(settings[name]) if name in settings else "not set" for settings in arms]
         rows.append(SettingRow(name, values, len(set(values)) > 1))
     return sorted(rows, key=lambda row: not row.differs)
-
-
-def _value(value: Setting) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def proof_lines(injection: Injection) -> list[tuple[str, str]]:

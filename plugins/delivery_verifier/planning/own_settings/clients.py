@@ -1,4 +1,4 @@
-"""The two kinds of clients that a file of settings can be written for: how they are told apart, and their defaults.
+"""The two kinds of clients that a file of settings can be written for: how to tell them apart, and their defaults.
 
 Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and what librdkafka 2.16 says of itself
 (`rd_kafka_conf_properties_show`).
@@ -89,15 +89,15 @@ TRANSACTION_TIMEOUT_MS = 60_000
 
 
 def client_of(names: Iterable[str]) -> Client:
-    """The client that a file with these property `names` was written for: one of the names exists in no other client.
+    """The client that a file with these property `names` was written for, shown by a name that only one client has.
 
     Raises BadInput where the names do not tell the client and its default of enable.idempotence matters: it is true in
     the Java client and false in librdkafka.
     """
-    given = set(names)
-    if LIBRDKAFKA_ONLY & given:
+    present = set(names)
+    if LIBRDKAFKA_ONLY & present:
         return "librdkafka"
-    if JAVA_ONLY & given or "enable.idempotence" in given:
+    if JAVA_ONLY & present or "enable.idempotence" in present:
         return "java"
     raise BadInput(
         "client: nothing in the file tells which client it was written for, and enable.idempotence, which it does not "

@@ -1,4 +1,4 @@
-"""Consumer properties of the user's own: every name that is known, and the translation. Nothing exercises them yet.
+"""Consumer properties of the user's own: every known name, and the translation. No run uses the properties yet.
 
 Sources: `ConsumerConfig` of Apache Kafka 4.0.2 to 4.4.0, and what librdkafka 2.16 says of itself
 (`rd_kafka_conf_properties_show`). A name that is in none of these tables is refused.
@@ -42,7 +42,7 @@ JAVA_ONLY: dict[str, str] = {
     "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
     "max.block.ms": "a producer's property",
 }
-"""Consumer properties that librdkafka lacks, with the nearest that it has."""
+"""Consumer properties that librdkafka lacks, each with the reason or with what librdkafka has instead."""
 
 SHARED = {
     name

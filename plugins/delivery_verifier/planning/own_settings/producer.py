@@ -56,7 +56,7 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     elif name == "metadata.max.age.ms" and client == "java":
         translation.put("topic.metadata.refresh.interval.ms", values.whole_number(name, text), name)
     elif name == "batch.size":
-        # Java's 0 means batches of one record. In librdkafka 1 means that.
+        # 0 in Java and 1 in librdkafka both mean batches of one record.
         translation.put(name, max(1, values.whole_number(name, text)), name)
     elif librdkafka_name in EXERCISED:
         translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
@@ -66,25 +66,25 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
 
 
 def with_defaults(translation: Translation, client: Client) -> Translation:
-    """The translation with the client's own defaults for what it does not set, and a note that lists them.
+    """The translation, completed by the client's own defaults, and a note that lists these defaults.
 
     Raises BadInput with the Java client's reason where that client would refuse the settings.
     """
-    given = translation.settings
+    explicit = translation.settings
     if client == "java":
-        all_defaults = clients.JAVA_DEFAULTS | _implied_by_java(given)
+        all_defaults = clients.JAVA_DEFAULTS | _implied_by_java(explicit)
     else:
-        all_defaults = clients.LIBRDKAFKA_DEFAULTS | _implied_by_librdkafka(given)
-    defaults = {name: value for name, value in all_defaults.items() if name not in given}
+        all_defaults = clients.LIBRDKAFKA_DEFAULTS | _implied_by_librdkafka(explicit)
+    defaults = {name: value for name, value in all_defaults.items() if name not in explicit}
     names = clients.CLIENT_NAMES[client]
     notes = [*translation.notes, f"the defaults of {names} fill the gaps: {defaults_in_words(defaults)}"]
     if client == "java":
         notes.append("the producer under test is librdkafka with these settings, not the Java client itself")
-    return with_transactions(Translation({**defaults, **given}, translation.left_out, notes))
+    return with_transactions(Translation({**defaults, **explicit}, translation.left_out, notes))
 
 
 def with_transactions(translation: Translation) -> Translation:
-    """The translation with the other settings that a transactional.id requires, and notes about it.
+    """The translation with the other settings that a transactional.id requires, and notes about these settings.
 
     Without a transactional.id the translation is returned as it is.
     """
@@ -116,18 +116,18 @@ def check_names(names: Iterable[str]) -> None:
             )
 
 
-def _implied_by_java(given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Defaults that the Java client derives from the given settings.
+def _implied_by_java(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Defaults that the Java client derives from the `explicit` settings.
 
     They were measured with the client's ProducerConfig 4.0.2 and 4.4.0. Raises BadInput with the client's reason.
     """
-    effective = {**clients.JAVA_DEFAULTS, **given}
+    effective = {**clients.JAVA_DEFAULTS, **explicit}
     idempotent = effective["acks"] == "all" and effective["retries"] != 0
     request_ms, linger_ms, delivery_ms = (
         values.whole_number(name, str(effective[name]))
         for name in ("request.timeout.ms", "linger.ms", "delivery.timeout.ms")
     )
-    if delivery_ms < request_ms + linger_ms and "delivery.timeout.ms" in given:
+    if delivery_ms < request_ms + linger_ms and "delivery.timeout.ms" in explicit:
         raise BadInput(
             f"delivery.timeout.ms is {effective['delivery.timeout.ms']}: the Java client asks for at least linger.ms + "
             f"request.timeout.ms, which is {request_ms + linger_ms}"
@@ -135,12 +135,12 @@ def _implied_by_java(given: Mapping[str, Setting]) -> dict[str, Setting]:
     return {
         "enable.idempotence": idempotent,
         "delivery.timeout.ms": max(delivery_ms, request_ms + linger_ms),
-        # Java's request timeout is the client's own; librdkafka calls that socket.timeout.ms.
+        # The client itself enforces Java's request.timeout.ms. librdkafka calls such a timeout socket.timeout.ms.
         "socket.timeout.ms": min(request_ms, _SOCKET_TIMEOUT_MAX_MS),
     }
 
 
-def _implied_by_librdkafka(given: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Defaults that librdkafka derives from the given settings: a transactional.id implies idempotence."""
-    idempotent = given.get("enable.idempotence", "transactional.id" in given) is True
+def _implied_by_librdkafka(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Defaults that librdkafka derives from the `explicit` settings: a transactional.id implies idempotence."""
+    idempotent = explicit.get("enable.idempotence", "transactional.id" in explicit) is True
     return {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5} if idempotent else {}

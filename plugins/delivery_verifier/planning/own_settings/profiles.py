@@ -38,7 +38,7 @@ def saved() -> dict[str, Profile]:
 
 
 def unreadable() -> dict[str, str]:
-    """By file name: what is wrong with each file that should hold a saved profile and does not."""
+    """What is wrong with each file that should hold a saved profile and does not, by file name."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 
@@ -96,16 +96,17 @@ def from_files(
 
 def _with_producer_file(profile: Profile, file: str, client: Client | None) -> Profile:
     """`profile` with the producer settings of `file`, completed by the client's own defaults."""
-    given = properties.read_file(file, "producer_config")
-    client = client or clients.client_of(given)
-    translation = producer.with_defaults(producer.translate(given, client), client)
+    entries = properties.read_file(file, "producer_config")
+    client = client or clients.client_of(entries)
+    translation = producer.with_defaults(producer.translate(entries, client), client)
     return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()))
 
 
 def _with_topic_file(profile: Profile, file: str | None) -> Profile:
-    """`profile` with the topic settings of `file`, completed by Kafka's own defaults. Without a file, only those."""
-    given = properties.read_file(file, "topic_config") if file else {}
-    translation = topic.with_defaults(topic.translate(given))
+    """`profile` with the topic settings of `file`, completed by Kafka's own defaults. Without a file: only the
+    defaults."""
+    entries = properties.read_file(file, "topic_config") if file else {}
+    translation = topic.with_defaults(topic.translate(entries))
     return replace(profile, topic=translation.settings, notes=(*profile.notes, *translation.lines()))
 
 
@@ -120,10 +121,10 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
     """`profile` with the properties of these texts, under librdkafka's names, in place of its own. Raises BadInput."""
     if not producer_text.strip() and not topic_text.strip():
         return profile
-    given = properties.parse(producer_text, "producer_overrides")
-    producer_changes = producer.translate(given, "librdkafka", transactional="transactional.id" in profile.producer)
+    entries = properties.parse(producer_text, "producer_overrides")
+    producer_changes = producer.translate(entries, "librdkafka", transactional="transactional.id" in profile.producer)
     producer_changes.settings = {**profile.producer, **producer_changes.settings}
-    if "transactional.id" in given:
+    if "transactional.id" in entries:
         producer_changes = producer.with_transactions(producer_changes)
     topic_changes = topic.translate(properties.parse(topic_text, "topic_overrides"))
     return replace(
@@ -137,7 +138,7 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
 
 
 def options(profile: Profile) -> dict[str, list[str]]:
-    """The options of kdv that make this profile again: its name if it has one, else its differences from safe."""
+    """The options of kdv that describe this profile: its name if it is saved, else its differences from safe."""
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}
     safe = catalogue.PROFILES["safe"]

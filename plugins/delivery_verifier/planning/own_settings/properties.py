@@ -7,8 +7,8 @@ from pathlib import Path
 
 import javaproperties
 
+from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.planning.own_settings.values import in_words
 
 CONNECTION_NAMES = frozenset(
     {
@@ -71,12 +71,12 @@ def parse(text: str, field: str) -> dict[str, str]:
 
 def text(properties: Mapping[str, object]) -> str:
     """The properties as a text that `parse` reads back."""
-    return "\n".join(javaproperties.join_key_value(name, in_words(value)) for name, value in properties.items())
+    return "\n".join(javaproperties.join_key_value(name, setting_text(value)) for name, value in properties.items())
 
 
 def lines(properties: Mapping[str, object]) -> Iterable[str]:
     """Each property as `name=value`, as --producer-override takes it."""
-    return (javaproperties.join_key_value(name, in_words(value)) for name, value in properties.items())
+    return (javaproperties.join_key_value(name, setting_text(value)) for name, value in properties.items())
 
 
 def is_withheld(name: str) -> bool:

@@ -62,7 +62,7 @@ LEFT_OUT: dict[str, str] = {
 """Topic properties that the verifier leaves out, with the reason."""
 
 ONLY_VALUE = {"cleanup.policy": "delete", "remote.storage.enable": "false"}
-"""Topic properties that may be given with the one value that the topics under test have anyway."""
+"""Topic properties that are allowed only with this value, which the topics under test have anyway."""
 
 DEFAULTS: dict[str, Setting] = {
     "min.insync.replicas": 1,
@@ -82,7 +82,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
             _require_only_value(name, text)
             translation.leave_out(name, "the topics under test have it already")
         elif name in EXERCISED:
-            translation.put(name, values.of_kind(name, text, EXERCISED[name]), name)
+            translation.put(name, values.checked(name, text, EXERCISED[name]), name)
         elif is_withheld(name):
             translation.leave_out(name, WITHHELD)
         else:
@@ -92,7 +92,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def with_defaults(translation: Translation) -> Translation:
-    """The translation with Kafka's own defaults for what it does not set, and a note that lists them."""
+    """The translation, completed by Kafka's own defaults, and a note that lists these defaults."""
     defaults = {name: value for name, value in DEFAULTS.items() if name not in translation.settings}
     note = f"Kafka's own defaults fill the gaps of the topic: {defaults_in_words(defaults)}"
     return Translation({**defaults, **translation.settings}, translation.left_out, [*translation.notes, note])

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from delivery_verifier.model import inputs
-from delivery_verifier.model.data import Setting
+from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.planning.own_settings import values
 
 WITHHELD = "how to reach a cluster and who one is there; the cluster under test is the verifier's own"
-"""The reason why properties of connection and security are left out."""
+"""Why properties of connection and security are left out."""
 
 _LIKE_A_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 
@@ -34,13 +33,13 @@ class Translation:
         """Notes that `name` is left out."""
         self.left_out.setdefault(reason, []).append(name)
 
-    def put(self, name: str, value: Setting, written_as: str) -> None:
-        """Takes over a property, which the file calls `written_as`.
+    def put(self, name: str, value: Setting, alias: str) -> None:
+        """Takes over a property, which the file calls `alias`.
 
         Raises BadInput if `name` has another value already, from a second name of the same property.
         """
         if self.settings.setdefault(name, value) != value:
-            raise BadInput(f"{written_as} says the same as {name}, which has another value: keep one of them")
+            raise BadInput(f"{alias} says the same as {name}, which has another value: keep one of them")
 
     def lines(self) -> list[str]:
         """The notes, and then what was left out and why; one line each."""
@@ -49,11 +48,11 @@ class Translation:
 
 def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
     """Defaults that fill gaps, as a note lists them."""
-    return ", ".join(f"{name}={values.in_words(value)}" for name, value in defaults.items()) or "there are none"
+    return ", ".join(f"{name}={setting_text(value)}" for name, value in defaults.items()) or "there are none"
 
 
 def printable_name(name: str) -> str:
-    """The name, if it looks like one. Else it may be the second line of a key or password, and must not be shown."""
+    """The name, if the text looks like a name. Any other text may be part of a key or password, and is not shown."""
     if _LIKE_A_NAME.fullmatch(name) and len(name) <= 80:
         return name
     return "a name that is not shown (a value over several lines needs a backslash at the end of each)"

@@ -13,7 +13,7 @@ _ALLOWED: dict[Kind, str] = {"int": "a whole number", "bool": "true, false", "te
 
 
 def typed(name: str, text: str) -> Setting:
-    """The value: a whole number, true or false if it looks like one, else the text. Raises BadInput if it is empty."""
+    """The value of `text`: a whole number, true, false, or else the text itself. Raises BadInput if `text` is empty."""
     if not text:
         raise BadInput(f"{name} has no value: give one, or leave the name out for its default")
     if name == "acks":
@@ -26,8 +26,8 @@ def typed(name: str, text: str) -> Setting:
         return text
 
 
-def of_kind(name: str, text: str, kind: Kind) -> Setting:
-    """The value, which must be of `kind`. A `float` stays text: Kafka reads it itself. Raises BadInput."""
+def checked(name: str, text: str, kind: Kind) -> Setting:
+    """The value of `text`, which must be of `kind`. A `float` stays a text, for Kafka to read. Raises BadInput."""
     value = typed(name, text)
     if not _fits(value, text, kind):
         raise inputs.bad_input(name, text, _ALLOWED[kind])
@@ -35,16 +35,11 @@ def of_kind(name: str, text: str, kind: Kind) -> Setting:
 
 
 def whole_number(name: str, text: str) -> int:
-    """The value as a whole number from -1 on. Raises BadInput."""
+    """The value of `text` as a whole number from -1 on. Raises BadInput."""
     value = typed(name, text)
     if type(value) is not int or value < -1:
         raise inputs.bad_input(name, text, _ALLOWED["int"])
     return value
-
-
-def in_words(value: object) -> str:
-    """The value as a properties file has it, e.g. `true`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _fits(value: Setting, text: str, kind: Kind) -> bool:

@@ -45,8 +45,8 @@ def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
     except (IncompleteRun, KeyError):
-        return  # a run directory from elsewhere
-    # A path in a file is no permission to remove a folder: it must be the workspace that this run has on this host.
+        return  # the run directory comes from another host
+    # A path in a file is no permission to remove a folder: the path must be the workspace of this run on this host.
     if workspace != workspaces.folder() / run_token or not workspaces.is_workspace(workspace):
         return
     if keep or variables.flag("KDV_KEEP"):

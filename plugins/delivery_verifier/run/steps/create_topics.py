@@ -15,7 +15,7 @@ def create_topics(run_dir: Path) -> None:
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("create_topics")
-    cluster = Cluster.of(run)
+    cluster = Cluster.of_run(run)
     names = [arm.topic_name for arm in scenario.arms]
     with run.writing("create_topics") as output, lease.renewed(cluster.socket):
         topics.create(scenario, cluster.connection)

@@ -1,4 +1,4 @@
-"""inject_fault: carries out the fault plan while the load flows, and records what was done to whom, with proof."""
+"""inject_fault: carries out the fault plan while the load flows, and records every injection with its proof."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def inject_fault(run_dir: Path) -> None:
     """Waits for the load, carries out the plan, heals. Raises ParallelStepFailed if the load cannot start or fails."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
-    cluster = Cluster.of(run)
+    cluster = Cluster.of_run(run)
     signals = Signals(cluster.workspace)
     with signals.ending("inject_fault"), run.writing("inject_fault") as output, lease.renewed(cluster.socket):
         scenario.fail_if_asked("inject_fault")

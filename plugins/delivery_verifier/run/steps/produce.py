@@ -1,5 +1,4 @@
-"""produce: sends the load of all arms at once, until the floor is sent, the fault has healed and recovery has
-passed."""
+"""produce: sends the load of all arms at once, until the floor is sent, the fault is healed, and recovery is over."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def produce(run_dir: Path) -> None:
     ParallelStepFailed."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
-    cluster = Cluster.of(run)
+    cluster = Cluster.of_run(run)
     signals = Signals(cluster.workspace)
     with signals.ending("produce"), run.writing("produce") as output, lease.renewed(cluster.socket) as gone:
         scenario.fail_if_asked("produce")

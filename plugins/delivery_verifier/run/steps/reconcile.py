@@ -17,8 +17,8 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
     """The first half: reads the topics into log/. Raises whatever Spark raises, SparkGone if its JVM has ended."""
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("reconcile")
-    # Starting Spark takes longer than a lease where the host is busy: the cluster must be held meanwhile.
-    cluster = Cluster.of(run)
+    # On a busy host the start of Spark takes longer than a lease: the lease must be renewed meanwhile.
+    cluster = Cluster.of_run(run)
     with lease.renewed(cluster.socket):
         session = spark()
         from spark_jobs.reconcile import read

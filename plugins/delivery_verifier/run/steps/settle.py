@@ -27,7 +27,7 @@ def settle(run_dir: Path) -> None:
     scenario = run.read_scenario()
     scenario.fail_if_asked("settle")
     run.require("produce", "inject_fault")
-    cluster = Cluster.of(run)
+    cluster = Cluster.of_run(run)
     names = [arm.topic_name for arm in scenario.arms]
     with run.writing("settle") as output, lease.renewed(cluster.socket):
         heal(cluster)
@@ -45,7 +45,7 @@ def settle(run_dir: Path) -> None:
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
-    """Writes the canary's records and stages its ledger. Raises RuntimeError where they are in another order."""
+    """Writes the canary's records and stages its ledger. Raises RuntimeError if the log has another order."""
     arm, plan = scenario.canary, canary.lay_out(scenario)
     values = [(arm.topic_name, partition, value) for partition, value in plan.values]
     plain = len(values) - sum(count for count, _ in plan.transactions)
@@ -66,7 +66,7 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
 def _write_in_transactions(
     connection: Connection, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
 ) -> list[int]:
-    """Writes `values` in `transactions`, each (records, committed or else aborted); returns their offsets.
+    """Writes `values` in `transactions`; returns their offsets. Each transaction is (records, whether to commit it).
 
     Raises KafkaException.
     """

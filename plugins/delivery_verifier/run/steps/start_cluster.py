@@ -13,7 +13,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
 MARGIN_S = 900.0
-"""What a run may take beside its load before its keeper ends it."""
+"""Seconds that a run may take beside its load before its keeper ends the cluster."""
 
 
 def start_cluster(run_dir: Path) -> None:
@@ -27,7 +27,7 @@ def start_cluster(run_dir: Path) -> None:
         workspace = workspaces.folder() / scenario.run_token
         workspaces.remove(workspace)
         workspace.mkdir(parents=True, mode=0o700)
-        (workspace / workspaces.KEEPER_SPEC).touch()  # from here on a sweep takes it for a workspace
+        (workspace / workspaces.KEEPER_SPEC).touch()  # from here on a sweep recognises the workspace
         try:
             cluster = _start(scenario, workspace, owner, host.fileno())
         except BaseException:
@@ -38,7 +38,7 @@ def start_cluster(run_dir: Path) -> None:
 
 
 def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) -> Cluster:
-    """The keeper inherits the host's lock: no moment passes in which another start could sweep its workspace."""
+    """Starts the cluster. The keeper inherits the host's lock, so that no other start can sweep its workspace."""
     pid, _, started = (owner or "").partition(":")
     request = StartRequest(
         run_id=scenario.run_id,

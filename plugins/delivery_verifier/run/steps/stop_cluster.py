@@ -19,7 +19,7 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("stop_cluster")
     try:
-        cluster = Cluster.of(run)
+        cluster = Cluster.of_run(run)
     except (lease.ClusterGone, IncompleteRun):
         return  # the cluster was never started, or has ended by itself
     if keep:
