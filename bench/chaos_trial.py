@@ -122,7 +122,7 @@ def perform(trial: Trial, folder: Path) -> dict[str, Any]:
 
 
 def _airflow_up(findings: list[str]) -> float:
-    """Brings up Airflow, in seconds: after any trial, `kdv up` alone must be enough. Two attempts are made."""
+    """Brings up Airflow, in at most two attempts, and returns the seconds. After any trial, `kdv up` must be enough."""
     begun_s = time.monotonic()
     for attempt in (1, 2):
         try:
