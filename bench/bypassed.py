@@ -1,10 +1,10 @@
-"""Faults that are made not to bite: every scenario of the catalogue, with its faults announced and never done.
+"""Faults that do not bite: every scenario of the catalogue, with its faults announced but never done.
 
-`python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each biting action of a plan is replaced by one
-that does nothing, while what is to prove it stays the real thing: whoever believes a plan instead of the cluster would
-now say HELD of arms that nothing was done to. Every arm that carries load must be INCONCLUSIVE, with the doubt
-`fault_did_not_bite`. What the host cannot run is left out, and said. A table goes to bench/results/bypassed-<date>.md.
-Exit code 1 if any other arm was found, or a run failed.
+`python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each biting action of a plan is replaced by an
+action that does nothing; its proof stays the real proof. A verifier that believed the plan instead of the cluster would
+now say HELD. Every arm that carries load must be INCONCLUSIVE, with the doubt `fault_did_not_bite`. A scenario that the
+host cannot run is listed as UNAVAILABLE. A table goes to bench/results/bypassed-<date>.md. Exit code 1 if any arm ended
+otherwise, or if a run failed.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from delivery_verifier.run import direct
 from delivery_verifier.run.local_spark import prepare_spark
 
 DEADLINE_S = 5.0
-"""How long a plan waits for an effect that will not come."""
+"""How long a plan waits for an effect, which never comes."""
 Row = tuple[str, RunVerdict | str, float]
-"""An entry, its verdict or why there is none, and seconds."""
+"""An entry, its verdict or the reason why there is none, and the seconds of the run."""
 
 
 @dataclass(frozen=True)
 class Bypassed:
-    """An action that does not reach what it is aimed at."""
+    """Stands in for an action: does nothing, and has the proof of the real action."""
 
     action: Action
 
     def do(self, context: ActionContext) -> int:
-        """Nothing."""
+        """Does nothing. Returns the time, in µs since the epoch."""
         return now_us()
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """What the real one would say now."""
+        """The proof of the real action, which was not done."""
         return self.action.proof(context)
 
 
 def main() -> int:
-    """Runs, and saves the table after every run."""
+    """Runs the entries, and saves the table after every run."""
     biting = [name for name, entry in catalogue.ENTRIES.items() if any(step.act.bites for step in entry.fault.steps)]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: the cluster is ended on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that the cluster is ended
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", default=",".join(biting))
     arguments = parser.parse_args()
@@ -79,36 +79,36 @@ def _run(entries: list[str]) -> int:
                 outcome = direct.run({"scenario": entry}, name, lambda *_: None, spark)
             except Unavailable as error:
                 outcome = f"UNAVAILABLE: {error}"
-            except Exception as error:  # no verdict, which the table says; the next entry is taken
+            except Exception as error:  # the table says that there is no verdict; the next entry runs
                 outcome = f"failed: {error}"
             rows.append((entry, outcome, time.monotonic() - begun))
             target.write_text(report(rows))
             print(_line(*rows[-1]), flush=True)
-    return 1 if any(is_wrong(outcome) for _, outcome, _ in rows) else 0
+    return 1 if any(is_bad(outcome) for _, outcome, _ in rows) else 0
 
 
-def is_wrong(outcome: RunVerdict | str) -> bool:
-    """Whether a run failed, or an arm was not found to be what it was: untouched."""
-    return outcome.startswith("failed") if isinstance(outcome, str) else bool(believed(outcome))
+def is_bad(outcome: RunVerdict | str) -> bool:
+    """Whether a run failed, or a loaded arm was judged as if a fault had hit it."""
+    return outcome.startswith("failed") if isinstance(outcome, str) else bool(arms_judged_falsely(outcome))
 
 
-def loaded(verdict: RunVerdict) -> list[ArmVerdict]:
+def loaded_arms(verdict: RunVerdict) -> list[ArmVerdict]:
     """The arms that carry load."""
     return [arm for arm in verdict.arms if arm.role != "canary"]
 
 
-def believed(verdict: RunVerdict) -> list[str]:
-    """The arms whose verdict does not say that nothing was done to them."""
+def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
+    """The loaded arms whose verdict does not say that the fault did not bite."""
     return [
         arm.arm
-        for arm in loaded(verdict)
+        for arm in loaded_arms(verdict)
         if arm.verdict != "INCONCLUSIVE" or "fault_did_not_bite" not in {doubt.name for doubt in arm.doubts}
     ]
 
 
 def report(rows: list[Row]) -> str:
     """The table as Markdown."""
-    wrong = sum(is_wrong(outcome) for _, outcome, _ in rows)
+    wrong = sum(is_bad(outcome) for _, outcome, _ in rows)
     machine = saved.circumstances(versions_of(ClusterSpec().kafka_version))
     return "\n".join(
         [
@@ -131,7 +131,7 @@ def _line(entry: str, verdict: RunVerdict | str, seconds: float) -> str:
     done = dict.fromkeys(step.action for step in catalogue.ENTRIES[entry].fault.steps if step.act.bites)
     if isinstance(verdict, str):
         return f"| `{entry}` | {', '.join(done)} | – | {verdict.splitlines()[0]} | – | {seconds:.0f} |"
-    arms, wrong = loaded(verdict), believed(verdict)
+    arms, wrong = loaded_arms(verdict), arms_judged_falsely(verdict)
     others = sorted({doubt.name for arm in arms for doubt in arm.doubts} - {"fault_did_not_bite"})
     cells = (
         f"`{entry}`",

@@ -1,10 +1,10 @@
-"""Chaos: runs of which one process is killed at a random moment. Nothing false may be said, and nothing be left behind.
+"""Chaos: runs in which one process is killed at a random time. No verdict may be false, and nothing may be left behind.
 
-`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run, sends
-SIGKILL to one process of a kind, at a moment drawn uniformly from the time that such a process lives in an undisturbed
-run, and judges what comes of it: a verdict must agree with an independent recount of ledger and log, and 60 s later no
-process, workspace, lock or rule is left. Where a series of trials was interrupted, the next call goes on. Rows go to
-bench/results/chaos-<seed>.json, the table to docs/results/chaos-<date>.md. Exit code 1 if anything was found.
+`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run and
+sends SIGKILL to one process of a kind. The time of the kill is drawn uniformly from the time for which such a process
+lives in an undisturbed run. A verdict must agree with an independent recount of ledger and log, and 60 s after the end
+no process, workspace, lock or rule may be left. If a series of trials is interrupted, the next call continues it. Rows
+go to bench/results/chaos-<seed>.json, the table to docs/results/chaos-<date>.md. Exit code 1 after any finding.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COLUMNS = (
 
 
 def main() -> int:
-    """Performs what is still to be done, saving after every trial."""
+    """Performs the trials that are still to be done, and saves after every trial."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("--only", help="only these numbers, again if need be", default="")
     parser.add_argument("--port", type=int, help="of Airflow; default KDV_PORT, else any that is free")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: what was started is ended on the way out
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that all started processes are ended
     file = BENCH / "results" / f"chaos-{arguments.seed}.json"
     state = _load(file)
     only = {int(number) for number in arguments.only.split(",") if number}
@@ -67,9 +67,9 @@ def main() -> int:
             if mode not in state["undisturbed_s"]:
                 state["undisturbed_s"][mode] = _undisturbed(mode, folder)
                 _save(file, state)
-        for trial in deck(arguments.trials, arguments.seed, state["undisturbed_s"]):
+        for trial in deal_trials(arguments.trials, arguments.seed, state["undisturbed_s"]):
             if trial.number in only or (not only and trial.number not in done and trial.kind in kinds):
-                row = _performed(trial, folder)
+                row = _perform(trial, folder)
                 state["rows"].append(row)
                 print(" | ".join(_cells(row)), flush=True)
                 _save(file, state)
@@ -77,9 +77,9 @@ def main() -> int:
     return 1 if any(_is_bad(row) for row in _latest(state["rows"])) else 0
 
 
-def deck(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> list[Trial]:
-    """The trials of a seed: kinds dealt from a shuffled deck, every third with a weak profile, the moment uniform."""
-    dealer, kinds, made = random.Random(seed), list[str](), list[Trial]()
+def deal_trials(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> list[Trial]:
+    """The trials of a seed: kinds dealt from a shuffled deck, every third trial with a weak profile, uniform times."""
+    dealer, kinds, dealt = random.Random(seed), list[str](), list[Trial]()
     directly = dict.fromkeys(chaos_host.KINDS, False)
     for number in range(1, trials + 1):
         if not kinds:
@@ -90,24 +90,24 @@ def deck(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> 
         mode = "direct" if "direct" in kind.modes and directly[name] else "airflow"
         directly[name] = not directly[name]
         step, into_s = _moment(dealer.random(), kind, undisturbed_s[mode])
-        made.append(
+        dealt.append(
             Trial(number, f"{seed}:{number}", mode, "acks_1" if number % 3 == 0 else "safe", name, step, into_s)
         )
-    return made
+    return dealt
 
 
 def _moment(share: float, kind: chaos_host.Kind, undisturbed_s: dict[str, float]) -> tuple[str, float]:
-    """The moment after `share` of the time that the kind lives: a step, and seconds into it."""
-    rest_s = share * sum(undisturbed_s[step] for step in kind.steps)
+    """The time of the kill, after `share` of the time for which the kind lives: a step, and seconds into this step."""
+    remaining_s = share * sum(undisturbed_s[step] for step in kind.steps)
     for step in kind.steps:
-        if rest_s < undisturbed_s[step]:
-            return step, round(rest_s, 2)
-        rest_s -= undisturbed_s[step]
+        if remaining_s < undisturbed_s[step]:
+            return step, round(remaining_s, 2)
+        remaining_s -= undisturbed_s[step]
     return kind.steps[-1], 0.0
 
 
 def _undisturbed(mode: str, folder: Path) -> dict[str, float]:
-    """Seconds per step of a run that nobody disturbs. Raises RuntimeError if even that does not hold."""
+    """Seconds per step of a run without a kill. Raises RuntimeError if even this run has a finding or is not HELD."""
     row = chaos_trial.perform(Trial(0, "0", mode, "safe"), folder)
     if row["verdict"] != "HELD" or _is_bad(row):
         raise RuntimeError(f"an undisturbed run is not as it should be: {json.dumps(row, indent=1)}")
@@ -116,13 +116,13 @@ def _undisturbed(mode: str, folder: Path) -> dict[str, float]:
     return steps_s
 
 
-def _performed(trial: Trial, folder: Path) -> dict[str, Any]:
+def _perform(trial: Trial, folder: Path) -> dict[str, Any]:
     row = {**chaos_trial.perform(trial, folder), "commit": _commit()}
     run = folders.runs_dir() / row["run"]
     if _is_bad(row):
-        kept = BENCH / "results" / f"chaos-{row['run']}"
-        shutil.copytree(run, kept, dirs_exist_ok=True) if run.exists() else kept.mkdir(parents=True)
-        shutil.copy(folder / f"{row['run']}.log", kept)
+        target = BENCH / "results" / f"chaos-{row['run']}"
+        shutil.copytree(run, target, dirs_exist_ok=True) if run.exists() else target.mkdir(parents=True)
+        shutil.copy(folder / f"{row['run']}.log", target)
     shutil.rmtree(run, ignore_errors=True)
     return row
 

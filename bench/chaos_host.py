@@ -1,5 +1,4 @@
-"""The host of chaos: a home, a lock and workspaces that no other run shares, its processes by kind, and what is left on
-it."""
+"""The host of chaos: its own home, lock and workspaces, its processes by kind, and what a run leaves behind on it."""
 
 from __future__ import annotations
 
@@ -20,18 +19,19 @@ from delivery_verifier.model import steps
 from delivery_verifier.orchestration.local import lifecycle, supervisor
 
 MARK = "KDV_TEST_CHAOS"
-"""Environment variable that everything started here inherits, however often it is reparented."""
+"""Environment variable that every process started here inherits, even if it gets another parent."""
 STEPS = tuple(step.name for step in steps.DECLARED if step.name not in ("inject_fault", "stop_cluster"))
-"""The manifests of a run in the order of their writing; the first that is missing names the step at work."""
+"""The steps of a run in the order of their manifests. The first step without a manifest is the step at work."""
 _WITH_CLUSTER = STEPS[2:7]
 _AIRFLOW, _BOTH = ("airflow",), ("airflow", "direct")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of process: its command line as a regular expression, the steps during which it lives, and in which modes.
+    """A kind of process. `command`: a regular expression for its command line.
 
-    Without a `command` it is looked up: the kdv command itself, or a process that the supervisor of Airflow names.
+    `steps`, `modes`: the steps and the modes in which such a process lives. Without a `command`, the kind is the kdv
+    command itself, or a process that the supervisor of Airflow names.
     """
 
     command: str | None = None
@@ -51,13 +51,15 @@ KINDS: dict[str, Kind] = {
     "spark-jvm": Kind(r"java.*SparkSubmit", ("read_topic", "reconcile"), _BOTH),
     "spark-driver": Kind(r"^\S*python\S* \S*spark_jobs/reconcile\.py", ("read_topic", "reconcile")),
 }
-_OF_A_RUN = re.compile("|".join(kind.command for kind in KINDS.values() if kind.command))
+_RUN_PROCESSES = re.compile("|".join(kind.command for kind in KINDS.values() if kind.command))
 
 
 @contextmanager
 def own_host(port: int) -> Iterator[Path]:
-    """Inside, this process and its children act on a host of their own, below the short-named folder that is
-    yielded."""
+    """Inside, this process and its children have their own home, lock and workspaces, below the folder that it yields.
+
+    The name of the folder is short, because paths of sockets are bounded.
+    """
     folder = Path(tempfile.mkdtemp(prefix="kdv-c-"))
     os.environ |= {
         MARK: str(folder),
@@ -77,27 +79,26 @@ def own_host(port: int) -> Iterator[Path]:
 
 
 def processes(command: str = "") -> dict[int, str]:
-    """Command lines, by pid, of what was started on this host and still runs, whoever its parent is; not this
-    process."""
-    found = {}
+    """Command lines by pid of the processes that were started on this host and still run, without this process."""
+    lines = {}
     for process in psutil.process_iter():
         try:
             line = " ".join(process.cmdline())
             if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE and _is_ours(process, line):
-                found[process.pid] = line
+                lines[process.pid] = line
         except psutil.Error:
             continue
-    return {pid: line for pid, line in found.items() if re.search(command, line)}
+    return {pid: line for pid, line in lines.items() if re.search(command, line)}
 
 
 def _is_ours(process: psutil.Process, line: str) -> bool:
-    """By the mark in its environment; or, where a process title was written over that, by its folder."""
+    """Whether the process was started here: by MARK or, if its title has overwritten its environment, by its folder."""
     folder = os.environ[MARK]
     return process.environ().get(MARK) == folder or (line.startswith("airflow ") and process.cwd().startswith(folder))
 
 
-def of_kind(name: str, command: int) -> list[int]:
-    """Pids of the processes of a kind; `command` is that of the kdv command."""
+def pids_of_kind(name: str, command: int) -> list[int]:
+    """The pids of the processes of a kind. `command`: the pid of the kdv command."""
     if name == "kdv":
         return [command]
     if (pattern := KINDS[name].command) is not None:
@@ -109,21 +110,23 @@ def of_kind(name: str, command: int) -> list[int]:
     return [process.pid] if process.alive else []
 
 
-def left_behind() -> list[str]:
-    """What should be gone once a run has ended: processes, workspaces, the lock, packet filter rules.
+def leftovers() -> list[str]:
+    """What a run should not leave behind: processes, workspaces, the lock, packet filter rules.
 
-    An Airflow whose supervisor lives may stay, but no task of it; without its supervisor nothing may.
+    If the supervisor of Airflow lives, Airflow may stay, but none of its tasks. Otherwise no process may stay.
     """
-    alive = processes() if supervisor.read_state() is None else processes(_OF_A_RUN.pattern)
-    found = [f"process {pid}: {short(line)}" for pid, line in alive.items()]
-    found += [
+    alive = processes() if supervisor.read_state() is None else processes(_RUN_PROCESSES.pattern)
+    remains = [f"process {pid}: {short(line)}" for pid, line in alive.items()]
+    remains += [
         f"workspace {folder.name}" for folder in workspaces.all_workspaces() if not (folder / workspaces.KEPT).exists()
     ]
-    found += [f"lock held by {holder}" for holder in [lease.holder()] if holder]
-    return found + [f"rule {rule}" for rule in _rules()]
+    holder = lease.holder()
+    if holder:
+        remains.append(f"lock held by {holder}")
+    return remains + [f"rule {rule}" for rule in _rules()]
 
 
-def discard_kept() -> None:
+def discard_kept_workspaces() -> None:
     """Removes workspaces that were kept as evidence of a violation."""
     for folder in workspaces.all_workspaces():
         if (folder / workspaces.KEPT).exists():

@@ -1,4 +1,4 @@
-"""One trial of chaos: a run, one of its processes killed at a moment, and everything that came of it."""
+"""One trial of chaos: a run in which one process is killed, and the record of its end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENDS_WITHIN_S, GONE_WITHIN_S = 600.0, 60.0
 
 @dataclass(frozen=True)
 class Trial:
-    """What is killed when. The moment is `into_s` seconds into `step`; without a kind nothing is killed."""
+    """The kind of process to kill, and the time: `into_s` seconds into `step`. Without a kind nothing is killed."""
 
     number: int
     seed: str
@@ -44,8 +44,8 @@ class Trial:
     into_s: float = 0.0
 
 
-class Started:
-    """A kdv command of its own, its run directory and the step at work."""
+class StartedRun:
+    """A kdv command in a process of its own, with its run directory and the step at work."""
 
     def __init__(self, trial: Trial, name: str, folder: Path) -> None:
         self.run, self.log = folders.runs_dir() / name, folder / f"{name}.log"
@@ -64,7 +64,7 @@ class Started:
             )
 
     def has_ended(self) -> bool:
-        """Whether the command has; looks at the step at work on the way."""
+        """Whether the command has ended. Also updates the step at work."""
         now = time.monotonic()
         while self.step and (self.run / f"{self.step}.json").exists():
             self.steps_s[self.step], self.step_since_s = now - self.step_since_s, now
@@ -72,34 +72,34 @@ class Started:
         return self.process.poll() is not None
 
     def is_at(self, step: str, into_s: float) -> bool:
-        """Whether the moment has come, or the command has ended before it."""
+        """Whether the run is `into_s` seconds into `step` or further, or the command has ended."""
         if self.has_ended() or step in self.steps_s:
             return True
         return self.step == step and time.monotonic() - self.step_since_s >= into_s
 
-    def said(self) -> str:
-        """The last lines that say what went wrong: from `kdv:` on."""
+    def error_lines(self) -> str:
+        """The lines of the log that say what went wrong: twelve lines from the first with `kdv:` on."""
         lines = self.log.read_text(errors="replace").splitlines()
         first = next((index for index, line in enumerate(lines) if line.startswith("kdv: ")), len(lines))
         return "\n".join(lines[first : first + 12])
 
 
 def perform(trial: Trial, folder: Path) -> dict[str, Any]:
-    """Performs a trial and returns its row. `findings` is empty iff all that must hold held."""
+    """Performs a trial and returns its row. `findings` is empty iff nothing but the verdict and leftovers is amiss."""
     findings = list[str]()
     up_s = _airflow_up(findings) if trial.mode == "airflow" else None
     name = f"chaos-{trial.number:03d}-{time.strftime('%H%M%S')}"
-    started = Started(trial, name, folder)
+    started = StartedRun(trial, name, folder)
     try:
         killed = _kill(trial, started, findings) if trial.kind else None
         seconds = _await_end(started, findings)
     finally:
-        started.process.terminate()  # if this is interrupted; else it has ended
-    left, clean_s = _await_nothing_left(name)
+        started.process.terminate()  # only needed if this process is interrupted
+    leftovers, clean_s = _await_nothing_left(name)
     verdict = chaos_truth.verdict_of(started.run)
     disturbed = trial.kind in ("broker", "controller") and killed is not None and not killed["settled"]
     false, truth = chaos_truth.falsehoods(started.run, verdict, started.process.returncode, disturbed)
-    chaos_host.discard_kept()
+    chaos_host.discard_kept_workspaces()
     doubts = sorted({doubt.name for arm in verdict.arms for doubt in arm.doubts}) if verdict else []
     return {
         **dataclasses.asdict(trial),
@@ -109,57 +109,57 @@ def perform(trial: Trial, folder: Path) -> dict[str, Any]:
         "verdict": verdict and verdict.verdict,
         "doubts": doubts,
         "recount": truth and dataclasses.asdict(truth),
-        "left": left,
+        "left": leftovers,
         "false": false,
         "findings": findings,
         "up_s": up_s,
         "seconds": round(seconds, 1),
         "clean_s": round(clean_s, 1),
         "steps_s": started.steps_s,
-        "said": started.said(),
+        "said": started.error_lines(),
         "load_average": os.getloadavg()[0],
     }
 
 
 def _airflow_up(findings: list[str]) -> float:
-    """What the trial before did to Airflow needs no help but this: `kdv up`."""
-    begun = time.monotonic()
+    """Brings up Airflow, in at most two attempts, and returns the seconds. After any trial, `kdv up` must be enough."""
+    begun_s = time.monotonic()
     for attempt in (1, 2):
         try:
             lifecycle.up(owner=processes.myself())
             break
         except AirflowError as error:
             findings.append(f"kdv up, attempt {attempt}: {error}")
-    return round(time.monotonic() - begun, 1)
+    return round(time.monotonic() - begun_s, 1)
 
 
-def _kill(trial: Trial, started: Started, findings: list[str]) -> dict[str, Any] | None:
-    """Waits for the moment, and then for a process of the kind. None if the run ended before."""
-    found = list[int]()
+def _kill(trial: Trial, started: StartedRun, findings: list[str]) -> dict[str, Any] | None:
+    """Waits for the time of the trial, then for a process of the kind, and kills it. None if the run ended before."""
+    pids = list[int]()
 
-    def there() -> bool:
-        found[:] = chaos_host.of_kind(trial.kind, started.process.pid)
-        return bool(found) or started.has_ended()
+    def find_processes() -> bool:
+        pids[:] = chaos_host.pids_of_kind(trial.kind, started.process.pid)
+        return bool(pids) or started.has_ended()
 
     try:
         wait_until(lambda: started.is_at(trial.step, trial.into_s), "the moment", ENDS_WITHIN_S, every_s=0.02)
-        wait_until(there, f"a {trial.kind} to be there", ENDS_WITHIN_S)
+        wait_until(find_processes, f"a {trial.kind} to be there", ENDS_WITHIN_S)
     except DeadlinePassed as error:
         findings.append(str(error))
-    if not found or started.has_ended():
+    if not pids or started.has_ended():
         code = started.process.poll()
         if code not in chaos_truth.EXIT_CODES:
             findings.append(f"the run ended with {code} before anything was killed")
         return None
-    pid = random.Random(trial.seed).choice(found)
+    pid = random.Random(trial.seed).choice(pids)
     line = chaos_host.processes().get(pid, "")
     os.kill(pid, signal.SIGKILL)
     at_s, settled = time.monotonic() - started.begun_s, (started.run / "settle.json").exists()
     return {"at_s": round(at_s, 1), "step": started.step, "settled": settled, "command": line.split("/")[-1][-60:]}
 
 
-def _await_end(started: Started, findings: list[str]) -> float:
-    """Until the command ends; it is ended if it takes too long."""
+def _await_end(started: StartedRun, findings: list[str]) -> float:
+    """Waits until the command ends, and kills it after ENDS_WITHIN_S. Returns the seconds that the command took."""
     try:
         wait_until(started.has_ended, "the command to end", ENDS_WITHIN_S)
     except DeadlinePassed as error:
@@ -170,20 +170,20 @@ def _await_end(started: Started, findings: list[str]) -> float:
 
 
 def _await_nothing_left(run_id: str) -> tuple[list[str], float]:
-    """What is left 60 s after the command, and how long it took until nothing was."""
-    begun, left = time.monotonic(), list[str]()
+    """What is left GONE_WITHIN_S after the command, and the seconds until nothing was left."""
+    begun_s, leftovers = time.monotonic(), list[str]()
 
-    def gone() -> bool:
-        left[:] = chaos_host.left_behind() + _unfinished(run_id)
-        return not left
+    def is_clean() -> bool:
+        leftovers[:] = chaos_host.leftovers() + _unfinished(run_id)
+        return not leftovers
 
-    with suppress(DeadlinePassed):  # `left` says what
-        wait_until(gone, "everything of the run to be gone", GONE_WITHIN_S, every_s=0.5)
-    return left, time.monotonic() - begun
+    with suppress(DeadlinePassed):  # `leftovers` names what is still there
+        wait_until(is_clean, "everything of the run to be gone", GONE_WITHIN_S, every_s=0.5)
+    return leftovers, time.monotonic() - begun_s
 
 
 def _unfinished(run_id: str) -> list[str]:
-    """The run's state in an Airflow that is up, unless it has ended there too."""
+    """The run's state in Airflow, as a list of leftovers. Empty if Airflow is down or the run has ended there."""
     status = lifecycle.status()
     if not status.ready or status.url is None:
         return []

@@ -20,7 +20,7 @@ _KEY = ("producer", "session", "sequence", "attempt")
 
 @dataclass(frozen=True)
 class Recount:
-    """What ledger and log of the subject say by themselves."""
+    """The counts of the subject, from ledger and log alone."""
 
     acked: int
     lost: int
@@ -28,7 +28,7 @@ class Recount:
 
 
 def verdict_of(run: Path) -> RunVerdict | None:
-    """The verdict that lies in the run directory, sealed or not; None if there is none."""
+    """The verdict in the run directory, sealed or not; None if there is none."""
     try:
         return msgspec.json.decode((run / "verdict.json").read_bytes(), type=RunVerdict)
     except FileNotFoundError:
@@ -36,7 +36,7 @@ def verdict_of(run: Path) -> RunVerdict | None:
 
 
 def recount(run: Path, arm: str) -> Recount:
-    """Acknowledged attempts of `arm`, those of them that are in no offset of the log, and copies beyond the first."""
+    """The acknowledged attempts of `arm`, those of them without a copy in the log, and copies beyond the first."""
     ledger = pq.read_table(run / "ledger", columns=["arm", "outcome", *_KEY])
     acked = ledger.filter((pc.field("arm") == arm) & (pc.field("outcome") == "ACKED"))
     log = pq.read_table(run / "log", columns=["arm", "view", "crc_ok", "foreign", *_KEY])
@@ -45,15 +45,18 @@ def recount(run: Path, arm: str) -> Recount:
     attempts = set(
         map(tuple, zip(*(ledger.filter(pc.field("arm") == arm)[name].to_pylist() for name in _KEY), strict=True))
     )
-    told = set(map(tuple, zip(*(acked[name].to_pylist() for name in _KEY), strict=True)))
+    acked_keys = set(map(tuple, zip(*(acked[name].to_pylist() for name in _KEY), strict=True)))
     extra = sum(count - 1 for key, count in copies.items() if key in attempts)
-    return Recount(acked=len(told), lost=len(told - set(copies)), extra_copies=extra)
+    return Recount(acked=len(acked_keys), lost=len(acked_keys - set(copies)), extra_copies=extra)
 
 
 def falsehoods(
     run: Path, verdict: RunVerdict | None, exit_code: int, disturbed: bool
 ) -> tuple[list[str], Recount | None]:
-    """Where what was said is not what is true, and the recount. `disturbed`: a node was killed before the snapshot."""
+    """What is false in the verdict and the exit code, and the recount.
+
+    `disturbed`: a node was killed before the snapshot.
+    """
     if verdict is None:
         return ([f"exit code {exit_code} without a verdict"] if exit_code in EXIT_CODES else []), None
     subject = next(arm for arm in verdict.arms if arm.role == "subject")
@@ -62,21 +65,21 @@ def falsehoods(
         truth = recount(run, subject.arm)
     except (IncompleteRun, OSError) as error:
         return [f"{verdict.verdict} on a run that is not whole: {error}"], None
-    found = (
+    errors = (
         [] if EXIT_CODES.get(exit_code) in (None, verdict.verdict) else [f"exit code {exit_code} for {verdict.verdict}"]
     )
-    return found + _of_subject(subject, verdict, truth, disturbed), truth
+    return errors + _subject_falsehoods(subject, verdict, truth, disturbed), truth
 
 
-def _of_subject(subject: ArmVerdict, verdict: RunVerdict, truth: Recount, disturbed: bool) -> list[str]:
-    found, counted = [], Recount(*(subject.books.get(name, 0) for name in ("acked", "lost", "extra_copies")))
+def _subject_falsehoods(subject: ArmVerdict, verdict: RunVerdict, truth: Recount, disturbed: bool) -> list[str]:
+    errors, counted = [], Recount(*(subject.books.get(name, 0) for name in ("acked", "lost", "extra_copies")))
     if counted != truth:
-        found.append(f"the books say {counted}, ledger and log {truth}")
+        errors.append(f"the books say {counted}, ledger and log {truth}")
     broken = truth.lost or (truth.extra_copies and subject.profile == "safe")
     if verdict.verdict == "HELD" and broken:
-        found.append(f"HELD although {truth}")
+        errors.append(f"HELD although {truth}")
     if verdict.verdict == "HELD" and disturbed:
-        found.append("HELD although a node was killed that the plan does not name")
+        errors.append("HELD although a node was killed that the plan does not name")
     if verdict.verdict == "VIOLATED" and (subject.profile == "safe" or not truth.lost):
-        found.append(f"VIOLATED although {truth}")
-    return found
+        errors.append(f"VIOLATED although {truth}")
+    return errors

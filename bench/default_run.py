@@ -1,8 +1,8 @@
-"""The default run, again and again: where its seconds go, step by step, and whether anything is left behind.
+"""The default run, repeated: how long each step takes, and whether anything is left behind.
 
-`python bench/default_run.py [--runs 10]`, or `--logs FILE ...` with what `kdv run` printed before. Every run is
-`make verify`'s, through Airflow, which stays up in between. The table goes to docs/results/default-run-<date>.md; exit
-code 1 unless every run ended HELD.
+`python bench/default_run.py [--runs 10]`, or `--logs FILE ...` with the output of earlier `kdv run`s. Every run is
+the run of `make verify`, through Airflow, which stays up in between. The table goes to
+docs/results/default-run-<date>.md. Exit code 1 unless every run ended HELD.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _VERDICT = re.compile(r"^(HELD|VIOLATED|INCONCLUSIVE) \((.*)\)", re.MULTILINE)
 
 
 def main() -> int:
-    """Runs, measures, writes the table."""
+    """Runs and measures the default run, and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument(
         "--logs", nargs="*", type=Path, default=[], help="what earlier runs printed, in place of running"
     )
     arguments = parser.parse_args()
-    before = _left()
+    before = _resources()
     texts = [log.read_text() for log in arguments.logs] or [_run() for _ in range(arguments.runs)]
     lines = [
         f"# The default run, {time.strftime('%Y-%m-%d')}",
@@ -50,11 +50,11 @@ def main() -> int:
         *_ends(texts),
     ]
     if not arguments.logs:
-        lines += ["", "| | before | after |", "|---|---|---|", *_leaks(before, _left())]
+        lines += ["", "| | before | after |", "|---|---|---|", *_leaks(before, _resources())]
     target = ROOT / "docs" / "results" / f"default-run-{time.strftime('%Y-%m-%d')}.md"
     target.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
-    return 0 if all((found := _VERDICT.search(text)) and found[1] == "HELD" for text in texts) else 1
+    return 0 if all((match := _VERDICT.search(text)) and match[1] == "HELD" for text in texts) else 1
 
 
 def _run() -> str:
@@ -63,7 +63,7 @@ def _run() -> str:
 
 
 def seconds(text: str) -> list[tuple[str, float]]:
-    """Seconds of each step in what `kdv run` printed, in order, and those from the trigger to the verdict."""
+    """The seconds of each step, in order, and those from the trigger to the verdict, from the output of `kdv run`."""
     begun_s, steps = dict[str, float](), list[tuple[str, float]]()
     for at_s, step, state in _STEP.findall(text):
         if state == "running":
@@ -84,12 +84,12 @@ def _table(runs: list[dict[str, float]]) -> list[str]:
 
 
 def _ends(texts: list[str]) -> list[str]:
-    ends = [f"{found[1]} ({found[2]})" if (found := _VERDICT.search(text)) else "no verdict" for text in texts]
+    ends = [f"{match[1]} ({match[2]})" if (match := _VERDICT.search(text)) else "no verdict" for text in texts]
     return [f"Verdicts: {', '.join(f'{ends.count(end)} x {end}' for end in dict.fromkeys(ends))}."]
 
 
-def _left() -> dict[str, float]:
-    """What could grow: processes of this project, their memory, and the disk beside the runs themselves."""
+def _resources() -> dict[str, float]:
+    """What could grow from run to run: processes of this project, their memory, runs, disk, workspaces."""
     processes = [
         process
         for process in psutil.process_iter(["cmdline", "memory_info"])

@@ -1,11 +1,13 @@
-"""Everyday faults, counted: in how many injections each profile was hurt, and what that may mean (Clopper and Pearson's
-interval, as if injections were independent of each other).
+"""Everyday faults, counted: in how many injections each profile was hurt, with the interval of Clopper and Pearson.
+
+The interval takes the injections as independent of each other.
 
 `python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`.
 Repeats each entry, with C rounds of its fault in one load and another seed each time, until every arm has been through
 N injections (a rolling restart is three: one per broker); prints a Markdown table and saves it with machine and
-versions in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected. An arm with any doubt is not
-counted, whatever its verdict, and that is said. A case in the windows of two injections counts for the later one.
+versions in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected. An arm with a doubt is not
+counted, whatever its verdict; the table says how many these are. A case in the windows of two injections counts for the
+later injection.
 """
 
 from __future__ import annotations
@@ -43,19 +45,19 @@ class Tally:
     longest_gap_s: float = 0.0
 
     def add(self, arm: ArmVerdict) -> None:
-        """Counts another run. Raises ValueError where it is not known which injections hurt the arm."""
+        """Counts another run. Raises ValueError if the run does not say which injections hurt the arm."""
         if arm.bites is None:
             raise ValueError(f"{arm.arm}: the run does not say which injections hurt it")
-        self.injections += len({one.injection for one in arm.exposure})
-        self.hurt += len({one for ids in arm.bites.values() for one in ids if one != OUTSIDE})
+        self.injections += len({exposure.injection for exposure in arm.exposure})
+        self.hurt += len({injection for ids in arm.bites.values() for injection in ids if injection != OUTSIDE})
         self.longest_gap_s = max(self.longest_gap_s, arm.longest_gap_s or 0.0)
         for name in ("reported", "lost", "duplicated", "reordered"):
             self.cases[name] += arm.books.get(name, 0)
 
 
 def main() -> int:
-    """Runs, or reads, and saves the tables after every run."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception: the cluster is ended on the way out
+    """Runs the entries and saves the tables after every run; with --from, reads runs and prints the tables."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that the cluster is ended
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--entries", default=",".join(name for name, entry in catalogue.ENTRIES.items() if "everyday" in entry.tags)
@@ -74,8 +76,10 @@ def main() -> int:
 
 
 def longer(entry: Entry, cycles: int) -> Entry:
-    """The entry with so many rounds of its fault, and a load that goes on as long: most of a run's time is not its
-    fault's."""
+    """The entry with so many rounds of its fault, and a load that lasts as long.
+
+    More rounds in one run save time: most of a run's time is not the time of its fault.
+    """
     more_s = entry.fault.duration_s * (cycles - entry.fault.cycles)
     if not entry.fault.steps or more_s <= 0:
         return entry
@@ -109,7 +113,7 @@ def _injections(verdicts: list[RunVerdict], entry: str) -> int:
 
 
 def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
-    """Per arm, over the runs of `entry` in which there is no doubt about that arm."""
+    """The tally of each arm, over the runs of `entry` in which the arm has no doubt."""
     by_arm: dict[str, Tally] = defaultdict(Tally)
     for verdict in verdicts:
         for arm in verdict.arms:

@@ -1,4 +1,4 @@
-"""How fast the sequenced load is, beside Kafka's own ProducerPerformance on the same brokers, and its peak memory.
+"""The sequenced load's speed, beside Kafka's own ProducerPerformance on the same brokers, and its peak memory.
 
 `python bench/producer.py [--records N] [--pairs K]`: K interleaved pairs (ours, theirs), the ratio pair by pair, and
 its median. Ours writes a full ledger of every record; theirs verifies nothing. Both: acks=all, idempotent, 100-byte
@@ -113,9 +113,9 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
             pool.wait_for(state, 3600)
         seconds = time.monotonic() - started
         producer = pool.producers[0]
-        sealing = time.monotonic()
+        publish_began_s = time.monotonic()
         attempts = publish_ledger(producer.folder, folder / f"{pair}.parquet", arm.name, 0, 0, producer.layout)
-        sealed_s = time.monotonic() - sealing
+        publish_s = time.monotonic() - publish_began_s
     finally:
         done.set()
         pool.kill()
@@ -125,20 +125,20 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
         "pair": pair,
         "records": attempts,
         "ours_per_s": round(attempts / seconds),
-        "seal_s": round(sealed_s, 2),
+        "seal_s": round(publish_s, 2),
         "peak_rss_mb": peak[0] // 1024,
     }
 
 
 def _sample(status: Path, peak: list[int], done: threading.Event) -> None:
-    """The producer's resident memory, anonymous and mapped, in kB."""
+    """Keeps in `peak[0]` the producer's peak resident memory in kB, anonymous and mapped, until `done` is set."""
     while not done.wait(0.1):
         try:
-            found = re.search(r"VmRSS:\s+(\d+)", status.read_text())
+            match = re.search(r"VmRSS:\s+(\d+)", status.read_text())
         except OSError:
             return
-        if found:
-            peak[0] = max(peak[0], int(found[1]))
+        if match:
+            peak[0] = max(peak[0], int(match[1]))
 
 
 def _theirs(cluster: Cluster, scenario: Scenario, pair: int) -> float:
@@ -175,8 +175,8 @@ def _theirs(cluster: Cluster, scenario: Scenario, pair: int) -> float:
         timeout=3600,
         check=True,
     )
-    found = re.findall(r"([\d.]+) records/sec", out.stdout)
-    return float(found[-1])
+    rates = re.findall(r"([\d.]+) records/sec", out.stdout)
+    return float(rates[-1])
 
 
 if __name__ == "__main__":

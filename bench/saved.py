@@ -1,4 +1,4 @@
-"""Where a bench saves its table, and on what it says that it was made."""
+"""The file in which a bench saves its table, and the line on the machine and the versions of its measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delivery_verifier.host import machine
 
 
 def target(kind: str) -> Path:
-    """The file for a table of this `kind` begun now, bench/results/KIND-TIME.md. Makes the folder."""
+    """The file for a table of `kind` that begins now: bench/results/KIND-TIME.md. Makes the folder."""
     folder = Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
     return folder / f"{kind}-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"

@@ -15,7 +15,7 @@ from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, pro
 BOUND = 10_000
 """Most cases written per arm and kind."""
 _FLAGS_OF_ATTEMPTS = subset(
-    "flags of ATTEMPTS that can be true of an attempt, and never of a line: what follows from copies alone has no flag",
+    "flags of ATTEMPTS that can be true of an attempt, but not of a line; kinds that follow from copies have no flag",
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
 OWN = "this run and arm"
@@ -92,7 +92,7 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """The columns that differ between an attempt and a line: of a line only location and header are known."""
+    """The columns that differ between an attempt and a line. Only location and header of a line are known."""
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
     return flags | {
@@ -128,7 +128,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The kinds that apply as well, and that a kind of higher precedence hides."""
+    """The other kinds that apply: a kind of higher precedence hides them."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY

@@ -1,4 +1,4 @@
-"""Attempts: ledger and log brought together by attempt, with the copies of each attempt and their order."""
+"""Attempts: ledger and log joined by attempt, with the copies of each attempt and their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
 KEY = [*SEQUENCE_KEY, "attempt"]
 BY_KEY = ["sequence", "attempt", "producer", "session", "arm"]
-"""The same columns in the order for grouping. Grouping sorts, and the first column decides nearly every comparison."""
+"""The columns of KEY in the order for grouping. Grouping sorts; the first column decides nearly every comparison."""
 CLAIMED = {
     "partition": "int",
     "partition_sequence": "bigint",
@@ -44,7 +44,8 @@ def attempts(
     """LEDGER, believable lines of LOG -> ATTEMPTS: one row per attempt that the ledger or the log names.
 
     `owned`: corrupted lines with the attempt to which they belong (`attribute`). `resends`: whether any sequence was
-    sent more than once. `together`: all rows are in one partition. Both flags spare a shuffle.
+    sent more than once. `together`: all rows are in one partition. Without resends, and with `together`, there is one
+    shuffle less.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
@@ -72,7 +73,7 @@ def believable(log: DataFrame) -> DataFrame:
 
 
 def corrupted(log: DataFrame) -> DataFrame:
-    """Lines whose checksum differs, and lines that are no record at all: nothing in them can be believed."""
+    """Lines whose checksum differs, and lines that are no record at all. Nothing in these lines can be believed."""
     return promise(log, LOG).where(~is_sound())
 
 
@@ -103,7 +104,7 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Corrupted lines that have an owner, as copies of that attempt."""
+    """Corrupted lines that have an owner, as copies of the attempt that owns them."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 

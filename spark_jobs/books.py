@@ -1,7 +1,7 @@
-"""The books: subjects counted per arm, producer, session and partition, with a row for everything that was planned.
+"""The books: subjects counted per arm, producer, session and partition, with a row for each planned combination.
 
-Spark counts the subjects by signature. That is a small table, however many records there are; the books are then
-arithmetic over signatures.
+Spark counts the subjects by signature. The table of signatures is small, however many records there are. The books
+are sums over signatures.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGN
 SESSIONS = 1
 """Sessions per producer. A producer that is killed and started again keeps its session."""
 NOBODY = -1
-"""The number that stands for producer and session on lines that no planned producer owns."""
+"""The number of the producer and of the session in rows for lines that no planned producer owns."""
 
-Place = tuple[str, int, int, int]
-"""(arm, producer, session, partition)."""
+BookKey = tuple[str, int, int, int]
+"""What one row of the books is about: (arm, producer, session, partition)."""
 
 
-def planned(scenario: Scenario) -> list[Place]:
-    """Every place for which the books must have a row: per arm, partitions * (producers * sessions + 1)."""
+def planned_keys(scenario: Scenario) -> list[BookKey]:
+    """The keys of all rows that the books must have: per arm, partitions * (producers * sessions + 1)."""
     return [
         (arm.name, producer, session, partition)
         for arm in scenario.arms
@@ -81,23 +81,23 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
     `attempted` and `reported` come from the census, everything else comes from the subjects. So different queries
     counted the two sides of the laws.
     """
-    books: defaultdict[Place, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for place in planned(scenario):
-        books[place]["attempted"] += 0
+    books: defaultdict[BookKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for key in planned_keys(scenario):
+        books[key]["attempted"] += 0
     for row in census.to_pylist():
         for name in ("attempted", "reported"):
-            books[_place(row, row["partition"])][name] += row[name]
+            books[_book_key(row, row["partition"])][name] += row[name]
     for row in counted:
-        for place, name in _entries(row):
-            books[place][name] += row["records"]
-    return pa.Table.from_pylist([_row(place, books[place]) for place in sorted(books)], schema=arrow(PRODUCERS))
+        for key, name in _entries(row):
+            books[key][name] += row["records"]
+    return pa.Table.from_pylist([_row(key, books[key]) for key in sorted(books)], schema=arrow(PRODUCERS))
 
 
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
     """PARTITIONS: the snapshot beside what the log holds; `read` are the counts of read_topic.json.
 
-    Control records are the verifier's own markers and those of transactions. No consumer shows the latter: `settle`
-    counted them off the leader's batches.
+    Control records are the verifier's own markers and the control records of transactions. No consumer shows the
+    latter: `settle` counted them in the leader's batches.
     """
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
@@ -121,7 +121,7 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
 def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: int) -> pa.Table:
     """CASES: per arm and kind how many cases the books count, and how many rows anomalies/ has.
 
-    `written` are these rows per (arm, kind), `bound` is the most that are written.
+    `written`: the rows of anomalies/ per (arm, kind). `bound`: at most so many are written per arm and kind.
     """
     totals: Counter[tuple[str, Anomaly]] = Counter()
     for row in producers.to_pylist():
@@ -141,18 +141,18 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
     return pa.Table.from_pylist(rows, schema=arrow(CASES))
 
 
-def _entries(row: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-    """The places and columns to which one signature adds its records."""
+def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
+    """The keys and columns to which one signature adds its records."""
     if row["role"] == "extra":
-        yield from ((_place(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
+        yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
     names = list(_line_columns(row) if row["role"] == "line" else _attempt_columns(row))
     if row["kind"] is not None:
         names += [column(Anomaly(row["kind"]))] if row["kind"] != Anomaly.LOST else []
         names += [also_column(Anomaly(kind)) for kind in row["also"]]
-    yield from ((_place(row, row["partition"]), name) for name in names)
+    yield from ((_book_key(row, row["partition"]), name) for name in names)
     if row["role"] == "attempt" and row["first_partition"] is not None:
-        yield from ((_place(row, row["first_partition"]), name) for name in ("first_copies", "log_records"))
+        yield from ((_book_key(row, row["first_partition"]), name) for name in ("first_copies", "log_records"))
 
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
@@ -173,12 +173,12 @@ def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
             yield "resolved_late"
 
 
-def _row(place: Place, counts: dict[str, int]) -> dict[str, object]:
+def _row(key: BookKey, counts: dict[str, int]) -> dict[str, object]:
     names = ("arm", "producer", "session", "partition")
-    return dict(zip(names, place, strict=True)) | {name: counts.get(name, 0) for name in COUNTS}
+    return dict(zip(names, key, strict=True)) | {name: counts.get(name, 0) for name in COUNTS}
 
 
-def _place(row: dict[str, Any], partition: int) -> Place:
+def _book_key(row: dict[str, Any], partition: int) -> BookKey:
     return row["arm"], row["producer"], row["session"], partition
 
 

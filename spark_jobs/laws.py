@@ -80,19 +80,19 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
-    by_place: Counter[tuple[str, int, str]] = Counter()
+    sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
-        place = row["arm"], row["partition"]
+        key = row["arm"], row["partition"]
         for name in ("attempted", "reported"):
-            by_place[*place, name] += row[name]
-        by_place[*place, "outcomes"] += row["acked"] + row["sent"] + row["failed"] + row["indeterminate"]
-        by_place[*place, "found or lost"] += row["found"] + row["lost"]
-    for arm, partition in sorted({(arm, partition) for arm, partition, _ in by_place}):
+            sums[*key, name] += row[name]
+        sums[*key, "outcomes"] += row["acked"] + row["sent"] + row["failed"] + row["indeterminate"]
+        sums[*key, "found or lost"] += row["found"] + row["lost"]
+    for arm, partition in sorted({(arm, partition) for arm, partition, _ in sums}):
         for law, left, right in (
             ("outcomes_sum", "attempted", "outcomes"),
             ("reported_sum", "reported", "found or lost"),
         ):
-            sides = by_place[arm, partition, left], by_place[arm, partition, right]
+            sides = sums[arm, partition, left], sums[arm, partition, right]
             yield Law(law, arm, partition, left, sides[0], right, sides[1])
 
 
@@ -116,9 +116,9 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
-    """The views of an arm. Without transactions there is no committed view: both sides are zero."""
+    """The two views of an arm agree. Without transactions there is no committed view: both sides are zero."""
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
-    same = evidence.views.same[arm]
+    same = evidence.views.equal_rows[arm]
     yield Law("views_agree", arm, -1, "rows in log/, view committed", rows, "of these the same in view raw", same)
     if arm in evidence.scenario.transactional:
         read = evidence.read.get(f"read_committed/{arm}", -1)
@@ -126,7 +126,7 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """The committed view was read completely, compared with the batches of the leader.
+    """The committed view was read completely: it has as many rows as the leader's batches have visible records.
 
     Neither the ledger nor a consumer takes part in counting these batches.
     """
@@ -139,7 +139,7 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """The ledger is complete. A count that nobody announced is -1, which no number of rows equals."""
+    """The ledger is complete. A count that was not announced becomes -1, which no number of rows equals."""
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
         rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
@@ -163,9 +163,9 @@ def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
-    """Every row of a transactional producer is in a transaction, and there are as many transactions as it counted.
+    """Every row of a transactional producer is in a transaction, and no row of any other producer is.
 
-    No row of any other producer is in a transaction.
+    The ledger has as many transactions of a producer, by their end, as the producer counted.
     """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional
@@ -183,7 +183,7 @@ def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows:
         )
         counted = {"COMMITTED": committed, "ABORTED": aborted, "INDETERMINATE": begun - committed - aborted}
         for outcome, number in counted.items():
-            ended = evidence.views.ended[*producer, outcome]
+            ended = evidence.views.transactions[*producer, outcome]
             left = f"transactions {outcome} in the ledger {owner}"
             yield Law("ledger_complete", arm, -1, left, ended, "counted by the producer", number)
 

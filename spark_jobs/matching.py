@@ -1,4 +1,4 @@
-"""Matching: ledger and log brought together record by record, where the screen has not proven that they agree."""
+"""Matching: ledger and log are matched record by record, unless the screen has proven that they agree."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from spark_jobs import anomalies, attempts, books, committed, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
-"""Up to so many corrupted lines are broadcast to every task; with more of them, the ledger is shuffled."""
+"""Up to so many corrupted lines are broadcast to every task. With more corrupted lines, the ledger is shuffled."""
 
 
 class MatchingInputs(NamedTuple):
-    """Everything that the matching needs. `together`: ledger and log are in one partition each, so no query shuffles.
+    """Everything that the matching needs.
 
-    `visible` is view `committed` of the log, `bound` the most cases that are written per arm and kind.
+    `visible`: view `committed` of the log. `bound`: at most so many cases are written per arm and kind. `together`:
+    ledger and log are in one partition each, so that no query shuffles.
     """
 
     ledger: DataFrame
@@ -40,8 +41,8 @@ class MatchingInputs(NamedTuple):
 def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
     """Matches ledger and log; returns PRODUCERS, and the rows that were written to anomalies/ per (arm, kind).
 
-    Two queries share one matching. Only what the screen has not proven is matched; if that refutes the screen,
-    everything is matched.
+    Two queries share one matching. Only rows that the screen has not proven are matched. If the matching refutes the
+    screen, all rows are matched.
     """
     persisted: list[DataFrame] = []
     try:
@@ -59,7 +60,7 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
 
 
 def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: list[DataFrame]) -> DataFrame:
-    """SUBJECTS of what the screen has not proven. Every frame that is persisted for them is added to `persisted`."""
+    """SUBJECTS of the rows that the screen has not proven. Adds to `persisted` every frame that it persists."""
     ledger, log = inputs.ledger, inputs.log
     owned = unattributed = aliens = None
     corrupted, foreign = _by_arm(inputs.log_census, "corrupted"), _by_arm(inputs.log_census, "foreign")
@@ -72,7 +73,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
     if foreign:
         aliens = attempts.foreign(log.where(F.col("arm").isin(*foreign)))
     claims, lines = (screen.unproven(side, proven, inputs.together) for side in (ledger, attempts.believable(log)))
-    resends = _any(inputs.ledger_census, "attempt")
+    resends = _has_nonzero(inputs.ledger_census, "attempt")
     matched = attempts.attempts(claims, lines, owned, resends, inputs.together)
     matched = _with_views(matched, inputs, corrupted, persisted)
     persisted.append(anomalies.subjects(matched, aliens, unattributed).persist(StorageLevel.MEMORY_AND_DISK))
@@ -82,18 +83,20 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 def _with_views(
     matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
 ) -> DataFrame:
-    """`matched` with what the committed view shows of it. There is no join if nothing strange was seen in that view."""
+    """`matched` with the flags from the committed view. There is no join if no attempt has such a flag."""
     arms = inputs.scenario.transactional
     if not arms:
         return matched
     few, damaged = sum(corrupted.values()) <= FEW, [arm for arm in corrupted if arm in arms]
-    strange = committed.strange(inputs.ledger, inputs.visible, arms, damaged, few).persist(StorageLevel.MEMORY_AND_DISK)
-    persisted.append(strange)
-    return committed.with_flags(matched, strange) if strange.count() else matched
+    flagged = committed.visibility_anomalies(inputs.ledger, inputs.visible, arms, damaged, few).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
+    persisted.append(flagged)
+    return committed.with_flags(matched, flagged) if flagged.count() else matched
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """The arms that have such lines (`corrupted` or `foreign`), and how many each has."""
+    """The arms with lines of the sort `name` (`corrupted` or `foreign`), and how many each has."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]
@@ -103,7 +106,7 @@ def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
 def _write_anomalies(
     subjects: DataFrame, producers: pa.Table, output: StepOutput, bound: int
 ) -> dict[tuple[str, str], int]:
-    """Writes the cases, and counts per (arm, kind) the rows that were really written.
+    """Writes the cases. Returns the number of rows in the file, per (arm, kind).
 
     There is no query if the books count no case.
     """
@@ -116,5 +119,5 @@ def _write_anomalies(
     return {(row["arm"], row["kind"]): row["count_all"] for row in counts}
 
 
-def _any(table: pa.Table, name: str) -> bool:
+def _has_nonzero(table: pa.Table, name: str) -> bool:
     return any(value for value in table[name].to_pylist())

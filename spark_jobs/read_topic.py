@@ -1,4 +1,4 @@
-"""Reading: the snapshot of every topic, between offsets that were taken once, and what stands behind the snapshot."""
+"""Reading: the snapshot of every topic, between offsets that were taken once, and the records behind the snapshot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {
     "failOnDataLoss": "true",
-    # how long a read waits for a record that should be there; Spark's own default is two minutes
+    # how long a read waits for a record of the snapshot; Spark's own default is two minutes
     "kafkaConsumer.pollTimeoutMs": "30000",
     # how long it asks brokers for offsets before it tries again, three times; Kafka's own default is a minute
     "kafka.default.api.timeout.ms": "30000",
@@ -32,7 +32,7 @@ CONSUMER = {
     "kafka.fetch.max.bytes": str(64 << 20),
 }
 SNAPSHOT, TAIL = "raw", "tail"
-Place = tuple[str, int]
+ArmPartition = tuple[str, int]
 """Arm and partition."""
 
 
@@ -43,7 +43,7 @@ def read_topics(
 
     `connection`: options of Spark's Kafka source by which it reaches the brokers (`Connection.spark_options`); without
     them it reads in plain text from the addresses in `offsets`.
-    Fails, rather than reads less, where the brokers no longer hold that range.
+    Fails if the brokers no longer hold the whole range: it never reads less.
     """
     arms = {part.topic: part.arm for part in offsets.partitions}
     starts: dict[str, dict[str, int]] = defaultdict(dict)
@@ -67,60 +67,61 @@ def read_committed(
 ) -> DataFrame:
     """RAW rows of `arms` as a read_committed consumer sees them, up to the last stable offset now.
 
-    That offset is behind the markers: the snapshot was taken when no transaction before them was undecided any more.
-    `check_committed` checks it.
+    The last stable offset is behind the markers: when the snapshot was taken, every transaction before them was
+    decided. `check_committed` checks this.
     """
-    of_arms = [part for part in offsets.partitions if part.arm in arms]
-    return read_topics(spark, msgspec.structs.replace(offsets, partitions=of_arms), "read_committed", connection)
+    selected = [part for part in offsets.partitions if part.arm in arms]
+    return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
 
 
-def view(offsets: Offsets, inside: str = SNAPSHOT, behind: str = TAIL) -> Column:
-    """Per row of RAW: `inside` for a record in the snapshot's [start, end), `behind` for a record behind it.
+def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL) -> Column:
+    """The view of each row of RAW: `snapshot_view` in the snapshot's [start, end), `tail_view` behind the snapshot.
 
-    What the snapshot holds depends only on its bounds: a repeated read takes the same records, whatever came since.
+    The records of the snapshot depend only on its bounds: a repeated read takes the same records, whatever was written
+    since.
     """
     ends: dict[str, list[int]] = defaultdict(list)
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
         ends[part.arm].append(part.end)
     end = _literal(ends, "map<string,array<bigint>>")[F.col("arm")][F.col("partition")]
-    return F.when(F.col("offset") < end, F.lit(inside)).otherwise(F.lit(behind))
+    return F.when(F.col("offset") < end, F.lit(snapshot_view)).otherwise(F.lit(tail_view))
 
 
-def count_tail(log: Path, offsets: Offsets) -> dict[Place, int]:
+def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
     """Records of view `tail` in log/ that are not markers, per (arm, partition).
 
-    Raises RuntimeError unless at least the snapshot's own markers were read: a read of nothing shows nothing.
+    Raises StepFailed unless the snapshot's own markers were read: an incomplete read proves nothing.
     """
-    records, markers = _behind(log, TAIL)
+    records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
     return records
 
 
 def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
-    """Raises RuntimeError unless view `tail` has the snapshot's own markers.
+    """Raises StepFailed unless view `tail` has the snapshot's own markers.
 
-    `tail` is what a read_committed consumer of `arms` saw behind the snapshot. The markers are in no transaction. A
-    consumer that does not see them was given a last stable offset before them, for example by a new leader; what it did
-    not see of the snapshot may well be in the log.
+    `tail`: the view that a read_committed consumer of `arms` had behind the snapshot. The markers are in no
+    transaction. A consumer that does not see them got a last stable offset before them, for example from a new leader.
+    Records of the snapshot that it did not see may be in the log all the same.
     """
-    _, markers = _behind(log, tail)
-    of_arms = [part for part in offsets.partitions if part.arm in arms]
-    _require_markers(markers, of_arms, " by a consumer that reads committed")
+    _, markers = _count_behind_snapshot(log, tail)
+    selected = [part for part in offsets.partitions if part.arm in arms]
+    _require_markers(markers, selected, " by a consumer that reads committed")
 
 
-def _behind(log: Path, view: str) -> tuple[dict[Place, int], dict[Place, int]]:
-    """Records of a view behind the snapshot that are no markers, and the markers, each per (arm, partition)."""
+def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
+    """Counts the rows of `view`: records that are no markers, and markers, each per (arm, partition)."""
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
-    records: Counter[Place] = Counter()
-    markers: Counter[Place] = Counter()
+    records: Counter[ArmPartition] = Counter()
+    markers: Counter[ArmPartition] = Counter()
     for row in groups.aggregate([([], "count_all")]).to_pylist():
         marker = row["crc_ok"] and not row["foreign"] and row["producer"] == MARKER_PRODUCER
         (markers if marker else records)[row["arm"], row["partition"]] += row["count_all"]
     return dict(records), dict(markers)
 
 
-def _require_markers(markers: Mapping[Place, int], parts: Sequence[PartitionSnapshot], reader: str = "") -> None:
+def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[PartitionSnapshot], reader: str = "") -> None:
     for part in parts:
         count, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end
         if count < expected:
@@ -131,5 +132,5 @@ def _require_markers(markers: Mapping[Place, int], parts: Sequence[PartitionSnap
 
 
 def _literal(value: object, kind: str) -> Column:
-    """One literal for any number of partitions: a map built column by column would cost a call to the JVM per part."""
+    """`value` as one literal. A map that is built column by column would cost a call to the JVM for each entry."""
     return F.from_json(F.lit(json.dumps(value)), kind)

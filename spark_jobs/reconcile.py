@@ -37,7 +37,7 @@ EPILOG = """The exit code says whether the job finished, not what it found: `con
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 RECONCILE: Final = "reconcile"
 SMALL_ROWS = 500_000
-"""Up to so many rows of ledger and log every query is one task: a shuffle would cost more than it saves."""
+"""Up to so many rows of ledger and log, every query is one task: a shuffle would cost more than it saves."""
 
 
 def reconcile(
@@ -48,7 +48,7 @@ def reconcile(
     bits: int = screen.BITS,
     connection: Mapping[str, str] | None = None,
 ) -> None:
-    """Reconciles one run. The result is in the run directory, whatever it is; an error means that there is no result.
+    """Reconciles one run. The result is in the run directory, whatever it says. An error means that there is no result.
 
     `exhaustive` matches every record, without the screen; the stretches of the screen have 2**bits sequences.
     Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger or log with other columns,
@@ -97,11 +97,11 @@ def write_books(
     Spark's driver plans a query with one thread: queries that do not depend on each other run side by side.
     """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
-    whole = spark.read.schema(LOG).parquet(str(run.path / "log"))
+    both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
     if together:
-        ledger, whole = ledger.coalesce(1), whole.coalesce(1)
-    log, visible = whole.where(F.col("view") == "raw"), whole.where(F.col("view") == committed.VIEW)
+        ledger, both_views = ledger.coalesce(1), both_views.coalesce(1)
+    log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms = scenario.transactional
     with ThreadPoolExecutor(2, "spark-query") as pool:
         with output.timed("census"):
@@ -113,7 +113,7 @@ def write_books(
         load_job = pool.submit(_write_load, ledger, ledger_census, run, scenario, output)
         with output.timed("screen"):
             damaged = {(row["arm"], row["partition"]) for row in log_census.to_pylist() if row["corrupted"]}
-            proven = None if sides_job is None else screen.judge(sides_job.result(), damaged)
+            proven = None if sides_job is None else screen.prove(sides_job.result(), damaged)
             output.counts |= proven.counts if proven else {}
         with output.timed("match"):
             inputs = MatchingInputs(ledger, log, visible, ledger_census, log_census, scenario, output, bound, together)
@@ -161,20 +161,20 @@ def _write_load(
     silences = timeline.gaps(loaded, run.manifest("produce").counts.get(ledger_file.LOAD_BEGAN, 0))
     output.write_table("books/gaps", timeline.every_partition(silences.toArrow(), scenario))
     width_us = timeline.interval_us(*_span(ledger_census))
-    load, latency = timeline.both(timeline.load(loaded, width_us), timeline.latency(loaded, injections))
-    output.write_table("timeline/load", timeline.filled(load, width_us))
+    load, latency = timeline.collect_both(timeline.load(loaded, width_us), timeline.latency(loaded, injections))
+    output.write_table("timeline/load", timeline.with_silent_intervals(load, width_us))
     output.write_table("timeline/latency", latency.sort_by([(name, "ascending") for name in latency.column_names[:3]]))
 
 
 def _span(ledger_census: pa.Table) -> tuple[int, int]:
-    """First and last moment of the load, in µs since the epoch; (0, 0) if there was no load."""
+    """The first and the last time of the load, in µs since the epoch; (0, 0) if there was no load."""
     if not ledger_census.num_rows:
         return 0, 0
     return min(ledger_census["from_us"].to_pylist()), max(ledger_census["until_us"].to_pylist())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `spark-submit`. Returns 0 when the job has finished, whatever it found; or else raises."""
+    """Entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found. Raises otherwise."""
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument(

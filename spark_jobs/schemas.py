@@ -104,9 +104,9 @@ ATTEMPTS = StructType(
 """One row per attempt that the ledger or the log names.
 
 `acked` (the acknowledged location) and `copies` (ascending) are locations. `outcome` is null where the ledger does not
-know the attempt. `late`: an INDETERMINATE attempt that would be REORDERED had it been reported. `aborted_visible` and
-`torn` are what `spark_jobs.committed` finds. `astray` refutes the screen: a line has another partition sequence than
-its claim, or a corrupted line has an owner whose claim is not among the rows.
+know the attempt. `late`: an INDETERMINATE attempt that would be REORDERED if it were reported. `spark_jobs.committed`
+sets `aborted_visible` and `torn`. `astray` refutes the screen: a line has another partition sequence than its claim, or
+a corrupted line has an owner whose claim is not among the rows.
 """
 
 SUBJECTS = StructType(
@@ -120,8 +120,8 @@ SUBJECTS = StructType(
 )
 """Everything that can be a case: each attempt of the ledger, and each line of the log that no attempt accounts for.
 
-A row with `line` is such a line: it has one copy, and `origin` says whose its header claims to be. `kind` is null where
-nothing is wrong.
+A row with `line` is a line that no attempt accounts for: it has one copy, and `origin` says which run and arm its
+header names. `kind` is null if nothing is wrong.
 """
 
 SIGNATURES = _internal(
@@ -148,21 +148,21 @@ BUCKETS = _internal(
     {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),
     {"producer": _INT, "session": _INT, "stretch": _LONG}
     | {
-        f"{whose}_{name}_{end}": _LONG
-        for whose in ("claimed", "found")
-        for name in ("shift", "place", "partition_sequence")
+        f"{side}_{name}_{end}": _LONG
+        for side in ("claimed", "logged")
+        for name in ("shift", "position", "partition_sequence")
         for end in ("min", "max")
     },
 )
 """Claims and believable lines per stretch and partition: see `spark_jobs.screen`.
 
-`low` and `high`: sums of the halves of the fingerprints, those of the claims less those of the lines. `place`: offset.
-`shift`: offset less partition sequence.
+`low` and `high`: sums of the lower and the upper halves of the fingerprints, those of the claims less those of the
+lines. `position`: offset. `shift`: offset less partition sequence.
 """
 
 
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
-    """`frame` with exactly the columns of `schema`, in its order and with its types.
+    """`frame` with exactly the columns of `schema`, in the order of `schema` and with its types.
 
     Raises AnalysisException if a column is missing. Only columns that differ are cast: each function of a column costs
     several calls into the JVM.

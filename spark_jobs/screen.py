@@ -1,4 +1,4 @@
-"""The screen: stretches of a producer's sequences in which ledger and log agree, and need no matching row by row.
+"""The screen: finds the stretches of a producer's sequences in which ledger and log agree, so that no row is matched.
 
 A *stretch* is 2**bits consecutive sequences of one (arm, producer, session). A *bucket* is the part of a stretch in one
 partition: for claims, the partition that the ledger names; for lines, the partition in which they stand. A bucket is
@@ -12,13 +12,13 @@ clean iff
 Then every attempt of the bucket stands exactly once in the partition, at its acknowledged offset, and in order. A
 stretch is *proven* iff
 
-1. each of its buckets is clean: a copy in another partition than its claim is in the same stretch;
+1. each of its buckets is clean (a copy in another partition than its claim is a bucket of the same stretch);
 2. none of its buckets can be out of order with another bucket, clean or not, of its producer in that partition;
-3. none of its sequences is in the ledger twice, by a resend or because the ledger contradicts itself.
+3. none of its sequences is in the ledger twice, whether resent or because the ledger contradicts itself.
 
-Everything else is matched row by row. The result is that of matching everything, unless the matching refutes the screen
-(`astray` in ATTEMPTS): a line has another partition sequence than its claim, so that (2) compared the wrong numbers; or
-a corrupted line has an owner that was screened away.
+All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
+the screen (`astray` in ATTEMPTS). It does so in two cases: a line has another partition sequence than its claim, so
+that (2) compared the wrong numbers; or a corrupted line has an owner that the screen had proven.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from spark_jobs.attempts import KEY, believable
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
 
 BITS = 14
-"""Sequences per stretch, as a power of two: so many are matched row by row because of one loss."""
+"""Sequences per stretch, as a power of two: because of one loss, so many sequences are matched row by row."""
 BOUND = 50_000
 """The most buckets, and the most stretches with repeated sequences, that are collected to the driver."""
 WORD = 6
@@ -57,9 +57,9 @@ class Sides(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """What needs no matching: `whole` arms, and the proven `stretches` of other arms.
+    """The rows that need no matching: all rows of the arms in `whole`, and the proven `stretches` of other arms.
 
-    `signatures` are the rows of SIGNATURES that all of these add to the books; `counts` go to the manifest.
+    `signatures`: the rows of SIGNATURES that these rows add to the books. `counts`: entries of the manifest.
     """
 
     bits: int
@@ -70,7 +70,7 @@ class Screen(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The bits per stretch, at least `bits`, with which so many records fill at most half of BOUND buckets."""
+    """The least number of bits per stretch, from `bits` on, with which `records` fill at most half of BOUND buckets."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
@@ -82,10 +82,10 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
 
-def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
-    """What is proven. None if nothing is, or if there are more buckets than BOUND.
+def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
+    """What `counted` proves. None if it proves nothing, or if there are more buckets than BOUND.
 
-    `damaged` are the (arm, partition) with corrupted lines: an acknowledged offset there may hold a copy that is no
+    `damaged`: every (arm, partition) with corrupted lines. An acknowledged offset there may hold a copy that is not a
     believable line.
     """
     rows: list[Row] = counted.buckets.to_pylist()
@@ -114,7 +114,7 @@ def judge(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
 
 
 def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) -> DataFrame:
-    """The rows of LEDGER or LOG that the screen has not proven, including those of which it knows nothing.
+    """The rows of LEDGER or LOG that the screen has not proven, including rows that it does not know.
 
     `together`: all rows are in one partition, and stay there.
     """
@@ -131,36 +131,37 @@ def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) ->
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """LEDGER, LOG -> BUCKETS."""
+    """LEDGER, LOG -> BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT, so its bucket is dirty."""
     outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
-        {"claim": F.lit(1), "told": outcome, "place": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
+        {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
     )
     lines = believable(promise(log, LOG)).withColumns(
-        {"claim": F.lit(0), "told": F.lit(None).cast("string"), "place": F.col("offset")}
+        {"claim": F.lit(0), "claimed": F.lit(None).cast("string"), "position": F.col("offset")}
     )
-    names = [*KEY, "partition", "partition_sequence", "claim", "told", "place"]
-    prints = F.xxhash64("sequence", "attempt", "partition_sequence")
+    names = [*KEY, "partition", "partition_sequence", "claim", "claimed", "position"]
+    shift = F.col("position") - F.col("partition_sequence")
+    fingerprints = F.xxhash64("sequence", "attempt", "partition_sequence")
     both = (
         claims.select(*names)
         .unionByName(lines.select(*names))
-        .withColumns({"stretch": _number(bits), "print": prints, "shift": F.col("place") - F.col("partition_sequence")})
+        .withColumns({"stretch": _number(bits), "fingerprint": fingerprints, "shift": shift})
     )
-    claimed, sign = F.col("claim") == 1, F.col("claim") * 2 - 1
+    is_claim, sign = F.col("claim") == 1, F.col("claim") * 2 - 1
     spans = [
-        function(F.when(side, F.col(name))).alias(f"{whose}_{name}_{function.__name__}")
-        for whose, side in (("claimed", claimed), ("found", ~claimed))
-        for name in ("shift", "place", "partition_sequence")
+        function(F.when(is_of_side, F.col(name))).alias(f"{side}_{name}_{function.__name__}")
+        for side, is_of_side in (("claimed", is_claim), ("logged", ~is_claim))
+        for name in ("shift", "position", "partition_sequence")
         for function in (F.min, F.max)
     ]
     return promise(
         both.groupBy(*STRETCH, "partition").agg(
-            F.count_if(claimed).alias("claims"),
-            F.count_if(~claimed).alias("copies"),
-            F.count_if(F.col("told") == Outcome.ACKED).alias("acked"),
-            F.count_if(F.col("told") == Outcome.SENT).alias("sent"),
-            F.sum(sign * F.col("print").bitwiseAND(0xFFFFFFFF)).alias("low"),
-            F.sum(sign * F.shiftright("print", 32)).alias("high"),
+            F.count_if(is_claim).alias("claims"),
+            F.count_if(~is_claim).alias("copies"),
+            F.count_if(F.col("claimed") == Outcome.ACKED).alias("acked"),
+            F.count_if(F.col("claimed") == Outcome.SENT).alias("sent"),
+            F.sum(sign * F.col("fingerprint").bitwiseAND(0xFFFFFFFF)).alias("low"),
+            F.sum(sign * F.shiftright("fingerprint", 32)).alias("high"),
             *spans,
         ),
         BUCKETS,
@@ -168,7 +169,7 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
 
 
 def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
-    """LEDGER -> STRETCHES: those with fewer sequences than claims, counted exactly, with one bit per sequence."""
+    """LEDGER -> STRETCHES: stretches with fewer sequences than claims, counted exactly, with one bit per sequence."""
     word = min(WORD, bits)
     bit = F.expr("shiftleft(1L, cast(sequence & 63 as int))")
     by_word = (
@@ -183,18 +184,17 @@ def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
 
 def _clean(row: Row) -> bool:
     is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
-    shifts = {row[f"{whose}_shift_{end}"] for whose in ("claimed", "found") for end in ("min", "max")}
+    shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
     return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches with a bucket that is not wholly before or wholly behind each other one of its producer and partition,
-    in partition sequences and, likewise, in offsets."""
+    """Stretches with a bucket that overlaps another bucket of its producer and partition, as `_entangled` defines."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
-        sides = ("found", "claimed") if (row["arm"], row["partition"]) in damaged else ("found",)
-        if any(row[f"{whose}_place_min"] is not None for whose in sides):
-            span = [_bound(row, sides, name, end) for end in (min, max) for name in ("partition_sequence", "place")]
+        sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
+        if any(row[f"{side}_position_min"] is not None for side in sides):
+            span = [_bound(row, sides, name, end) for end in (min, max) for name in ("partition_sequence", "position")]
             spans_by_producer[row["arm"], row["producer"], row["session"], row["partition"]].append(
                 (span, _stretch(row))
             )
@@ -202,7 +202,7 @@ def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Str
 
 
 def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
-    """Stretches whose span is not wholly before or wholly behind each other span, in sequences and offsets alike.
+    """Stretches whose span is not wholly before or behind every other span, in partition sequences and in offsets.
 
     `spans` are ([lowest sequence, lowest offset, highest sequence, highest offset], stretch), ascending.
     """
@@ -217,7 +217,7 @@ def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
 
 
 def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
-    values = (row[f"{whose}_{name}_{end.__name__}"] for whose in sides)
+    values = (row[f"{side}_{name}_{end.__name__}"] for side in sides)
     return int(end(value for value in values if value is not None))
 
 

@@ -23,7 +23,7 @@ from delivery_verifier.model.errors import VerifierError
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 5_000_000
-"""With fewer records the JVM's second compiler costs more than it saves: most of the code plans, and runs once."""
+"""With fewer records, the JVM's second compiler costs more than it saves: most code plans queries and runs once."""
 END_S = 120.0
 """How long a JVM may take to end when it is told to."""
 DYING_S = 15.0
@@ -31,7 +31,7 @@ DYING_S = 15.0
 
 
 class SparkGone(VerifierError, RuntimeError):
-    """Spark's JVM ended while it was needed. What it was computing has no result."""
+    """Spark's JVM ended while it was needed. The query at work has no result."""
 
 
 def settings(records: int = 0) -> dict[str, str]:
@@ -76,7 +76,7 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     Properties given to `spark-submit` win. Spark's workers run the same interpreter as this process.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    _forget_the_dead()
+    _forget_ended_jvm()
     builder = SparkSession.builder.appName("kafka-delivery-verifier")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # set by spark-submit, whose JVM is running already
         builder = builder.master(master)
@@ -89,18 +89,18 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     return spark
 
 
-def living(spark: SparkSession) -> SparkSession:
+def living_session(spark: SparkSession) -> SparkSession:
     """`spark`, or a new session if its JVM has ended. Raises SparkGone if the new JVM does not start."""
-    _forget_the_dead()
+    _forget_ended_jvm()
     if SparkContext._active_spark_context is spark.sparkContext:
         return spark
-    with naming_its_end():
+    with naming_jvm_end():
         return local_session()
 
 
 @contextmanager
-def naming_its_end() -> Iterator[None]:
-    """Inside, an error because the JVM has ended becomes a SparkGone, which says how the JVM ended.
+def naming_jvm_end() -> Iterator[None]:
+    """Turns an error that occurs because the JVM has ended into a SparkGone, which says how the JVM ended.
 
     The next `local_session` of this process then starts another JVM.
     """
@@ -108,21 +108,21 @@ def naming_its_end() -> Iterator[None]:
         yield
     except Exception as error:
         hung_up = isinstance(error, (Py4JError, OSError, EOFError))
-        if (code := _ended(DYING_S if hung_up else 0.01)) is None:
+        if (code := _jvm_exit_code(DYING_S if hung_up else 0.01)) is None:
             raise
-        _forget()
+        _forget_jvm()
         message = f"Spark's Java process has ended with {how_it_ended(code)}"
         raise SparkGone(f"{message}: was the memory short? `kdv doctor` says what a run needs") from error
 
 
-def _forget_the_dead() -> None:
-    """Lets go of a JVM that has ended: PySpark would keep using it."""
+def _forget_ended_jvm() -> None:
+    """Makes PySpark forget a JVM that has ended: PySpark would keep using that JVM."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None and process.poll() is not None:
-        _forget()
+        _forget_jvm()
 
 
-def _ended(within_s: float) -> int | None:
+def _jvm_exit_code(within_s: float) -> int | None:
     """The exit code of this process's JVM; None without a JVM, or if the JVM does not end within that time."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
@@ -131,8 +131,8 @@ def _ended(within_s: float) -> int | None:
         return None
 
 
-def _forget() -> None:
-    """Clears what PySpark clears when it stops a context; stopping a context needs a JVM."""
+def _forget_jvm() -> None:
+    """Clears the variables that PySpark clears when it stops a context. A real stop would need a living JVM."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
 
@@ -140,9 +140,9 @@ def _forget() -> None:
 def end(spark: SparkSession) -> None:
     """Stops the session and, unless `spark-submit` owns it, the JVM, which would outlive this process by seconds.
 
-    Raises subprocess.TimeoutExpired if the JVM does not end by itself; the JVM is killed then.
+    If the JVM does not end by itself, kills it and raises subprocess.TimeoutExpired.
     """
-    _forget_the_dead()
+    _forget_ended_jvm()
     gateway = SparkContext._gateway
     if gateway is None:
         return
@@ -157,6 +157,6 @@ def end(spark: SparkSession) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    _forget()  # the next session of this process gets a JVM of its own
+    _forget_jvm()  # the next session of this process gets a JVM of its own
     if code == 0:
         class_archive().keep()

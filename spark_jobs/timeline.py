@@ -35,9 +35,9 @@ def interval_us(from_us: int, until_us: int) -> int:
 
 
 def load(ledger: DataFrame, width_us: int) -> DataFrame:
-    """LEDGER -> LOAD: sends by the time of sending, outcomes by the time of their report (without one, of sending).
+    """LEDGER -> LOAD: sends by the time of sending, outcomes by the time of the report (of sending, if none).
 
-    Only intervals in which something happened; `filled` adds the silent intervals.
+    Only intervals in which something happened; `with_silent_intervals` adds the others.
     """
     rows = promise(ledger, LEDGER)
     known_at = F.coalesce("settled_at", "sent_at")
@@ -52,10 +52,10 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
     )
     counts = [F.sum(name).alias(name) for name in _COUNTED]
     quantile = F.first("quantiles", ignorenulls=True).alias("quantiles")  # one side has quantiles, once per interval
-    both = sends.unionByName(outcomes, allowMissingColumns=True).groupBy("arm", "at_us").agg(*counts, quantile)
-    both = both.na.fill(0, list(_COUNTED))
+    rows_of_both = sends.unionByName(outcomes, allowMissingColumns=True).groupBy("arm", "at_us").agg(*counts, quantile)
+    rows_of_both = rows_of_both.na.fill(0, list(_COUNTED))
     in_ms = {f"latency_ms_p{share}": F.get("quantiles", F.lit(index)) / 1000 for index, share in enumerate((50, 99))}
-    return promise(both.withColumns(in_ms), LOAD)
+    return promise(rows_of_both.withColumns(in_ms), LOAD)
 
 
 def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
@@ -75,7 +75,10 @@ def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
 
 
 def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
-    """From bite to recovery, in µs since the epoch; without recovery, without end. Windows that meet are joined."""
+    """The times from bite to recovery, in µs since the epoch. Windows that meet are joined.
+
+    The window of an injection without recovery has no end.
+    """
     joined: list[tuple[int, int]] = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
         until = _FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
@@ -86,15 +89,15 @@ def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
     return joined
 
 
-def both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.Table]:
+def collect_both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.Table]:
     """LOAD and LATENCY as tables, by one query."""
     rows = loads.unionByName(latencies, allowMissingColumns=True).toArrow()
-    of_load = pc.is_valid(rows["at_us"])
-    parts = [rows.filter(of_load).select(LOAD.names), rows.filter(pc.invert(of_load)).select(LATENCY.names)]
+    is_load = pc.is_valid(rows["at_us"])
+    parts = [rows.filter(is_load).select(LOAD.names), rows.filter(pc.invert(is_load)).select(LATENCY.names)]
     return parts[0].cast(arrow(LOAD)), parts[1].cast(arrow(LATENCY))
 
 
-def filled(table: pa.Table, width_us: int) -> pa.Table:
+def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
     """LOAD with a row of zeros for each interval within an arm's load in which nothing happened."""
     known = {(row["arm"], row["at_us"]): row for row in table.to_pylist()}
     rows: list[dict[str, Any]] = []
@@ -109,9 +112,9 @@ def filled(table: pa.Table, width_us: int) -> pa.Table:
 def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
     """LEDGER -> GAPS: the longest silence between consecutive reports, per arm and partition that has two or more.
 
-    The verifier itself makes the silence between the warm-up and the load. Of that silence only the part after
-    `began_us` counts, when the load began. Reports are first gathered by millisecond, so that only a short list per
-    partition is sorted. Silences below 1 ms are not looked for.
+    The verifier itself causes the silence between the warm-up and the load. Of this silence, only the part after the
+    beginning of the load, `began_us`, counts. Reports are first grouped by millisecond, so that only a short list per
+    partition is sorted. Silences below 1 ms are not found.
     """
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     settled = F.unix_micros("settled_at")
@@ -128,7 +131,7 @@ def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
 
 
 def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
-    """GAPS with a row for each partition of each loaded arm, null where it had fewer than two reports."""
+    """GAPS with a row for each partition of each loaded arm, null for a partition with fewer than two reports."""
     known = {(row["arm"], row["partition"]): row for row in table.to_pylist()}
     planned: Sequence[tuple[str, int]] = [
         (arm.name, partition) for arm in scenario.loaded for partition in range(scenario.load.partitions)

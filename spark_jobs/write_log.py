@@ -23,7 +23,7 @@ MAX_FILES = 64
 def write_log(
     run: RunDirectory, scenario: Scenario, spark: SparkSession, connection: Mapping[str, str] | None = None
 ) -> None:
-    """First half: reads the topics into log/, snapshot and tail, and those of transactional arms in both views."""
+    """First half: reads snapshot and tail of the topics into log/; topics of transactional arms in both views."""
     offsets = read_offsets_of(run)
     with run.writing(READ) as output:
         raw_counts = Observation("read")
@@ -35,7 +35,9 @@ def write_log(
         if scenario.transactional:
             lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts, connection))
         with output.timed("read"):
-            files = min(MAX_FILES, len(offsets.partitions))  # without a shuffle; else one task per Kafka partition
+            files = min(
+                MAX_FILES, len(offsets.partitions)
+            )  # coalesce needs no shuffle; without it, every Kafka partition would be a task
             lines.coalesce(files).write.parquet(str(output.staging / "log"))
         tail = count_tail(output.staging / "log", offsets)
         output.counts |= {f"read/{arm}": int(count) for arm, count in raw_counts.get.items()}
@@ -54,7 +56,7 @@ def _committed(
     counts: Observation,
     connection: Mapping[str, str] | None,
 ) -> DataFrame:
-    """LOG of view committed and of what stands behind it, for the arms that write transactions.
+    """LOG of view committed, and of the records behind it, for the arms that write transactions.
 
     `counts` observes how many rows of view committed came from Kafka.
     """
@@ -66,4 +68,5 @@ def _committed(
 
 
 def read_offsets_of(run: RunDirectory) -> Offsets:
+    """The snapshot of the run, from offsets.json."""
     return read_offsets((run.path / "offsets.json").read_bytes())

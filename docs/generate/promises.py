@@ -49,7 +49,7 @@ _MARK = re.compile(r"^(source|client): (\S+)$")
 
 
 class Example(Struct, frozen=True):
-    """A published configuration: what it is, where that is said, and what it promises."""
+    """A published configuration: what it is, the address of its source, and what it promises."""
 
     name: str
     summary: str
@@ -59,12 +59,12 @@ class Example(Struct, frozen=True):
 
 
 def read(file: Path) -> Example:
-    """One example. Its comment says what it is, `source: ADDRESS` and `client: java|librdkafka`.
+    """One example. Its comment has a summary and the lines `source: ADDRESS` and `client: java|librdkafka`.
 
-    Raises KeyError if the comment lacks one of these, BadInput where the settings make no producer.
+    Raises KeyError if the comment lacks the source or the client, and BadInput if the settings make no producer.
     """
-    comment = [found.group(1) for line in file.read_text().splitlines() if (found := _COMMENT.match(line))]
-    marks = {found.group(1): found.group(2) for line in comment if (found := _MARK.match(line))}
+    comment = [match.group(1) for line in file.read_text().splitlines() if (match := _COMMENT.match(line))]
+    marks = {match.group(1): match.group(2) for line in comment if (match := _MARK.match(line))}
     summary = " ".join(line for line in comment if not _MARK.match(line))
     topic = file.with_suffix(".topic.properties")
     topic_file = str(topic) if topic.is_file() else None
@@ -79,25 +79,27 @@ def examples(folder: Path) -> list[Example]:
 
 def document(folder: Path) -> str:
     """The page."""
-    found = examples(folder)
-    parts = [INTRODUCTION + "\n".join([*map(_introduced, found), ""]), *(_table(claim, found) for claim in GUARANTEES)]
-    return "\n".join([*parts, CLASSES + "\n".join(f"| {it.name} | {it.summary} |" for it in FAULT_CLASSES), ""])
+    all_examples = examples(folder)
+    introduction = INTRODUCTION + "\n".join([*map(_introduction_row, all_examples), ""])
+    tables = [_table(claim, all_examples) for claim in GUARANTEES]
+    class_rows = [f"| {fault_class.name} | {fault_class.summary} |" for fault_class in FAULT_CLASSES]
+    return "\n".join([introduction, *tables, CLASSES + "\n".join(class_rows), ""])
 
 
-def _introduced(it: Example) -> str:
-    settings = Settings.of_profile(it.profile)
+def _introduction_row(example: Example) -> str:
+    settings = Settings.of_profile(example.profile)
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
-        f"| [{it.name}](examples/{it.name}.properties) | {it.summary} | {settings.acks} | {idempotent} | "
-        f"{settings.max_in_flight} | {settings.min_insync_replicas} | <{it.source}> |"
+        f"| [{example.name}](examples/{example.name}.properties) | {example.summary} | {settings.acks} | "
+        f"{idempotent} | {settings.max_in_flight} | {settings.min_insync_replicas} | <{example.source}> |"
     )
 
 
-def _table(claim: Claim, found: list[Example]) -> str:
-    head = "| | " + " | ".join(it.name for it in FAULT_CLASSES) + " |"
+def _table(claim: Claim, all_examples: list[Example]) -> str:
+    head = "| | " + " | ".join(fault_class.name for fault_class in FAULT_CLASSES) + " |"
     rows = [
-        f"| {it.name} | " + " | ".join("yes" if row.guarantees[claim] else "**no**" for row in it.rows) + " |"
-        for it in found
+        f"| {example.name} | " + " | ".join("yes" if row.guarantees[claim] else "**no**" for row in example.rows) + " |"
+        for example in all_examples
     ]
     return "\n".join(
         [f"## {claim}: {CLAIMS[claim].meaning}", "", head, "|---" * (len(FAULT_CLASSES) + 1) + "|", *rows, ""]

@@ -9,11 +9,11 @@ from delivery_verifier.store.table import Table
 from delivery_verifier.store.tables import TABLES
 
 MARK = "tables declared in plugins/delivery_verifier/store/tables.py. -->\n"
-"""End of the comment behind which everything is generated; what stands before it is written by hand."""
+"""The end of the comment that separates the two parts of the page: written by hand above, generated below."""
 
 
 def document(page: str) -> str:
-    """The page `page` with its tables as they are declared. Raises ValueError if it has no MARK."""
+    """`page` with its tables generated from their declarations. Raises ValueError if `page` lacks MARK."""
     prose, mark, _ = page.partition(MARK)
     if not mark:
         raise ValueError(f"the page lacks the comment that ends with {MARK!r}")

@@ -13,7 +13,7 @@ from support.run_directories import Row, attempt, line, scenario, table, write
 
 from delivery_verifier.model.history import PartitionSnapshot
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
-from spark_jobs.books import planned
+from spark_jobs.books import planned_keys
 from spark_jobs.reconcile import reconcile
 
 RECORDS = 6
@@ -163,7 +163,7 @@ def test_every_planned_row_is_in_the_books_even_of_an_idle_arm(directory: RunDir
         (row["arm"], row["producer"], row["session"], row["partition"]): row
         for row in table(directory, "books/producers.parquet")
     }
-    assert set(planned(directory.read_scenario())) <= set(found)
+    assert set(planned_keys(directory.read_scenario())) <= set(found)
     assert all(value is not None for row in found.values() for value in row.values())
     assert {row["attempted"] for place, row in found.items() if place[0] == "canary"} == {0}
 

@@ -7,20 +7,20 @@ import sys
 
 PROGRAM = """
 from pyspark import SparkContext
-from spark_jobs.session import SparkGone, end, living, local_session, naming_its_end
+from spark_jobs.session import SparkGone, end, living_session, local_session, naming_jvm_end
 
 first = local_session()
-assert living(first) is first
+assert living_session(first) is first
 SparkContext._gateway.proc.kill()
 try:
-    with naming_its_end():
+    with naming_jvm_end():
         first.range(3).count()
 except SparkGone as error:
     print(error)
-second = living(first)
+second = living_session(first)
 assert second is not first
 try:
-    with naming_its_end():
+    with naming_jvm_end():
         assert second.range(3).count() == 3
         raise KeyError("not Spark's fault")
 except KeyError as error:

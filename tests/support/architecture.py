@@ -146,16 +146,19 @@ PRIVATE_PREFIXES = tuple(f"_{word}" for word in ("told", "found", "made", "seen"
 def private_names(packages: Iterable[Path]) -> Iterator[str]:
     """Variables, parameters and functions whose names say nothing to a stranger: PRIVATE_NAMES, with or without `_`.
 
-    Also functions whose names begin with one of PRIVATE_PREFIXES. Fields of classes pass, because some are published.
+    Also functions whose names begin with one of PRIVATE_PREFIXES. Fields of classes pass, because some are published,
+    and so does `left` in a module that has a `right`.
     """
     for module, file in sources(packages):
         tree = ast.parse(file.read_text())
         fields = {field.target for node in ast.walk(tree) for field in _fields(node)}
+        names = {name for node in ast.walk(tree) for _, name in _defined_names(node)}
+        sides = {"left"} if "right" in names else set()
         for node in ast.walk(tree):
             for line, name in _defined_names(node):
                 is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                 is_private = name.lstrip("_") in PRIVATE_NAMES or (is_function and name.startswith(PRIVATE_PREFIXES))
-                if is_private and node not in fields:
+                if is_private and node not in fields and name not in sides:
                     yield f"{module}:{line}: {name} is a private name"
 
 

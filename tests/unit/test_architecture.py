@@ -134,6 +134,10 @@ def test_every_table_of_a_concept_is_whole_or_says_why_not() -> None:
     assert list(partial_tables((*PACKAGES, ROOT / "docs" / "generate"), CONCEPTS)) == []
 
 
+def test_names_are_nouns_of_the_field() -> None:
+    assert list(private_names((*PACKAGES, ROOT / "docs" / "generate", ROOT / "bench"))) == []
+
+
 def test_every_room_says_what_it_owns_what_it_may_use_and_where_it_is_weak() -> None:
     rooms = MAY_USE.keys() - WITHOUT_INTRODUCTION
     folders = {room: ROOT / room if (ROOT / room).is_dir() else LIBRARY / room for room in sorted(rooms)}

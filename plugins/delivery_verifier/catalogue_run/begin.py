@@ -1,4 +1,4 @@
-"""The beginning: a new catalogue run, in which every selected entry is pending; or an interrupted one to be resumed."""
+"""The beginning: a new catalogue run, in which every selected entry is pending, or an interrupted run to resume."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ MOST_ROUNDS = 100
 
 
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
-    """A new catalogue run, written to its directory. `selected` are the other arguments of `new_catalogue_run`.
+    """A new catalogue run, written to its directory. `selected`: the other arguments of `new_catalogue_run`.
 
-    Raises BadInput, also where a catalogue run has this name already.
+    Raises BadInput, also if a catalogue run has this name already.
     """
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
         raise bad_input(
@@ -52,7 +52,7 @@ def new_catalogue_run(
     round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
     return CatalogueRun(
         id=name,
-        wanted=_asked_for(names, tag),
+        wanted=_selection_text(names, tag),
         expect_unavailable=expected_unavailable,
         direct=direct,
         rounds=round_count,
@@ -69,8 +69,8 @@ def new_catalogue_run(
 def resume(name: str) -> CatalogueRun:
     """The catalogue run `name`, to be continued: every item without a verdict is open again.
 
-    What this host lacks is tried anew. Attempts without a verdict are dropped from the record. Raises BadInput where
-    the commit, the versions or the host are others than those that began it.
+    The trials of what this host lacks run again. Attempts without a verdict are dropped from the record. Raises
+    BadInput if the commit, the versions or the host differ from those that began the catalogue run.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -84,13 +84,13 @@ def resume(name: str) -> CatalogueRun:
     return replace(catalogue, items=tuple(items), ended_at="")
 
 
-def _asked_for(names: Sequence[str], tag: str) -> str:
+def _selection_text(names: Sequence[str], tag: str) -> str:
     parts = [f"the tag {tag}"] if tag else []
     return " and ".join([*parts, *([", ".join(names)] if names else [])]) or "everything"
 
 
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
-    lacking = _lacking(entry)
+    lacks = _lacks(entry)
     return Item(
         name=entry.name,
         title=entry.title,
@@ -99,9 +99,9 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
         tags=tuple(entry.tags),
         fault=entry.fault.name,
         round=number,
-        unavailable=_sentence(lacking),
-        expected_unavailable=not any(lack.failed for lack in lacking.values())
-        and selection.expects(expected, entry, lacking),
+        unavailable=_lacks_text(lacks),
+        expected_unavailable=not any(lack.failed for lack in lacks.values())
+        and selection.expects(expected, entry, lacks),
     )
 
 
@@ -112,16 +112,19 @@ def _reopened(item: Item, expected: Sequence[str]) -> Item:
 
 
 def unavailable(entry: Entry) -> str:
-    """What this host lacks to run the entry, with the remedy; empty if nothing. Each trial runs once per process."""
-    return _sentence(_lacking(entry))
+    """What this host lacks to run the entry, with the remedy; empty if it lacks nothing.
+
+    Each trial of the host runs once per process.
+    """
+    return _lacks_text(_lacks(entry))
 
 
-def _lacking(entry: Entry) -> dict[Capability, Lack]:
+def _lacks(entry: Entry) -> dict[Capability, Lack]:
     backend = default_backend()
     return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
 
 
-def _sentence(lacking: Mapping[Capability, Lack]) -> str:
+def _lacks_text(lacks: Mapping[Capability, Lack]) -> str:
     return "; ".join(
-        f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacking.items()
+        f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacks.items()
     )

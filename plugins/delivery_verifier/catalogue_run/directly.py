@@ -1,7 +1,7 @@
-"""The direct runner: entries in this process, with one warm Spark session. The cluster of the next entry boots while an
-entry is judged.
+"""The direct runner: entries in this process, with one warm Spark session. While an entry
+is judged, the cluster of the next entry boots.
 
-No judging runs beside a load: faults with deadlines must find the processors as free as in a run of its own. The
+No entry is judged beside a load: faults have deadlines and need the processors as free as in a single run. The
 judging of the previous entry therefore ends before the next entry sends its first record.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delivery_verifier.catalogue_run import results
-from delivery_verifier.catalogue_run.loop import attempted, now
+from delivery_verifier.catalogue_run.loop import attempt_or_failure, now
 from delivery_verifier.host import folders, processes
 from delivery_verifier.model.catalogue_run import Attempt
 from delivery_verifier.model.progress import ProgressListener
@@ -36,25 +36,25 @@ class DirectRunner:
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs the half that needs a cluster in this thread, and has the judging done in another thread."""
-        started_at, begun = now(), time.monotonic()
+        """Runs in this thread the steps that need a cluster. Another thread judges the run."""
+        started_at, begun_s = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}
         try:
             run_dir = direct.observe(fields, run, self._listener, self.session, lambda: self._before_load(before_load))
         except Exception as error:  # recorded as a failed attempt, so that the next entry can run
             failed: Future[Attempt] = Future()
-            failed.set_result(results.failed(run, started_at, time.monotonic() - begun, error))
+            failed.set_result(results.failed(run, started_at, time.monotonic() - begun_s, error))
             return failed
-        return self._judges.submit(attempted, partial(self._judge, run_dir), run)
+        return self._judges.submit(attempt_or_failure, partial(self._judge, run_dir), run)
 
     def session(self) -> SparkSession:
-        """The session, once it has started. Where its JVM has ended, a new session: the others can still be judged."""
-        from spark_jobs.session import living, local_session
+        """The session, once it has started. If its JVM has ended: a new session, for the judging of other runs."""
+        from spark_jobs.session import living_session, local_session
 
         with self._one_at_a_time:
             started = self._spark.exception() is None
             session: Future[SparkSession] = Future()
-            session.set_result(living(self._spark.result()) if started else local_session())
+            session.set_result(living_session(self._spark.result()) if started else local_session())
             self._spark = session
             return session.result()
 
@@ -67,7 +67,7 @@ class DirectRunner:
 
     def _before_load(self, before_load: Callable[[], None]) -> None:
         before_load()
-        self.session()  # one that is still starting would take the processors from the first load
+        self.session()  # a session that is still starting would take the processors from the first load
 
     def _judge(self, run_dir: Path) -> Attempt:
         direct.judge(run_dir, self._listener, self.session)
@@ -76,7 +76,7 @@ class DirectRunner:
 
 @contextmanager
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
-    """A runner with one Spark session: `spark`, or else a session of its own that ends with the block.
+    """A runner with one Spark session: `spark` or, without it, a new session that ends with the block.
 
     The session starts, and Great Expectations is imported, while the first cluster boots.
     """

@@ -22,15 +22,15 @@ class Runner(Protocol):
     """Runs entries, one after another."""
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs `entry` as the run `run`. Returns as soon as the next entry may begin; this one may still be judged.
+        """Runs `entry` as the run `run`. Returns as soon as the next entry may begin; `entry` may still be judged then.
 
-        Calls `before_load` when the cluster is up, before the first record is sent: it returns once the previous entry
-        has been judged. The future never holds an error of the run, for a failure is an attempt too.
+        Calls `before_load` when the cluster is up, before the first record is sent. `before_load` returns once the
+        previous entry has been judged. The future never holds an error of the run: a failure is an attempt too.
         """
 
 
 AttemptListener = Callable[[CatalogueRun, Item], None]
-"""Takes the catalogue run and the item that has just got another attempt."""
+"""Is called with the catalogue run and the item that has just got another attempt."""
 
 
 class Loop:
@@ -43,29 +43,30 @@ class Loop:
         self._lock = threading.Lock()
 
     def run(self) -> CatalogueRun:
-        """Runs all items that are open, an INCONCLUSIVE one once more, and returns the finished catalogue run."""
+        """Runs all open items, each INCONCLUSIVE item once more, and returns the finished catalogue run."""
         catalogue_runs.write(self.catalogue)
         while (item := self._next()) is not None:
-            attempt = self._runner.begin(item.name, self._free_name(item), self._note)
-            self._note()  # a run that ended before its load has not called before_load
+            attempt = self._runner.begin(item.name, self._free_name(item), self._record_awaited)
+            self._record_awaited()  # a run that ended before its load has not called before_load
             self._awaited = (item, attempt)
         self.catalogue = replace(self.catalogue, ended_at=now())
         catalogue_runs.write(self.catalogue)
         return self.catalogue
 
     def _next(self) -> Item | None:
-        """The next open item, other than the one whose judgement is awaited.
+        """The next open item; None if there is none.
 
-        Where no other is open, the judgement is awaited first: an INCONCLUSIVE item is open once more.
+        An item whose judgement is awaited comes last: the judgement must be known first, for an INCONCLUSIVE item is
+        open once more.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)
         if item is None:
-            self._note()
+            self._record_awaited()
             item = next(iter(self.catalogue.open), None)
         return item
 
-    def _note(self) -> None:
+    def _record_awaited(self) -> None:
         """Waits for the attempt that is being judged, if there is one, and records it."""
         with self._lock:
             awaited, self._awaited = self._awaited, None
@@ -79,7 +80,7 @@ class Loop:
         self._listener(self.catalogue, changed)
 
     def _free_name(self, item: Item) -> str:
-        """A name for the next run of `item` that no run directory has yet: an interrupted run keeps its name."""
+        """A name for the next run of `item`, other than those of existing run directories, also of interrupted runs."""
         stem = run_name(self.catalogue, item)
         names = (
             folders.run_directory_name(f"{stem}-{number}" if number > 1 else stem) for number in itertools.count(1)
@@ -88,17 +89,17 @@ class Loop:
 
 
 def run_name(catalogue: CatalogueRun, item: Item) -> str:
-    """What the runs of an item are called: the catalogue run, the entry and, if there are several, the round."""
+    """The name of an item's runs: the catalogue run, the entry and, if there are several rounds, the round."""
     return f"{catalogue.id}-{item.name}" + (f"-r{item.round}" if catalogue.rounds > 1 else "")
 
 
-def attempted(work: Callable[[], Attempt], run: str) -> Attempt:
-    """What `work` returns, or the attempt that says why it failed."""
-    started_at, begun = now(), time.monotonic()
+def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
+    """The attempt that `work` returns; if `work` raises, a failed attempt with the error."""
+    started_at, begun_s = now(), time.monotonic()
     try:
         return work()
-    except Exception as error:  # one failed entry must not stop the others; it is shown, and never green
-        return results.failed(run, started_at, time.monotonic() - begun, error)
+    except Exception as error:  # one failed entry must not stop the others; the page shows it, never as green
+        return results.failed(run, started_at, time.monotonic() - begun_s, error)
 
 
 def now() -> str:

@@ -12,7 +12,7 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.model.catalogue_run import STATES, Attempt, CatalogueRun, Item
 from delivery_verifier.model.progress import StepProgress
-from delivery_verifier.pages.words import clean, listed
+from delivery_verifier.pages.words import clean, enumeration
 
 SIGNS = {
     "as expected": "✔",
@@ -25,7 +25,7 @@ SIGNS = {
 
 
 def listing(entries: Iterable[tuple[Entry, str]]) -> str:
-    """The entries by kind, one to a line, each with its tags and, where it is unavailable, the reason."""
+    """The entries by kind, one per line, each with its tags and, if it is unavailable, the reason."""
     lines, kind = [], ""
     for entry, why in entries:
         if selection.KINDS[entry.name] != kind:
@@ -46,22 +46,22 @@ def verdicts(attempt: Attempt) -> str:
     return clean(", ".join(f"{arm.arm} {arm.verdict}" for arm in attempt.arms))
 
 
-def summary(catalogue: CatalogueRun, page: Path, to: TextIO) -> None:
+def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
     """Writes the outcome of the catalogue run, what needs attention, and where its page is."""
-    counts = listed(
+    counts = enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
     repeated = sum(len(item.attempts) > 1 for item in catalogue.items)
-    to.write(f"{'green' if catalogue.green else 'NOT GREEN'}: of {len(catalogue.items)} scenarios {counts}\n")
+    stream.write(f"{'green' if catalogue.green else 'NOT GREEN'}: of {len(catalogue.items)} scenarios {counts}\n")
     if repeated:
-        to.write(f"run once more because they were INCONCLUSIVE: {repeated}\n")
+        stream.write(f"run once more because they were INCONCLUSIVE: {repeated}\n")
     for item in catalogue.items:
         if not item.green:
-            to.write(f"  {SIGNS[item.state]} {item.name}: {_why(item)}\n")
-    to.write(f"matrix     {page}\n")
+            stream.write(f"  {SIGNS[item.state]} {item.name}: {_reason(item)}\n")
+    stream.write(f"matrix     {page}\n")
 
 
-def _why(item: Item) -> str:
+def _reason(item: Item) -> str:
     if item.unavailable:
         return clean(f"unavailable: {item.unavailable}")
     if not item.attempts:
@@ -73,38 +73,40 @@ def _why(item: Item) -> str:
 
 
 class Progress:
-    """One line per entry that has ended; on a terminal also the step that is at work."""
+    """Prints one line per entry that has ended; on a terminal also the step that is running."""
 
-    def __init__(self, to: TextIO) -> None:
-        self._to, self._begun = to, time.monotonic()
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._begun_s = stream, time.monotonic()
         self._lock = threading.Lock()
 
     def begin(self, catalogue: CatalogueRun, more: str) -> None:
-        """Says how many entries are to run and which this host cannot run; `more` ends the first line."""
+        """Prints how many entries will run, and which entries this host cannot run. `more` ends the first line."""
         self.say(f"catalogue run {catalogue.id}: {len(catalogue.open)} to run; {more}")
         for item in catalogue.items:
             if item.unavailable:
                 self.say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
 
-    def told(self, catalogue: CatalogueRun, item: Item) -> None:
-        """An item has got another attempt."""
+    def attempt_ended(self, catalogue: CatalogueRun, item: Item) -> None:
+        """Prints the line of an item that has got another attempt."""
         attempt, open_items = item.attempts[-1], len(catalogue.open)
         done = sum(len(other.attempts) for other in catalogue.items)
         state = "inconclusive, once more" if item.open else item.state
-        each = (time.monotonic() - self._begun) / max(done, 1)
-        rest = f"{open_items} left, about {open_items * each / 60:.1f} min" if open_items else "none left"
-        self.say(f"{SIGNS[item.state]} {item.name}  {verdicts(attempt)}: {state}  ({attempt.seconds:.0f} s; {rest})")
+        each = (time.monotonic() - self._begun_s) / max(done, 1)
+        remaining = f"{open_items} left, about {open_items * each / 60:.1f} min" if open_items else "none left"
+        self.say(
+            f"{SIGNS[item.state]} {item.name}  {verdicts(attempt)}: {state}  ({attempt.seconds:.0f} s; {remaining})"
+        )
 
     def step_changed(self, progress: StepProgress) -> None:
-        """The ProgressListener of each run."""
-        if self._to.isatty() and progress.state == "running":
+        """Prints the step that is running, on a terminal only. The ProgressListener of each run."""
+        if self._stream.isatty() and progress.state == "running":
             with self._lock:
-                self._to.write(f"\r\033[K{clean(progress.run)}: {progress.step}")
-                self._to.flush()
+                self._stream.write(f"\r\033[K{clean(progress.run)}: {progress.step}")
+                self._stream.flush()
 
     def say(self, text: str) -> None:
-        """One line, with the seconds since the start."""
+        """Prints one line, with the seconds since the start."""
         with self._lock:
-            start = "\r\033[K" if self._to.isatty() else ""
-            self._to.write(f"{start}{time.monotonic() - self._begun:6.1f} s  {clean(text)}\n")
-            self._to.flush()
+            start = "\r\033[K" if self._stream.isatty() else ""
+            self._stream.write(f"{start}{time.monotonic() - self._begun_s:6.1f} s  {clean(text)}\n")
+            self._stream.flush()

@@ -26,13 +26,13 @@ COUNTS = (
     *(column(anomaly) for anomaly in Anomaly),
     *(also_column(anomaly) for anomaly in SECONDARY),
 )
-"""The columns of the books that a catalogue run keeps of every arm."""
+"""The columns of the books that the record of a catalogue run holds for every arm."""
 
 
 def attempt(run_dir: Path) -> Attempt:
-    """What the judged run in `run_dir` ended with; its seconds are those from plan to conclude.
+    """The attempt that the judged run in `run_dir` is. Its seconds are those from plan to conclude.
 
-    Raises IncompleteRun if it has no verdict that is sealed.
+    Raises IncompleteRun if the run has no sealed verdict.
     """
     run = RunDirectory(run_dir)
     verdict = run.verdict()
@@ -89,4 +89,4 @@ def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),
         key=lambda bucket: bucket.from_ms,
     )
-    return Spread("", False, filled).within[1] if filled else None
+    return Spread("", False, filled).bounds_ms[1] if filled else None

@@ -17,8 +17,10 @@ KINDS: dict[str, str] = {
 
 
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
-    """The entries with one of these names and this tag, in the order of the catalogue; without either, all. Raises
-    BadInput."""
+    """The entries with one of these names and this tag, in the order of the catalogue. Raises BadInput.
+
+    Without names, the name does not matter; without a tag, the tag does not matter.
+    """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
     if tag:
@@ -34,15 +36,18 @@ def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
 
 
 def tags() -> list[str]:
-    """All tags that any entry has."""
+    """The tags of all entries, sorted."""
     return sorted({tag for entry in ENTRIES.values() for tag in entry.tags})
 
 
 def expects(words: Collection[str], entry: Entry, lacking: Collection[Capability]) -> bool:
-    """Whether `words` say that an entry may be unavailable: they name it, its kind, or every capability it lacks."""
+    """Whether `words` say that an entry may be unavailable.
+
+    They do if they name the entry, its kind, or every capability that the host lacks for it (`lacking`).
+    """
     kind = KINDS[entry.name]
-    named = entry.name in words or (kind in words and kind not in CAPABILITIES)
-    return named or (bool(lacking) and set(lacking) <= set(words))
+    is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)
+    return is_named or (bool(lacking) and set(lacking) <= set(words))
 
 
 EXPECTABLE: tuple[str, ...] = (*CAPABILITIES, *sorted({*KINDS.values()} - {*CAPABILITIES}), *ENTRIES)
@@ -50,10 +55,10 @@ EXPECTABLE: tuple[str, ...] = (*CAPABILITIES, *sorted({*KINDS.values()} - {*CAPA
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """`power,network` as the words to hand to `expects`. Raises BadInput."""
+    """The words in `text`, for example `power,network`, for the function `expects`. Raises BadInput."""
     return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 
 
 def expected_here() -> str:
-    """What this host is known to be unable to run: the value of KDV_EXPECT_UNAVAILABLE, or empty."""
+    """The words for what this host cannot run: the value of KDV_EXPECT_UNAVAILABLE, or empty."""
     return os.environ.get("KDV_EXPECT_UNAVAILABLE", "")

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue_run import begin, selection
+from delivery_verifier.catalogue_run.loop import AttemptListener, Loop
 from delivery_verifier.catalogue_run.progress import Progress, listing, summary
 from delivery_verifier.cluster import lease
 from delivery_verifier.command_line import outputs, parsers
@@ -68,7 +69,7 @@ def catalogue(arguments: argparse.Namespace) -> int:
         else None
     )
     folders.require_writable()
-    finished = _directly(arguments) if arguments.direct else _through_airflow(arguments)
+    finished = _run_directly(arguments) if arguments.direct else _run_through_airflow(arguments)
     page = catalogue_runs.directory(finished.id) / catalogue_runs.PAGE
     summary(finished, page, sys.stdout)
     if copy is not None:
@@ -78,23 +79,22 @@ def catalogue(arguments: argparse.Namespace) -> int:
     return finished.exit_code
 
 
-def _directly(arguments: argparse.Namespace) -> CatalogueRun:
+def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
     from delivery_verifier.catalogue_run.directly import runner
-    from delivery_verifier.catalogue_run.loop import Loop
     from delivery_verifier.pages.matrix import page
 
     if (holder := lease.holder()) is not None:
         raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
-    started, progress = _started(arguments), Progress(sys.stderr)
+    started, progress = _new_or_resumed(arguments), Progress(sys.stderr)
     progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
-    watch = _writing_too(page.write, progress.told)
-    with runner(progress.step_changed) as running:
-        finished = Loop(started, running, watch).run()
+    listener = _listener_that_writes(page.write, progress.attempt_ended)
+    with runner(progress.step_changed) as direct_runner:
+        finished = Loop(started, direct_runner, listener).run()
     page.write(finished)
     return finished
 
 
-def _started(arguments: argparse.Namespace) -> CatalogueRun:
+def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
     """A new catalogue run, or the one to be resumed. Raises BadInput."""
     if not arguments.resume:
         return begin.begin(
@@ -113,19 +113,17 @@ def _started(arguments: argparse.Namespace) -> CatalogueRun:
     return begin.resume(arguments.resume)
 
 
-def _writing_too(
-    write: Callable[[CatalogueRun], Path], watch: Callable[[CatalogueRun, Item], None]
-) -> Callable[..., None]:
-    """`watch`, after which the page is written again: it is always as far as the catalogue run."""
+def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: AttemptListener) -> AttemptListener:
+    """A listener that calls `listener` and then writes the page, which so shows every attempt that has ended."""
 
-    def watch_and_write(catalogue: CatalogueRun, item: Item) -> None:
-        watch(catalogue, item)
+    def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:
+        listener(catalogue, item)
         write(catalogue)
 
-    return watch_and_write
+    return listen_and_write
 
 
-def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
+def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
     from delivery_verifier.orchestration.local import lifecycle
     from delivery_verifier.orchestration.local.client import ui_url
     from delivery_verifier.orchestration.local.run_catalogue import item_of, run_catalogue_through_airflow
@@ -146,12 +144,12 @@ def _through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
     progress.begin(planned, f"to follow it: {url}")
     known = planned
 
-    def ended(run_id: str, state: str) -> None:
+    def record_end(run_id: str, state: str) -> None:
         nonlocal known
         if (item := item_of(known, run_id)) is not None:
             changed = replace(item, attempts=(*item.attempts, attempt_of(run_id, state)))
             known = replace(known, items=tuple(changed if other is item else other for other in known.items))
-            progress.told(known, changed)
+            progress.attempt_ended(known, changed)
 
     conf = {"names": arguments.names, "tag": arguments.tag, "expect_unavailable": arguments.expect_unavailable}
-    return run_catalogue_through_airflow(conf, name, ended, port=parsers.port(arguments))
+    return run_catalogue_through_airflow(conf, name, record_end, port=parsers.port(arguments))

@@ -23,7 +23,7 @@ _EXAMPLES = """examples:
 def register(add: Add) -> None:
     """The commands of this module."""
     sub = add("compare", compare, "Put two runs of one scenario side by side.", epilog=_EXAMPLES)
-    sub.set_defaults(of_a_stored_run=True)
+    sub.set_defaults(reads_stored_run=True)
     sub.add_argument("runs", nargs="*", metavar="RUN", help="two run directories, or names of runs")
     sub.add_argument("--kafka-versions", nargs=2, metavar="VERSION", help="run the scenario on both versions first")
     sub.add_argument("--out", metavar="FILE.html", help="where the page goes (default: in the current folder)")
@@ -33,17 +33,16 @@ def register(add: Add) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """`kdv compare`. Returns 0 for two stored runs, also where they differ; else the worse exit code of the two new
-    runs."""
+    """`kdv compare`. Returns 0 for two stored runs, even if they differ; for new runs their worse exit code."""
     from delivery_verifier.pages.comparison import comparison
     from delivery_verifier.pages.comparison import page as compare_page
 
     if bool(arguments.kafka_versions) == bool(arguments.runs) or len(arguments.runs) not in (0, 2):
         raise BadInput(f"runs is {' '.join(arguments.runs)!r}; allowed: two runs, or none with --kafka-versions A B")
-    # A new run that is incomplete is a failure, and no bad input.
-    arguments.of_a_stored_run = not arguments.kafka_versions
-    started = _run_both(arguments) if arguments.kafka_versions else []
-    runs = [run_dir for run_dir, _ in started] or [run_dir_of(name) for name in arguments.runs]
+    # If a new run is incomplete, that is a failure and not bad input.
+    arguments.reads_stored_run = not arguments.kafka_versions
+    new_runs = _run_both(arguments) if arguments.kafka_versions else []
+    runs = [run_dir for run_dir, _ in new_runs] or [run_dir_of(name) for name in arguments.runs]
     compared = comparison.compare(*runs)
     file = Path(arguments.out) if arguments.out else Path(f"{runs[0].name}-beside-{runs[1].name}.html")
     try:
@@ -53,11 +52,11 @@ def compare(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{why}; name a file in a folder that exists") from None
     compare_page.text(compared, sys.stdout)
     print(f"page       {file.absolute()}")
-    return max((code for _, code in started), default=0)
+    return max((code for _, code in new_runs), default=0)
 
 
 def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
-    """Runs the scenario once per version, with one seed, load and settings. Each run's directory and exit code."""
+    """Runs the scenario once per version, with the same seed, load and settings. Returns directories and exit codes."""
     from delivery_verifier.planning.build import scenario_from_params
 
     common, started_at = options.params_of(arguments), time.strftime("%Y%m%dT%H%M%S")
@@ -66,9 +65,9 @@ def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
         for number, version in enumerate(arguments.kafka_versions, 1)
     }
     for run_id, params in runs.items():
-        scenario_from_params(params, run_id)  # both are refused before the first one runs
-    ended = [
+        scenario_from_params(params, run_id)  # bad input for either version ends the command before the first run
+    results = [
         carry_out(params, run_id, direct=arguments.direct, port=parsers.port(arguments), quiet=False)
         for run_id, params in runs.items()
     ]
-    return [(run_dir, verdict.exit_code) for verdict, run_dir, _ in ended]
+    return [(run_dir, verdict.exit_code) for verdict, run_dir, _ in results]

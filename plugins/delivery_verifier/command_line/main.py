@@ -28,8 +28,8 @@ from delivery_verifier.store.run_directory import IncompleteRun
 
 GROUPS = (running, catalogue, stored, comparing, pricing, host, pruning)
 """Modules that add their commands, in the order in which the help shows them."""
-OF_THE_HOST = (OSError, subprocess.SubprocessError)
-"""Errors of the host, a full disk or a missing tool: their message says all that a traceback would."""
+HOST_ERRORS = (OSError, subprocess.SubprocessError)
+"""Errors of the host, for example a full disk or a missing tool. A traceback would add nothing to their message."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,17 +42,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.command(arguments) or 0)
     except KeyboardInterrupt:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
-    except Exception as error:  # shown with its exit code: nothing that failed may be taken for a verdict
-        return _fail(_code_of(error, arguments), error)
+    except Exception as error:  # it gets an exit code of its own: nobody may take a failure for a verdict
+        return _fail(_exit_code(error, arguments), error)
 
 
-def _code_of(error: Exception, arguments: argparse.Namespace) -> int:
-    """The exit code that stands for `error`. The traceback is printed as well where nobody foresaw the error."""
-    if isinstance(error, IncompleteRun) and arguments.of_a_stored_run:
+def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:
+    """The exit code for `error`. Also prints the traceback unless the error is the verifier's own or the host's."""
+    if isinstance(error, IncompleteRun) and arguments.reads_stored_run:
         return BAD_INPUT
     if isinstance(error, VerifierError):
         return error.exit_code
-    if not isinstance(error, OF_THE_HOST):
+    if not isinstance(error, HOST_ERRORS):
         traceback.print_exception(error)
     return VerifierError.exit_code
 
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name, help=text, description=text, formatter_class=argparse.RawDescriptionHelpFormatter, **more
         )
-        sub.set_defaults(command=command, of_a_stored_run=False)
+        sub.set_defaults(command=command, reads_stored_run=False)
         return sub
 
     for group in GROUPS:

@@ -66,7 +66,7 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     "duration_s": {"metavar": "S", "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
     "fail_step": {"metavar": _choices(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
 }
-"""Options of `run` and `plan`, which are the fields of the Airflow form as well; `params` checks them."""
+"""The options of `run` and `plan`, which are also the fields of the Airflow form. `planning.params` checks them."""
 
 
 FILES: dict[str, dict[str, Any]] = {
@@ -82,13 +82,13 @@ FILES: dict[str, dict[str, Any]] = {
         "help": "save the settings as a profile, for --profile NAME and the Airflow form",
     },
 }
-"""Options that this process reads on the user's host. It passes on only the profile that they describe, no secrets."""
+"""Options that name files on the user's host. A run gets only the profile that they describe, and no secrets."""
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
-"""Repeatable options, and the fields of the form that take the same, one to a line."""
+"""Repeatable options, with the fields of the form that take the same settings, one per line."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields on the command line, under their names in the form; the user's own settings as `own_profile`."""
+    """The fields on the command line, under their names in the form. The user's own settings become `own_profile`."""
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():
         if lines := getattr(arguments, option):
@@ -96,8 +96,8 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
     if (profile := _own_profile(arguments, params)) is not None:
         params["own_profile"] = msgspec.to_builtins(profile)
         params.pop("profile", None)
-    if "scenario" in params and (settled := sorted(set(params) - set(BESIDE_A_SCENARIO))):
-        names = ", ".join(name.replace("_", "-") for name in settled)
+    if "scenario" in params and (fixed := sorted(set(params) - set(BESIDE_A_SCENARIO))):
+        names = ", ".join(name.replace("_", "-") for name in fixed)
         raise BadInput(
             f"scenario is {params['scenario']!r}, which settles {names} "
             f"itself; allowed beside it: {', '.join(BESIDE_A_SCENARIO[1:4])}. Leave out one or the other"
@@ -106,7 +106,10 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """The profile that files or a saved name describe, as a whole: a run needs no file of the user. Raises BadInput."""
+    """The whole profile that files or the name of a saved profile describe; None if neither is given.
+
+    A run with this profile needs no file of the user. Raises BadInput.
+    """
     name = params.get("profile")
     if name and arguments.producer_config:
         raise BadInput(f"profile is {name!r}, but producer_config gives all producer settings: give one of the two")
@@ -115,13 +118,9 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
     else:
         base = profiles.known().get(name) or _unknown(name)
     files = (arguments.producer_config, arguments.topic_config, arguments.consumer_config)
-    own = (
-        profiles.from_files(base, *files, arguments.client)
-        if any(files)
-        else None
-        if name in catalogue.PROFILES
-        else base
-    )
+    own = None if name in catalogue.PROFILES else base
+    if any(files):
+        own = profiles.from_files(base, *files, arguments.client)
     if arguments.save_profile:
         texts = (params.pop(field, "") for field in OVERRIDES.values())
         own = profiles.overridden(own or base or catalogue.PROFILES["safe"], *texts)
@@ -131,7 +130,7 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
 
 
 def _unknown(name: str) -> Profile:
-    """Raises BadInput. Where a saved profile of that name cannot be read, the message says why."""
+    """Raises BadInput: there is no profile of that name, or a saved profile of that name cannot be read."""
     if (why := profiles.unreadable().get(f"{name}.json")) is not None:
         raise BadInput(f"profile is {name!r}, but {profiles.folder() / name}.json cannot be read: {why}")
     inputs.choice("profile", name, profiles.known(), "`kdv list profiles` describes them")
@@ -139,7 +138,7 @@ def _unknown(name: str) -> Profile:
 
 
 def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
-    """Gives `parser` an option for each field (or `only` some), for each file, and for overrides."""
+    """Gives `parser` an option for each run field in `only`, for each file, and for overrides."""
     for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
     for name in OVERRIDES:

@@ -1,4 +1,4 @@
-"""Files that a command writes beside what it prints: JUnit XML for a CI server, the bundle for a ticket."""
+"""The files that a command writes besides its output: JUnit XML for a CI server, the bundle for a ticket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
 
 VerdictWriter = Callable[[Path, RunVerdict], None]
-"""Writes the verdict of a run directory to the file that was asked for."""
+"""Writes the verdict of a run directory to the file that the option names."""
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
@@ -32,36 +32,39 @@ def destination(field: str, name: str) -> Path:
     file, allowed = Path(name), "a file in a folder that is there and can be written"
     try:
         folder = file.absolute().parent
-        sound = bool(name) and not file.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
+        is_writable = bool(name) and not file.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
     except OSError as error:
         raise bad_input(field, name, allowed, str(error.strerror)) from None
-    if not sound:
+    if not is_writable:
         raise bad_input(field, name, allowed, f"make the folder, or name another, e.g. {field} kdv.out")
     return file
 
 
 @contextmanager
 def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
-    """Yields a function that writes the verdict. An error that ends the block is written in place of a verdict."""
+    """Yields a function that writes the verdict to the file `name`. If an error ends the block, writes that.
+
+    With `name` None the function writes nothing. Raises BadInput.
+    """
     if name is None:
         yield lambda run_dir, verdict: None
         return
     file = destination("--junit", name)
-    file.unlink(missing_ok=True)  # a run that is killed must not leave the last one's file behind
+    file.unlink(missing_ok=True)  # after a killed run, no file of an earlier run may be there
     from delivery_verifier.pages import junit as xml
 
-    def tell(run_dir: Path, verdict: RunVerdict) -> None:
+    def write_verdict(run_dir: Path, verdict: RunVerdict) -> None:
         xml.write(file, verdict, xml.validation_of(run_dir))
 
     try:
-        yield tell
+        yield write_verdict
     except BaseException as error:
         xml.write_failure(file, run_id, error)
         raise
 
 
 def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
-    """Writes the bundle if --bundle is given, and says so on stderr."""
+    """Writes the bundle if --bundle is given, and names it on stderr. Raises BadInput."""
     if arguments.bundle is None:
         if arguments.bundle_full:
             raise BadInput("--bundle-full is given without --bundle; allowed: both; add --bundle FILE.zip")
@@ -70,5 +73,5 @@ def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
 
     file = destination("--bundle", arguments.bundle)
     about = bundles.write(run_dir, file, full=arguments.bundle_full)
-    taken = sum(about.redacted.values())
-    print(f"bundle     {file} ({len(about.members)} files; secrets taken out: {taken})", file=sys.stderr)
+    redacted_count = sum(about.redacted.values())
+    print(f"bundle     {file} ({len(about.members)} files; secrets taken out: {redacted_count})", file=sys.stderr)

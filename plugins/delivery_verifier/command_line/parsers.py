@@ -1,4 +1,4 @@
-"""The parsers: one that ends with 64 on a mistyped option, and the protocol by which a module adds its commands."""
+"""The parser of the command line, which ends with 64 on a mistyped option, and how a module adds its commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BAD_INPUT = 64
 
 
 class Parser(argparse.ArgumentParser):
-    """Ends with 64 on a mistyped option: argparse's own 2 would say INCONCLUSIVE."""
+    """A parser that ends with 64 on a mistyped option: argparse itself ends with 2, which here means INCONCLUSIVE."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

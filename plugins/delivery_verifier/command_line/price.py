@@ -43,13 +43,15 @@ def register(add: Add) -> None:
 
 
 def price(arguments: argparse.Namespace) -> int:
-    """`kdv price`. Returns 0 for stored runs, else the worst exit code of the new runs. A profile may lose what its
-    settings never promised: such a run is as expected."""
+    """`kdv price`. Returns 0 for stored runs, else the worst exit code of the new runs.
+
+    A profile may lose records that its settings never promised to keep: such a run is as expected.
+    """
     from delivery_verifier.pages.price import page as price_page
     from delivery_verifier.pages.price import price as prices
 
     file = outputs.destination("--out", arguments.out or "price.html")
-    arguments.of_a_stored_run = arguments.runs is not None
+    arguments.reads_stored_run = arguments.runs is not None
     code, runs = (0, [run_dir_of(name) for name in arguments.runs]) if arguments.runs else _measure(arguments)
     priced = prices.price(runs, machine.describe())
     price_page.write(priced, file)

@@ -30,7 +30,7 @@ def prune(arguments: argparse.Namespace) -> int:
     keep = None if arguments.keep is None else whole("--keep", arguments.keep, 0, 10**6, example=50)
     max_bytes = None if arguments.max_gb is None else decimal("--max-gb", arguments.max_gb, 0, 1e6) * 1e9
     if not arguments.dry_run:
-        retention.finish(folders.runs_dir())
+        retention.finish_removals(folders.runs_dir())
     removable = retention.surplus(folders.runs_dir(), keep, max_bytes)
     for run in removable:
         verb = "would remove" if arguments.dry_run else "removed"

@@ -63,7 +63,7 @@ def carry_out(
 ) -> tuple[RunVerdict, Path, str | None]:
     """Shows what the settings promise and runs the scenario. Returns its verdict, its directory and its URL in Airflow.
 
-    Raises BadInput before anything is started, and whatever error ends the run: then there is no verdict.
+    Raises BadInput before anything is started. Raises whatever error ends the run: there is no verdict then.
     """
     folders.require_writable()
     name = folders.run_directory_name(run_id)
@@ -79,7 +79,7 @@ def carry_out(
 
 
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
-    """Shows what the settings promise, before anything is started. Raises BadInput here, and not in a task's log."""
+    """Shows what the settings promise, before anything is started. Raises BadInput, which a task would only log."""
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises
 
@@ -99,7 +99,7 @@ def _run_through_airflow(
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.params import as_conf
 
-    # Refused here, and not in a task's log.
+    # Raises Unavailable here: a task would only log it.
     preflight.require(scenario_from_params(params, folders.run_directory_name(run_id)))
     follower.say("bringing up Airflow on this host (first time about half a minute)")
     status = lifecycle.up(port)

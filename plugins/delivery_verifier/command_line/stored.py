@@ -1,4 +1,4 @@
-"""kdv report, kdv reconcile and kdv list: what is stored on this host, and what can be run."""
+"""kdv report, kdv reconcile and kdv list: the runs stored on this host, and what can be run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def register(add: Add) -> None:
         ("reconcile", reconcile, "Judge a stored run again from its files, with no Kafka alive."),
     ):
         sub = add(name, command, text)
-        sub.set_defaults(of_a_stored_run=True)
+        sub.set_defaults(reads_stored_run=True)
         sub.add_argument("run", metavar="RUN_DIR", help="a run directory, or the name of a run")
         sub.add_argument("--json", action="store_true", help="print verdict.json and nothing else")
         outputs.add_junit(sub)
@@ -39,7 +39,9 @@ def report(arguments: argparse.Namespace) -> int:
     """`kdv report`."""
     with outputs.junit(arguments.junit, Path(arguments.run).name) as record:
         run_dir = run_dir_of(arguments.run)
-        outputs.bundle(arguments, run_dir)  # first: a run without a verdict is what tickets are about
+        outputs.bundle(
+            arguments, run_dir
+        )  # before the verdict is read: a ticket is often about a run without a verdict
         read_scenario(run_dir)
         verdict = read_verdict(run_dir)
         record(run_dir, verdict)
@@ -133,7 +135,7 @@ def password_file() -> Path:
 
 
 def run_dir_of(name: str) -> Path:
-    """The run directory at the path `name`, or of that name in the runs folder. Raises BadInput."""
+    """The run directory at the path `name`, or with the name `name` in the folder of runs. Raises BadInput."""
     allowed = f"a run directory, or the name of a run in {folders.runs_dir()}"
     try:
         path = Path(name) if Path(name).is_dir() else folders.runs_dir() / Path(name).name

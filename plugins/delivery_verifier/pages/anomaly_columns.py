@@ -1,6 +1,6 @@
-"""The columns of anomalies in tables of arms: three kinds always, any other where an arm of the table has cases of it.
+"""The columns of anomalies in tables of arms: always three kinds, and each other kind of which an arm has cases.
 
-So no arm is VIOLATED in a table that shows it with zeros alone.
+An arm that is VIOLATED therefore never has a row of zeros alone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The cases of one kind, those among them that a kind of higher precedence hides; None where the books have none.
+    """The cases of one kind, including those that a kind of higher precedence hides. None if the books lack the column.
 
-    `books` are totals by column. The verdict counts the same.
+    `books` are totals by column. The verdict counts the cases in the same way.
     """
     count = books.get(column(anomaly))
     if count is None or anomaly not in SECONDARY:
@@ -27,12 +27,12 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
-    """The kinds that a table shows, by the books of its arms: ALWAYS, then every other kind that any of them has.
+    """The kinds that a table shows, by the books of its arms: ALWAYS, then every other kind of which an arm has cases.
 
-    Leave the canary out: its planted cases are of every kind.
+    The caller leaves out the canary: its planted cases are of every kind.
     """
-    found = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
-    return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in found and anomaly not in ALWAYS)]
+    with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
+    return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]
 
 
 def heading(anomaly: Anomaly) -> str:

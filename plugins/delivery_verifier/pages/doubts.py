@@ -1,4 +1,4 @@
-"""The doubts: those of one name together, with all arms that they concern, and what to do about each."""
+"""The doubts, grouped by name: the arms that each concerns, and what to do about it."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ BY_KIND = {
 
 
 def advice(kind: str, name: str) -> str:
-    """What to do about a doubt, by its name (up to a colon), else by its kind."""
+    """What to do about a doubt: by its name up to the first colon or, where ADVICE lacks that name, by its kind."""
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 
 
 @dataclass(frozen=True)
 class DoubtGroup:
-    """All doubts of one name: which arms they touch, and each different detail once."""
+    """All doubts of one kind and name: the arms that they concern, and each different detail once."""
 
     kind: str
     name: str
@@ -73,7 +73,7 @@ class DoubtGroup:
 
 
 def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
-    """Doubts by name, checker doubts first."""
+    """The doubts of a verdict by kind and name, checker doubts first."""
     by_name: dict[tuple[str, str], DoubtGroup] = {}
     for arm in verdict.arms if verdict else []:
         for doubt in arm.doubts:

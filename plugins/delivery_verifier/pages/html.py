@@ -1,4 +1,4 @@
-"""The HTML of all pages: one set of templates, escaped by default, and scripts that only run if the page names them."""
+"""The HTML of all pages: one set of templates, escaped by default. A page runs only the scripts that it names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEMPLATES = _PAGES / "templates"
 
 @cache
 def environment() -> Environment:
-    """The templates of all pages. Every value is escaped but the markup that this project writes itself.
+    """The templates of all pages. Every value is escaped except for markup that this project writes itself.
 
     Great Expectations makes an environment of its own for Data Docs; expectations/data_docs only adds its templates.
     """
@@ -31,35 +31,35 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_printed,
+        finalize=_printable,
     )
     templates.filters.update(
         number=words.number,
-        plain=words.plain,
-        said=words.said,
+        plain_name=words.plain_name,
+        without_verdict=words.without_verdict,
         clean=words.clean,
         headline=words.headline,
         latency=words.latency,
-        when=_when,
-        path=_path,
+        utc_minute=_utc_minute,
+        address_part=_address_part,
     )
     templates.globals.update(words=words, advice=advice)
     return templates
 
 
-def _printed(value: object) -> object:
-    """What an expression of a template prints: no control characters, and a dash for nothing."""
+def _printable(value: object) -> object:
+    """What a template prints for a value: the value without control characters, a dash for None."""
     if value is None:
         return "–"
     return value if isinstance(value, (Markup, int, float)) else words.clean(value)
 
 
-def _when(moment: datetime) -> str:
-    """A moment as `2026-11-21 02:00`, in UTC."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+def _utc_minute(time: datetime) -> str:
+    """A time as `2026-11-21 02:00`, in UTC."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-def _path(name: str) -> str:
+def _address_part(name: str) -> str:
     """A name as one part of an address."""
     return quote(name, safe="")
 
@@ -71,5 +71,5 @@ def asset(name: str) -> str:
 
 
 def source_of(script: str) -> str:
-    """The script's source expression for the page's own content security policy: nothing else may run."""
+    """The source expression that allows `script` in the page's content security policy: no other script may run."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

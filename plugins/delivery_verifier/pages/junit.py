@@ -17,7 +17,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
     """One suite per run; one case per arm with its claim, and one per law of the books.
 
-    A case fails where its arm did not end as expected; INCONCLUSIVE is an error: nothing was shown. Raises OSError.
+    A case fails if its arm did not end as expected. INCONCLUSIVE is an error: the run showed nothing. Raises OSError.
     """
     cases = [_arm(verdict, arm) for arm in verdict.arms]
     cases += [_law(verdict, law) for law in validation.evaluated if law.suite == "evidence"]
@@ -30,7 +30,7 @@ def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
 
 
 def write_failure(file: Path, run_id: str, error: BaseException) -> None:
-    """A run that gave no verdict: one case, which is an error. Raises OSError."""
+    """Writes the file of a run that gave no verdict: one case, which is an error. Raises OSError."""
     case = TestCase("verdict", clean(run_id))
     case.result = [_error(str(error) or type(error).__name__, type(error).__name__)]
     _write(file, run_id, [case], {"verdict": "NO VERDICT"})
@@ -68,7 +68,7 @@ def _law(verdict: RunVerdict, law: Evaluated) -> TestCase:
 
 
 def clean(text: object) -> str:
-    """`text` with nothing in it that XML 1.0 cannot hold."""
+    """`text` without the characters that XML 1.0 cannot hold."""
     return printable(text).translate({0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"})
 
 

@@ -1,4 +1,4 @@
-"""Latency: how long reported records took, separately for those that were under way during a fault."""
+"""Latency: the time from sending a record to its report, separately for records under way during a fault."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHARES = (0.5, 0.99, 0.999, 1.0)
 
 @dataclass(frozen=True)
 class Bucket:
-    """`records` took at least `from_ms` and less than `until_ms`."""
+    """`records` reported records took at least `from_ms` and less than `until_ms`."""
 
     from_ms: float
     until_ms: float
@@ -21,7 +21,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Spread:
-    """The latencies of one arm, inside or outside the faults. `within` are upper bounds in ms for SHARES."""
+    """The latencies of one arm, either of records under way during a fault (`inside`) or of all others."""
 
     arm: str
     inside: bool
@@ -33,11 +33,11 @@ class Spread:
         return sum(bucket.records for bucket in self.buckets)
 
     @property
-    def within(self) -> list[float]:
+    def bounds_ms(self) -> list[float]:
         """For each of SHARES, the time in ms within which at least this share of the records was reported."""
-        return [self._within(share) for share in SHARES]
+        return [self._bound_ms(share) for share in SHARES]
 
-    def _within(self, share: float) -> float:
+    def _bound_ms(self, share: float) -> float:
         records = 0
         for bucket in self.buckets:
             records += bucket.records
@@ -47,7 +47,7 @@ class Spread:
 
 
 def spreads(material: Material) -> list[Spread]:
-    """The spreads that hold any record, in the order of the arms, outside before inside."""
+    """The spreads that hold any record, in the order of the arms, for each arm outside before inside."""
     table = material.tables.get("timeline/latency")
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows.sort(key=lambda row: row["latency_ms_from"])

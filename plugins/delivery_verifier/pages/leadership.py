@@ -1,4 +1,4 @@
-"""Leadership: which broker led which partition when, under which injection, in seconds since the load's start."""
+"""Leadership: which broker led which partition when, and the clock and the injections by which pages tell this."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from delivery_verifier.pages.material import Material
 
 @dataclass(frozen=True)
 class Clock:
-    """Tells times in seconds since the load's start or, with `of_load` False, since the first time that is known."""
+    """Writes times in seconds since the load's start. Without `from_load_start`: since the first time that is known."""
 
     start_us: int
-    of_load: bool
+    from_load_start: bool
 
     def seconds(self, at_us: int) -> float:
-        """`at_us` (µs since the epoch) as seconds since the load's start."""
+        """`at_us` (µs since the epoch) as seconds since the start of this clock."""
         return (at_us - self.start_us) / 1e6
 
-    def tell(self, at_us: int | None) -> str:
-        """`at_us` as e.g. `+3.142 s`; an en dash for none."""
+    def text(self, at_us: int | None) -> str:
+        """`at_us` as text, for example `+3.142 s`; an en dash for None."""
         return "–" if at_us is None else f"{self.seconds(at_us):+,.3f} s"
 
 
@@ -32,36 +32,36 @@ class Leadership:
     """Leader and ISR per topic and partition over time, from the observations."""
 
     def __init__(self, observations: Iterable[Observation]) -> None:
-        self._seen: dict[tuple[str, int], list[Observation]] = defaultdict(list)
+        self._by_partition: dict[tuple[str, int], list[Observation]] = defaultdict(list)
         for observation in sorted(observations, key=lambda observation: observation.at_us):
             if observation.kind == "partition":
-                self._seen[observation.topic, observation.partition].append(observation)
+                self._by_partition[observation.topic, observation.partition].append(observation)
 
-    def of(self, topic: str, partition: int) -> list[Observation]:
+    def observations(self, topic: str, partition: int) -> list[Observation]:
         """All observations of one partition, oldest first."""
-        return self._seen.get((topic, partition), [])
+        return self._by_partition.get((topic, partition), [])
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions of `topic` that were observed."""
-        return sorted(partition for name, partition in self._seen if name == topic)
+        return sorted(partition for name, partition in self._by_partition if name == topic)
 
-    def at(self, topic: str, partition: int, at_us: int | None) -> Observation | None:
+    def last_observation(self, topic: str, partition: int, at_us: int | None) -> Observation | None:
         """The last observation of a partition up to `at_us` (µs since the epoch); None if there is none yet."""
-        observations = self.of(topic, partition)
-        count = 0 if at_us is None else bisect_right([seen.at_us for seen in observations], at_us)
+        observations = self.observations(topic, partition)
+        count = 0 if at_us is None else bisect_right([observation.at_us for observation in observations], at_us)
         return observations[count - 1] if count else None
 
     def changes(self, topic: str) -> list[Observation]:
-        """Observations at which a partition of `topic` had another leader than before, oldest first."""
+        """The observations with which a partition of `topic` got another leader, oldest first."""
         changes = []
         for partition in self.partitions(topic):
-            observations = self.of(topic, partition)
+            observations = self.observations(topic, partition)
             changes += [now for before, now in pairwise(observations) if now.leader != before.leader]
-        return sorted(changes, key=lambda one: one.at_us)
+        return sorted(changes, key=lambda change: change.at_us)
 
 
 def clock(material: Material) -> Clock:
-    """The clock of the run: zero is the first interval of the load, else the first thing that is known."""
+    """The clock of the run. Zero is the first interval of the load; where no load is known, the first known time."""
     load = _times(material, "timeline/load", "at_us")
     if load:
         return Clock(min(load), True)
@@ -80,7 +80,7 @@ def subject_topic(material: Material) -> str:
     """The topic whose partitions are drawn: the first subject's (all arms share the replica assignment)."""
     if material.scenario is not None and material.scenario.subjects:
         return material.scenario.subjects[0].topic_name
-    return next((one.topic for one in material.observations if one.topic), "")
+    return next((observation.topic for observation in material.observations if observation.topic), "")
 
 
 def topic_of(material: Material, arm: str) -> str:
@@ -90,14 +90,17 @@ def topic_of(material: Material, arm: str) -> str:
     return material.scenario.arm(arm).topic_name
 
 
-def name_of(injection: Injection) -> str:
-    """An injection in short, e.g. `#1 kill broker 2`."""
+def injection_name(injection: Injection) -> str:
+    """The name of an injection, for example `#1 kill broker 2`."""
     brokers = ", ".join(str(broker) for broker in injection.brokers)
     return f"#{injection.id} {injection.action}" + (f" broker {brokers}" if brokers else "")
 
 
-def during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
-    """The first injection whose window overlaps [from_us, to_us]; an open end means that it never settled."""
+def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
+    """The first injection whose window overlaps [from_us, to_us]. None if none does, or if `from_us` is None.
+
+    `to_us` None: the time from `from_us` on.
+    """
     if from_us is None:
         return None
     for injection in injections:

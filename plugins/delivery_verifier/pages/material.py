@@ -39,7 +39,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         tables.ANOMALIES,
     )
 }
-"""The columns that the report needs of each table; others may be there."""
+"""The columns of each table that the report needs. A table may have more columns."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
@@ -55,7 +55,7 @@ class Missing:
 
 @dataclass
 class Material:
-    """The parts of a run that could be read. `missing` lists the others; the page shows that list."""
+    """The parts of a run that could be read. `missing` lists all other parts; the page shows that list."""
 
     path: Path
     verdict: RunVerdict | None
@@ -72,11 +72,11 @@ class Material:
         return None if table is None else table.to_pandas()
 
     def take(self, name: str, read: Callable[[], _T]) -> _T | None:
-        """The result of `read`. Where it fails, None, and `missing` says why."""
+        """The result of `read`. If `read` fails: None, and `missing` gets the reason."""
         try:
             return read()
         except _UNREADABLE as error:
-            self.missing.append(Missing(name, _why(error)))
+            self.missing.append(Missing(name, _reason(error)))
             return None
 
 
@@ -97,7 +97,7 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
 
 
 def _empty_if_counted_empty(material: Material) -> None:
-    """No file in anomalies/ means no case only if the books, which exist, counted none."""
+    """Adds an empty table of anomalies if anomalies/ has no file and the books, which exist, count no case."""
     counted = material.tables.get("books/cases")
     if "anomalies" in material.tables or counted is None or sum(counted.column("cases").to_pylist()):
         return
@@ -140,14 +140,14 @@ def _table(path: Path, name: str) -> pa.Table:
     return pa.table(columns)
 
 
-def _why(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError):
         return "not there: the step that writes it did not finish"
     return f"cannot be read: {error}"
 
 
 ARMS_DRAWN = 8
-"""Arms drawn at most, subjects first."""
+"""The plots draw at most this many arms, subjects first."""
 
 
 def arms_drawn(material: Material) -> list[str]:

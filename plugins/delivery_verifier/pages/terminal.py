@@ -1,4 +1,4 @@
-"""A verdict on a terminal, coloured; in a pipe, plain; or as JSON."""
+"""A verdict as text: coloured on a terminal, plain in a pipe, or as JSON."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from delivery_verifier.model.data import dumps
 from delivery_verifier.model.verdict import COUNTED, ArmVerdict, RunVerdict, exposed
 from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.doubts import DoubtGroup, advice, doubt_groups
-from delivery_verifier.pages.words import clean, number, said
+from delivery_verifier.pages.words import clean, number, without_verdict
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
 PLAIN_WIDTH = 180
 DETAILS_SHOWN = 5
 WIDE = 150
 ARM_WIDTH = 19
-"""Where the terminal is narrower than WIDE, each arm has a column of about this width."""
-_COUNTS = ("attempted", "acked")
+"""The width of an arm's column, where the terminal is narrower than WIDE and each arm has a column of its own."""
+_FIRST_COUNTS = ("attempted", "acked")
 """The books columns that are shown before those of the anomalies."""
 
 
-def write(verdict: RunVerdict, to: TextIO, *, as_json: bool = False) -> None:
-    """Writes the verdict to `to`: coloured on a terminal, plain in a pipe, or as verdict.json."""
+def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None:
+    """Writes the verdict to `stream`: coloured on a terminal, plain in a pipe, or as verdict.json."""
     if as_json:
-        to.write(dumps(verdict).decode().rstrip("\n") + "\n")
+        stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
         return
-    tty = to.isatty()
-    console = Console(file=to, highlight=False, emoji=False, width=None if tty else PLAIN_WIDTH)
+    tty = stream.isatty()
+    console = Console(file=stream, highlight=False, emoji=False, width=None if tty else PLAIN_WIDTH)
     as_expected = "as expected" if verdict.green else "NOT as expected"
     console.print(_text(verdict.verdict, STYLES[verdict.verdict]) + _text(f" ({as_expected})"))
-    _print(console, said(verdict.sentence, verdict.verdict), "bold")
+    _print(console, without_verdict(verdict.sentence, verdict.verdict), "bold")
     for limit in [*verdict.limits, *verdict.notes]:
         _print(console, limit, "dim", indent=2)
     for table in _tables(verdict.arms, console):
@@ -68,7 +68,7 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
     """One row per arm, or, where the terminal is narrow, one column per arm, in tables that fit side by side."""
     box = SIMPLE_HEAD if console.is_terminal else ASCII
     anomalies = columns(arm.books for arm in arms if arm.role != "canary")
-    figures = [*_COUNTS, *map(heading, anomalies), "outstanding", "exposed", "longest gap"]
+    figures = [*_FIRST_COUNTS, *map(heading, anomalies), "outstanding", "exposed", "longest gap"]
     headings = ["arm", "role", *figures, "verdict", "expected"]
     if console.width >= WIDE:
         table = Table(*headings, box=box)
@@ -96,7 +96,7 @@ def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
     """An arm's row: its figures and its verdict. A figure that the verdict does not hold is a dash, never a zero."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
-    known = [*(arm.books.get(name) for name in _COUNTS), *(cases(arm.books, anomaly) for anomaly in anomalies)]
+    known = [*(arm.books.get(name) for name in _FIRST_COUNTS), *(cases(arm.books, anomaly) for anomaly in anomalies)]
     counts = ["-" if count is None else number(count) for count in known]
     expected = arm.expected if arm.as_expected else f"{arm.expected} (not met)"
     return [

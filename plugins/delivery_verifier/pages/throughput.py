@@ -14,10 +14,10 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
     """Reported records of the load proper per second, from the first send of one of them to the last report.
 
-    The warm-up does not count: `produce` waits between the warm-up and the load until all replicas have the warm-up's
-    records and the fault plan is ready, so that neither those records nor that silence say how fast the settings are.
-    The times are those of the ledger and not those of timeline/load, whose first and last interval are only partly
-    filled: of a load of a few seconds that would be several per cent.
+    The warm-up does not count: between the warm-up and the load, `produce` waits until all replicas have the warm-up's
+    records and the fault plan is ready. Neither those records nor that wait show how fast the settings are. The times
+    come from the ledger and not from timeline/load: the first and the last interval there are only partly filled, which
+    would falsify the rate of a load of a few seconds by several per cent.
 
     None where the run does not say when its load began, or reported nothing after that. Raises OSError or
     pyarrow.ArrowException where the ledger cannot be read.
@@ -39,8 +39,8 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
             records += batch.num_rows
             sent_us.append(pc.min(batch["sent_at"]).as_py())
             settled_us.append(pc.max(batch["settled_at"]).as_py())
-    lasted_us = max(settled_us, default=0) - min(sent_us, default=0)
-    return records / (lasted_us / 1e6) if lasted_us > 0 else None
+    duration_us = max(settled_us, default=0) - min(sent_us, default=0)
+    return records / (duration_us / 1e6) if duration_us > 0 else None
 
 
 def known_records_per_s(run: RunDirectory, arm: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Plain words: how the pages name verdicts, roles, claims, anomalies and files to a newcomer, and write figures."""
+"""Plain words: the names of verdicts, roles, claims and anomalies for a newcomer, and how pages write figures."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ CLAIMS = {claim: kind.meaning for claim, kind in claims.CLAIMS.items()}
 BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}
 
 
-def plain(kind: str) -> str:
+def plain_name(kind: str) -> str:
     """The plain-language name of an anomaly; the kind itself if it is unknown."""
     return KINDS[Anomaly(kind)].name if kind in Anomaly.__members__ else kind
 
 
-def breaks(kind: str) -> str:
-    """What a case of an anomaly is, as the end of `a record that is ...`; the kind itself if it is unknown."""
+def record_that_is(kind: str) -> str:
+    """The end of the phrase `a record that is ...` for an anomaly; the kind itself if it is unknown."""
     return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
 
 
-def listed(parts: list[str], last: str = "or") -> str:
-    """`a, b or c`; empty for none."""
+def enumeration(parts: list[str], last: str = "or") -> str:
+    """The parts as `a, b or c`; empty if there are none."""
     return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def clean(text: object) -> str:
-    """`text` without control and direction characters, which rewrite a terminal or disguise a line."""
+    """`text` without control characters, which rewrite a terminal, and direction characters, which disguise a line."""
     return "".join(
         "\N{REPLACEMENT CHARACTER}"
         if (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t") or char in BOUNDARY_BIDI
@@ -62,7 +62,7 @@ def latency(ms: float) -> str:
 
 
 def share(count: int, whole: int) -> str:
-    """`count` as a percentage of `whole` that never rounds something to nothing; empty without a whole."""
+    """`count` as a percentage of `whole`, never rounded to 0 or 100 unless exact; empty if `whole` is not positive."""
     if whole <= 0:
         return ""
     percent = 100 * count / whole
@@ -73,14 +73,14 @@ def share(count: int, whole: int) -> str:
     return f"{percent:.3g} %" if percent < 100 else f"{percent:.0f} %"
 
 
-def said(sentence: str, verdict: str) -> str:
-    """A sentence without the verdict in front of it, where the verdict stands beside it as a badge."""
+def without_verdict(sentence: str, verdict: str) -> str:
+    """`sentence` without the verdict in front: the page shows the verdict as a badge beside the sentence."""
     rest = sentence.removeprefix(f"{verdict}:").strip()
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence
 
 
 def headline(sentence: str) -> tuple[str, str]:
-    """A sentence's first clause as a sentence of its own, and the rest: where the first `; ` or `. ` stands."""
+    """The first clause of `sentence` as a sentence of its own, and the rest. The first `; ` or `. ` separates them."""
     ends = [end for end in (sentence.find("; "), sentence.find(". ")) if end >= 0]
     if not ends:
         return sentence, ""

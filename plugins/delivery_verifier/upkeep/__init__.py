@@ -2,5 +2,5 @@
 
 Owns: the doctor, retention, the bundle for a ticket, redaction.
 May use: orchestration, planning, cluster, store, host, model.
-Weak spot: redaction knows a secret by its value or its look: one that looks like a plain word passes.
+Weak spot: redaction finds a secret by its value or by a pattern: an unknown secret that looks like a word stays.
 """

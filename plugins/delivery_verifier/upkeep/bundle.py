@@ -25,11 +25,11 @@ from delivery_verifier.upkeep.redaction import known_secrets, redact
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
 LOG_BYTES = 2_000_000
-"""Of a log that is longer, only its last bytes are put in."""
+"""Of a longer log, the bundle holds only the last so many bytes."""
 
 
 class About(Struct, kw_only=True):
-    """about.json: what is in the bundle, what is not, and how many secrets were taken out of which file."""
+    """about.json: the files in the bundle, the files left out with the reason, and the secrets replaced per file."""
 
     run: str
     verifier: str
@@ -58,20 +58,20 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Puts redacted members into the archive, and records them in `about`."""
+    """Adds members to the archive, without secrets, and records them in `about`."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()
 
-    def text(self, name: str, text: str, *, looks: bool = True) -> None:
-        text, taken = redact(text, self.secrets, looks=looks)
-        if taken:
-            self.about.redacted[name] = taken
+    def text(self, name: str, text: str, *, by_pattern: bool = True) -> None:
+        text, count = redact(text, self.secrets, by_pattern=by_pattern)
+        if count:
+            self.about.redacted[name] = count
         self._put(name, text.encode())
 
     def table(self, name: str, file: Path) -> None:
-        """Puts in a Parquet file unchanged. A table cannot be redacted: one that holds a known secret is left out."""
-        if any(_holds(file, secret) for secret in self.secrets):
+        """Adds a Parquet file unchanged. A table cannot be redacted: if it holds a known secret, it is left out."""
+        if any(_holds_secret(file, secret) for secret in self.secrets):
             self.about.left_out[name] = "it holds a secret"
         else:
             self._put(name, file.read_bytes())
@@ -84,8 +84,8 @@ class _Packer:
 def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
     for name in (*(f"{name}.json" for name in JSON), "report.html"):
         if _is_inside(run_dir, run_dir / name):
-            # A script can look like a secret, and the page pins its scripts by digest: only known values go.
-            packer.text(name, (run_dir / name).read_text(errors="replace"), looks=name != "report.html")
+            # A script can match a pattern, and the page names its scripts by digest: only known values are replaced.
+            packer.text(name, (run_dir / name).read_text(errors="replace"), by_pattern=name != "report.html")
         else:
             packer.about.left_out[name] = "not there"
     for folder in (*TABLES, *(FULL if full else ())):
@@ -93,7 +93,7 @@ def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
             if _is_inside(run_dir, file):
                 packer.table(f"{folder}/{file.name}", file)
     for name, file in _logs(run_dir):
-        packer.text(f"logs/{name}", _end_of(file))
+        packer.text(f"logs/{name}", _tail(file))
     packer.text("doctor.json", msgspec.json.encode(doctor.examine()).decode())
     if not full:
         packer.about.left_out |= {f"{folder}/": "only with --bundle-full" for folder in FULL}
@@ -101,7 +101,7 @@ def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
 
 
 def _is_inside(run_dir: Path, file: Path) -> bool:
-    """Whether `file` is a file of the run directory itself: a link could lead anywhere."""
+    """Whether `file` is a file inside the run directory. A link could lead out of it."""
     return file.is_file() and file.resolve().is_relative_to(run_dir.resolve())
 
 
@@ -126,7 +126,7 @@ def _workspace(run_dir: Path) -> Path | None:
     return workspace if workspace.is_dir() else None
 
 
-def _end_of(file: Path) -> str:
+def _tail(file: Path) -> str:
     with file.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - LOG_BYTES))
@@ -134,7 +134,7 @@ def _end_of(file: Path) -> str:
     return text if size <= LOG_BYTES else f"(the last {LOG_BYTES} of {size} bytes)\n{text}"
 
 
-def _holds(file: Path, secret: str) -> bool:
+def _holds_secret(file: Path, secret: str) -> bool:
     try:
         table = pq.read_table(file)
     except (OSError, pa.ArrowException):

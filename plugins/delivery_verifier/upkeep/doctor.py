@@ -24,7 +24,7 @@ def examine() -> list[Check]:
 
 
 def heal() -> Iterator[str]:
-    """Ends runs whose keeper still answers, and removes workspaces without a keeper. Yields what was done."""
+    """Ends runs whose keeper still answers, and removes workspaces without a keeper. Yields one line per action."""
     for workspace in workspaces.all_workspaces():
         try:
             lease.call(workspace / KEEPER_SOCKET, "finish")

@@ -13,7 +13,7 @@ from delivery_verifier.host import folders
 
 REDACTED = "[redacted]"
 SHORTEST = 6
-"""Shorter values are not looked for: they occur in text that is no secret."""
+"""The length of the shortest value that is replaced: shorter values also occur in text that is no secret."""
 _WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|fernet[._-]?key|credentials?|jaas\.config"
 _SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
 _NAMED = re.compile(
@@ -21,15 +21,17 @@ _NAMED = re.compile(
     r"""(\\"[^"\n]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?!null\b|true\b|false\b|\[redacted\])[^\s,;&})\]"']+)""",
     re.IGNORECASE,
 )
-"""A name that says secret, and its value, as in properties, JSON, JSON in a log, or a command line. `run_token` is
-no secret."""
+"""A name of a secret, and its value, as in properties, JSON, JSON in a log, or a command line.
+
+`run_token` is no secret.
+"""
 
 
 def _quotes(value: str) -> str:
     return value[: 2 if value.startswith('\\"') else 1] if value[0] in "\"'\\" else ""
 
 
-_LOOKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (_NAMED, lambda match: match[1] + _quotes(match[2]) + REDACTED + _quotes(match[2])),
     (re.compile(r"(\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}"), lambda match: match[1] + REDACTED),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), lambda match: REDACTED),
@@ -42,25 +44,27 @@ _LOOKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 
 
 def known_secrets() -> list[str]:
-    """Secret values that this process knows: the local Airflow's, and those of its environment. Longest first."""
-    values = {value for value in (*_of_airflow(), *_of_environment()) if len(value) >= SHORTEST}
+    """The secret values that this process knows, from the local Airflow and from its own environment. Longest first."""
+    values = {value for value in (*_airflow_secrets(), *_environment_secrets()) if len(value) >= SHORTEST}
     return sorted(values, key=lambda value: (-len(value), value))
 
 
-def redact(text: str, secrets: list[str], *, looks: bool = True) -> tuple[str, int]:
-    """`text` without the known `secrets` and, with `looks`, without what matches a pattern of secrets; and how many
-    were replaced."""
+def redact(text: str, secrets: list[str], *, by_pattern: bool = True) -> tuple[str, int]:
+    """`text` without the known `secrets`, and how many secrets were replaced.
+
+    With `by_pattern`, values that match a pattern of secrets are replaced as well.
+    """
     count = 0
     for secret in secrets:
         count += text.count(secret)
         text = text.replace(secret, REDACTED)
-    for pattern, replacement in _LOOKS if looks else ():
+    for pattern, replacement in _PATTERNS if by_pattern else ():
         text, replaced = pattern.subn(replacement, text)
         count += replaced
     return text, count
 
 
-def _of_airflow() -> Iterator[str]:
+def _airflow_secrets() -> Iterator[str]:
     state = folders.state_dir()
     for file in (state / "secrets").glob("*"):
         if file.is_file():
@@ -70,15 +74,15 @@ def _of_airflow() -> Iterator[str]:
         yield from re.findall(r':\s*"([^"]+)"', passwords.read_text(errors="replace"))
 
 
-def _of_environment() -> Iterator[str]:
+def _environment_secrets() -> Iterator[str]:
     for name, value in os.environ.items():
         if name.startswith("AIRFLOW_CONN_"):
-            yield from _of_connection(value)
+            yield from _connection_passwords(value)
         elif _SECRET_VARIABLE.search(name) and not Path(value).exists():
             yield value
 
 
-def _of_connection(text: str) -> Iterator[str]:
+def _connection_passwords(text: str) -> Iterator[str]:
     """The passwords of an Airflow connection, given as JSON or as a URI."""
     try:
         fields = json.loads(text)

@@ -1,4 +1,4 @@
-"""Retention: removes the oldest runs and catalogue runs. It never removes one that is in progress."""
+"""Retention: removes the oldest runs and catalogue runs, but never a run that is in progress."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Retained(Struct, frozen=True, kw_only=True):
 
 
 def runs(folder: Path) -> list[Retained]:
-    """All run directories of `folder`, newest first: real folders in which `plan` published a scenario."""
+    """All run directories of `folder`, newest first: folders, no links, in which `plan` published a scenario."""
     run_units = []
     for path in folder.iterdir() if folder.is_dir() else ():
         scenario = path / "scenario.json"
-        if _is_whole(path) and path.name != folders.DATA_DOCS and _is_planned(path):
+        if _is_real_folder(path) and path.name != folders.DATA_DOCS and _is_planned(path):
             run_units.append(Retained(path=path, size=_size(path), planned_at=scenario.stat().st_mtime))
     return sorted(run_units, key=lambda run: (run.planned_at, run.path.name), reverse=True)
 
@@ -49,8 +49,8 @@ def catalogues(folder: Path) -> list[Retained]:
     planned = runs(folder)
     catalogue_units = []
     for path in sorted((folder / folders.CATALOGUES).glob("*")):
-        if _is_whole(path) and (path / catalogue_runs.FILE).is_file():
-            members = [run for run in planned if _is_of(path, run.path.name)]
+        if _is_real_folder(path) and (path / catalogue_runs.FILE).is_file():
+            members = [run for run in planned if _began_run(path, run.path.name)]
             planned_at = max([(path / catalogue_runs.FILE).stat().st_mtime, *(run.planned_at for run in members)])
             size = _size(path) + sum(run.size for run in members)
             catalogue_units.append(
@@ -68,53 +68,55 @@ def units(folder: Path) -> list[Retained]:
 
 
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Retained]:
-    """The oldest units beyond `keep` of them or `max_bytes` in all, oldest first. One in progress counts, but stays."""
+    """The oldest units beyond `keep` units or `max_bytes` bytes, oldest first. A unit in progress counts but stays."""
     removable, count, size = [], 0, 0
     for unit in units(folder):
         count, size = count + 1, size + unit.size
         beyond = (keep is not None and count > keep) or (max_bytes is not None and size > max_bytes)
-        if beyond and not _at_work(unit):
+        if beyond and not _is_in_progress(unit):
             removable.append(unit)
     return removable[::-1]
 
 
 def remove(unit: Retained) -> None:
-    """Removes a run directory, or a catalogue run and then its runs. Each is renamed first, so that it disappears at
-    once. Raises OSError."""
+    """Removes a run directory, or a catalogue run and then its runs. Raises OSError.
+
+    Each directory is renamed first, so that it disappears at once.
+    """
     for path in (unit.path, *unit.runs):
         doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
         path.rename(doomed)
         shutil.rmtree(doomed)
 
 
-def finish(folder: Path) -> None:
-    """Removes the remains of removals that were interrupted. Raises OSError."""
-    for half in (*folder.glob(f"{_PRUNED}*"), *(folder / folders.CATALOGUES).glob(f"{_PRUNED}*")):
-        pid = half.name.rpartition("-")[2]
+def finish_removals(folder: Path) -> None:
+    """Removes what interrupted removals left. Raises OSError."""
+    for remains in (*folder.glob(f"{_PRUNED}*"), *(folder / folders.CATALOGUES).glob(f"{_PRUNED}*")):
+        pid = remains.name.rpartition("-")[2]
         if pid.isdigit() and identify(int(pid)) is None:
-            shutil.rmtree(half)
+            shutil.rmtree(remains)
 
 
-def _is_whole(path: Path) -> bool:
+def _is_real_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink() and not path.name.startswith(".")
 
 
-def _at_work(unit: Retained) -> bool:
-    """Whether the run, or any run of the catalogue run, is in progress, or the catalogue run may begin another."""
+def _is_in_progress(unit: Retained) -> bool:
+    """Whether the run is in progress; of a catalogue run, whether a run of it is, or whether it may begin another."""
     if unit.path.parent.name != folders.CATALOGUES:
         return in_progress(unit.path)
     idle = time.time() - (unit.path / catalogue_runs.FILE).stat().st_mtime >= IDLE_S
     return any(in_progress(run) for run in unit.runs) or not (catalogue_runs.has_ended(unit.path) or idle)
 
 
-def _is_of(catalogue: Path, run: str) -> bool:
-    """Whether a catalogue run began this run, also where its record does not name the run yet."""
+def _began_run(catalogue: Path, run: str) -> bool:
+    """Whether the catalogue run began the run `run`, even if its record does not name the run yet."""
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 
 
 def in_progress(path: Path) -> bool:
     """Whether a run may be in progress: by its partial outputs, the host's lock, its owner, or its age."""
-    if any(_is_written(entry.name) for entry in path.iterdir()):
+    if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True
     if f"run {path.name}," in (lease.holder() or ""):
         return True
@@ -124,7 +126,7 @@ def in_progress(path: Path) -> bool:
     return lives(owner) or time.time() - max(entry.stat().st_mtime for entry in (path, *path.iterdir())) < IDLE_S
 
 
-def _is_written(name: str) -> bool:
+def _is_being_written(name: str) -> bool:
     partial = _PARTIAL.fullmatch(name)
     return partial is not None and identify(int(partial[1])) is not None
 

@@ -10,7 +10,7 @@ from support import runs_for_prices
 from support.catalogue_runs import Scripted, catalogue, item
 
 from delivery_verifier.catalogue_run import begin, results, selection
-from delivery_verifier.catalogue_run.loop import Loop, attempted
+from delivery_verifier.catalogue_run.loop import Loop, attempt_or_failure
 from delivery_verifier.cluster.embedded import equipment
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import folders, machine
@@ -206,7 +206,7 @@ def test_an_error_is_an_attempt_with_one_line(tmp_path: Path) -> None:
     def raises() -> Attempt:
         raise RuntimeError("first\nsecond")
 
-    found = attempted(raises, "r")
+    found = attempt_or_failure(raises, "r")
     assert (found.state, found.error, found.verdict) == ("failed", "first | second", None)
 
 

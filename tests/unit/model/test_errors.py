@@ -13,7 +13,7 @@ import pytest
 
 import delivery_verifier
 from delivery_verifier.cluster.lease import HostBusy
-from delivery_verifier.command_line.main import _code_of
+from delivery_verifier.command_line.main import _exit_code
 from delivery_verifier.model import errors
 from delivery_verifier.model.errors import StepFailed, VerifierError
 from delivery_verifier.model.inputs import BadInput
@@ -67,7 +67,7 @@ def test_every_exception_class_of_the_project_is_a_verifier_error_and_drawn_in_t
 def test_an_error_that_was_foreseen_has_an_exit_code_and_no_traceback(
     error: Exception, stored: bool, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _code_of(error, Namespace(of_a_stored_run=stored)) == code
+    assert _exit_code(error, Namespace(reads_stored_run=stored)) == code
     assert capsys.readouterr().err == ""
 
 
@@ -75,5 +75,5 @@ def test_an_error_that_was_foreseen_has_an_exit_code_and_no_traceback(
 def test_an_error_that_nobody_foresaw_is_shown_with_its_traceback(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _code_of(error, Namespace(of_a_stored_run=False)) == VerifierError.exit_code == 70
+    assert _exit_code(error, Namespace(reads_stored_run=False)) == VerifierError.exit_code == 70
     assert type(error).__name__ in capsys.readouterr().err

@@ -29,13 +29,13 @@ def both(tmp_path: Path) -> Price:
 
 
 def test_throughput_is_that_of_the_load_proper_without_the_warm_up(both: Price) -> None:
-    flat_out = both.of("acks_1", "flat_out")
+    flat_out = both.run_under("acks_1", "flat_out")
     assert both.rate == 5000
     assert flat_out is not None and flat_out.records_per_s == pytest.approx(1001)
 
 
 def test_latency_is_over_all_records_and_flat_out_there_is_none(both: Price) -> None:
-    rated, flat_out = both.of("acks_1", "kill_leader"), both.of("acks_1", "flat_out")
+    rated, flat_out = both.run_under("acks_1", "kill_leader"), both.run_under("acks_1", "flat_out")
     assert rated is not None and flat_out is not None
     assert (rated.latency_ms_p50, rated.latency_ms_p99, rated.latency_ms_p999) == (1.12, 1122.0, 5623.0)
     assert (flat_out.latency_ms_p50, flat_out.latency_ms_p999) == (None, None)

@@ -78,7 +78,7 @@ def test_only_a_fault_done_to_the_leader_led_the_partition() -> None:
     seen = Observation(at_us=0, kind="partition", topic="t", partition=0, leader=2)
     for brokers, told in (([2], "; it led this partition"), ([3], ""), ([], "")):
         hit = Injection(id=1, cycle=0, action="pause", brokers=brokers, hit={"t": [0]}, requested_at_us=1, bite_at_us=2)
-        ((_, text, _),) = story._fault(hit, seen)
+        ((_, text, _),) = story._fault_events(hit, seen)
         assert text.endswith(f" bites{told}.")
 
 

@@ -17,10 +17,10 @@ from delivery_verifier.judgement import checker_doubts, coverage_doubts
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import terminal
-from delivery_verifier.pages.charts.lanes import STRETCHES_DRAWN, lacking, segments
+from delivery_verifier.pages.charts.lanes import SEGMENTS_DRAWN, partition_counts, segments
 from delivery_verifier.pages.charts.series import POINTS, series
 from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
-from delivery_verifier.pages.leadership import Clock, Leadership, during
+from delivery_verifier.pages.leadership import Clock, Leadership, injection_during
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events
 from delivery_verifier.pages.words import clean, headline, share
@@ -68,10 +68,10 @@ def seen(at_us: int, leader: int) -> Observation:
 
 def test_the_leader_at_a_moment_is_the_last_one_seen_before_it() -> None:
     leadership = Leadership([seen(20, 2), seen(10, 1)])
-    found = [leadership.at("t", 0, at) for at in (9, 10, 19, 20, 99)]
+    found = [leadership.last_observation("t", 0, at) for at in (9, 10, 19, 20, 99)]
     assert [one and one.leader for one in found] == [None, 1, 1, 2, 2]
-    assert leadership.at("t", 0, None) is None
-    assert leadership.at("other", 0, 50) is None
+    assert leadership.last_observation("t", 0, None) is None
+    assert leadership.last_observation("other", 0, 50) is None
     assert [one.at_us for one in leadership.changes("t")] == [20]
 
 
@@ -86,12 +86,12 @@ def test_a_record_belongs_to_the_injection_whose_window_it_touches() -> None:
         bite_at_us=10 * S,
         recovered_at_us=20 * S,
     )
-    assert during([made], 8 * S, 9 * S - 1) is None
-    assert during([made], 8 * S, 9 * S) is made
-    assert during([made], 20 * S, 21 * S) is made
-    assert during([made], 20 * S + 1, 21 * S) is None
-    assert during([made], 1, None) is made
-    assert during([made], None, None) is None
+    assert injection_during([made], 8 * S, 9 * S - 1) is None
+    assert injection_during([made], 8 * S, 9 * S) is made
+    assert injection_during([made], 20 * S, 21 * S) is made
+    assert injection_during([made], 20 * S + 1, 21 * S) is None
+    assert injection_during([made], 1, None) is made
+    assert injection_during([made], None, None) is None
 
 
 def test_a_share_never_rounds_something_to_nothing() -> None:
@@ -131,7 +131,7 @@ def test_leaders_that_move_together_are_told_in_one_line() -> None:
         for p in range(90)
     ]
     material = Material(Path(), None, observations=moved)
-    told = [event.what for event in events(material, Clock(0, True))]
+    told = [event.text for event in events(material, Clock(0, True))]
     assert told == ["partitions 0, 1, 2, 3, 4 and 85 more are now led by broker 2 (epoch 1)"]
 
 
@@ -142,7 +142,7 @@ def test_a_lane_is_thinned_without_losing_the_time_without_a_leader() -> None:
         for at, leader in rows
     ]
     found = segments(Material(Path(), None, observations=flapping), Clock(0, True), 10_000.0)
-    assert len(found) <= STRETCHES_DRAWN + 1
+    assert len(found) <= SEGMENTS_DRAWN + 1
     assert [one for one in found if one.observation.leader < 0]
     assert all(now.end == after.start for now, after in pairwise(found))
 
@@ -158,8 +158,8 @@ def test_partitions_without_a_leader_or_a_full_isr_are_counted_over_time() -> No
         seen(6, 1, 2, [2]),
         seen(7, 0, 2, [1, 2]),
     ]
-    found = lacking(Material(Path(), None, observations=moves), Clock(0, True))
-    assert [(one.at, one.leaderless, one.shrunk) for one in found] == [(0, 0, 0), (5, 1, 1), (6, 1, 2), (7, 0, 1)]
+    found = partition_counts(Material(Path(), None, observations=moves), Clock(0, True))
+    assert [(one.from_s, one.leaderless, one.shrunk) for one in found] == [(0, 0, 0), (5, 1, 1), (6, 1, 2), (7, 0, 1)]
 
 
 def printed(verdict: RunVerdict) -> str:

@@ -8,7 +8,7 @@ from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 
 from delivery_verifier.model.history import Injection
 from delivery_verifier.pages.charts.figures import FAULT, Figure, blank, hover, safe
-from delivery_verifier.pages.leadership import Clock, Leadership, name_of, subject_topic
+from delivery_verifier.pages.leadership import Clock, Leadership, injection_name, subject_topic
 from delivery_verifier.pages.material import Material
 
 BANDS_DRAWN = 200
@@ -26,11 +26,11 @@ _BAR_COLUMNS = (
     "recovered_text",
 )
 LABELS_DRAWN = 8
-"""More faults than this share one row without names; the tooltip still names each."""
+"""If there are more faults than this, all share one row without names; the tooltip still names each."""
 
 
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
-    """One bar per fault: solid from its bite until it was healed, pale until all replicas were in sync again."""
+    """One bar per fault: solid from the bite to the healing, pale from then until all replicas were in sync again."""
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
     rows = max(1, len(drawn)) if named else 1
@@ -59,42 +59,45 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 
 
 def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> dict[str, Any]:
-    """The columns of the bars, times in s. A name begins at the bite; in the second half of the run it ends at the
-    recovery, so that it stays inside the plot."""
+    """The columns of the bars, times in s.
+
+    A name begins at the bite. In the second half of the run it ends at the recovery, so that it stays inside the plot.
+    """
     columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
     for row, injection in enumerate(drawn):
         bite_s = clock.seconds(injection.bite_at_us)
-        recovered_s = _until(injection.recovered_at_us, clock, end_s)
+        recovered_s = _end_seconds(injection.recovered_at_us, clock, end_s)
         is_late = bite_s > 0.5 * end_s
         columns["x"].append(recovered_s if is_late else bite_s)
         columns["align"].append("right" if is_late else "left")
         columns["y"].append(row + 0.72 if named else 0.5)
         columns["above"].append(row + 0.28)
         columns["bite"].append(bite_s)
-        columns["healed"].append(_until(injection.healed_at_us, clock, end_s))
+        columns["healed"].append(_end_seconds(injection.healed_at_us, clock, end_s))
         columns["recovered"].append(recovered_s)
-        columns["name"].append(safe(name_of(injection)))
-        columns["healed_text"].append(_text(injection.healed_at_us, clock))
-        columns["recovered_text"].append(_text(injection.recovered_at_us, clock))
+        columns["name"].append(safe(injection_name(injection)))
+        columns["healed_text"].append(_time_text(injection.healed_at_us, clock))
+        columns["recovered_text"].append(_time_text(injection.recovered_at_us, clock))
     return columns
 
 
-def _until(at_us: int | None, clock: Clock, end_s: float) -> float:
+def _end_seconds(at_us: int | None, clock: Clock, end_s: float) -> float:
+    """`at_us` in seconds of the clock; `end_s` for None."""
     return end_s if at_us is None else clock.seconds(at_us)
 
 
-def _text(at_us: int | None, clock: Clock) -> str:
-    return "never" if at_us is None else clock.tell(at_us)
+def _time_text(at_us: int | None, clock: Clock) -> str:
+    return "never" if at_us is None else clock.text(at_us)
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
-    """Shades bite to heal, and, lighter, heal to recovery."""
+    """Shades the time from bite to healing and, lighter, the time from healing to recovery."""
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
-    heals = [_until(injection.healed_at_us, clock, end_s) for injection in drawn]
-    ends = [_until(injection.recovered_at_us, clock, end_s) for injection in drawn]
-    for left, right, alpha in ((bites, heals, 0.16), (heals, ends, 0.07)):
-        source = ColumnDataSource({"left": left, "right": right})
+    heals = [_end_seconds(injection.healed_at_us, clock, end_s) for injection in drawn]
+    recoveries = [_end_seconds(injection.recovered_at_us, clock, end_s) for injection in drawn]
+    for starts, ends, alpha in ((bites, heals, 0.16), (heals, recoveries, 0.07)):
+        source = ColumnDataSource({"left": starts, "right": ends})
         plot.vstrip(
             x0="left",
             x1="right",

@@ -59,13 +59,13 @@ def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
 
 
 def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Literal["mouse", "vline"] = "mouse") -> None:
-    """Values of `drawn` under the pointer; the tool itself takes no room in the toolbar."""
+    """Shows the values of `drawn` under the pointer. The tool takes no room in the toolbar."""
     tool = HoverTool(renderers=[drawn], tooltips=tooltips, mode=mode, visible=False, attachment="horizontal")
     plot.add_tools(tool)
 
 
 def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
-    """Bokeh's JSON item of plots that stand below each other, for the element `target`."""
+    """Bokeh's JSON item, for the element `target`, of plots that stand one below another."""
     line = Span(dimension="height", line_color="#888888", line_width=1)
     for plot in plots:
         plot.add_tools(CrosshairTool(overlay=line, visible=False))
@@ -84,7 +84,7 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
 
 
 def seconds_axis(end_s: float) -> Range1d:
-    """Seconds from 0 to `end_s`, which zooming and moving cannot leave."""
+    """An axis of seconds from 0 to `end_s`. Zooming and moving cannot leave that range."""
     return Range1d(
         start=-0.01 * end_s,
         end=end_s * 1.01,

@@ -1,4 +1,4 @@
-"""The lane charts: leader and ISR of each partition; of many partitions also how many lacked a leader or replicas."""
+"""The lane charts: leader and ISR of each partition. For many partitions also how many lacked a leader or replicas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 
 from delivery_verifier.pages.charts.figures import NO_LEADER, Figure, blank, broker_colour, hover
-from delivery_verifier.pages.charts.lanes import LANES_SHOWN, Lacking, Segment, in_sync, lacking, segments
+from delivery_verifier.pages.charts.lanes import (
+    LANES_SHOWN,
+    PartitionCounts,
+    Segment,
+    in_sync,
+    partition_counts,
+    segments,
+)
 from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
 
@@ -15,27 +22,29 @@ SHRUNK = "#c9711b"
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
-    """One lane per partition; above them, where not all have a lane, the counts over all partitions."""
+    """One lane per partition. If not all partitions have a lane, the counts over all partitions stand above."""
     drawn = segments(material, clock, end_s)
     if not drawn:
         return []
     partitions = Leadership(material.observations).partitions(subject_topic(material))
-    counted = lacking(material, clock) if len(partitions) > LANES_SHOWN else []
+    counted = partition_counts(material, clock) if len(partitions) > LANES_SHOWN else []
     overview = [_counts(x_range, counted, end_s, len(partitions))] if counted else []
     return [*overview, _lanes(x_range, drawn)]
 
 
-def _counts(x_range: Range1d, counted: list[Lacking], end_s: float, partitions: int) -> Figure:
+def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, partitions: int) -> Figure:
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
-    steps = [*counted, Lacking(max(end_s, last.at), last.leaderless, last.shrunk)]
-    columns: dict[str, Any] = {name: [getattr(step, name) for step in steps] for name in ("at", "leaderless", "shrunk")}
+    steps = [*counted, PartitionCounts(max(end_s, last.from_s), last.leaderless, last.shrunk)]
+    columns: dict[str, Any] = {
+        name: [getattr(step, name) for step in steps] for name in ("from_s", "leaderless", "shrunk")
+    }
     source = ColumnDataSource(columns)
-    line = {"x": "at", "mode": "after", "line_width": 2, "source": source}
+    line = {"x": "from_s", "mode": "after", "line_width": 2, "source": source}
     plot.step(**line, y="shrunk", color=SHRUNK)
     plot.step(**line, y="leaderless", color=NO_LEADER)
-    anchor = plot.line("at", "shrunk", source=source, line_alpha=0)
-    tooltips = [("from", "@at{0.000} s"), ("no leader", "@leaderless"), ("ISR not full", "@shrunk")]
+    anchor = plot.line("from_s", "shrunk", source=source, line_alpha=0)
+    tooltips = [("from", "@from_s{0.000} s"), ("no leader", "@leaderless"), ("ISR not full", "@shrunk")]
     hover(plot, anchor, [*tooltips, ("of", f"{partitions:,} partitions")], "vline")
     plot.y_range = Range1d(
         start=0, end=max(1, *(step.shrunk for step in steps), *(step.leaderless for step in steps)) * 1.08
@@ -45,7 +54,7 @@ def _counts(x_range: Range1d, counted: list[Lacking], end_s: float, partitions: 
 
 
 def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
-    """Thick bar: the leader. Thin stripes below it: the replicas in sync, so many as the ISR is large."""
+    """Thick bar: the leader. Thin stripes below the bar: the replicas in sync, one stripe each."""
     rows = {partition: row for row, partition in enumerate(sorted({segment.partition for segment in drawn}))}
     plot = blank(x_range, "leader, ISR", 26 + 34 * len(rows), y_range=Range1d(start=len(rows), end=0))
     plot.grid.visible = False

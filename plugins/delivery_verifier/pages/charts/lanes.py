@@ -1,4 +1,4 @@
-"""The lanes: who led each partition and who was in sync over time, and how many partitions lacked either."""
+"""The lanes: the leader and the ISR of each partition over time, and the number of partitions that lacked either."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
 
 LANES_SHOWN = 16
-STRETCHES_DRAWN = 200
-"""Segments per lane at most; a lane with more keeps the worst segment of each of this many equal cells of time."""
+SEGMENTS_DRAWN = 200
+"""At most this many segments are drawn per lane. A longer lane keeps the worst segment of each of so many cells."""
 COUNTS_DRAWN = 2000
 
 
@@ -28,12 +28,12 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """Segments of the drawn partitions in [0, end_s]: the hit ones first, at most LANES_SHOWN lanes."""
+    """The segments of the drawn partitions in [0, end_s]: at most LANES_SHOWN lanes, preferably of partitions hit."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
-        lane = list(_lane(leadership.of(topic, partition), clock, end_s))
-        all_segments += _thinned(lane, end_s)
+        lane = list(_lane(leadership.observations(topic, partition), clock, end_s))
+        all_segments += _thin(lane, end_s)
     return all_segments
 
 
@@ -45,11 +45,11 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
             yield Segment(observation.partition, start, end, observation)
 
 
-def _thinned(lane: list[Segment], end_s: float) -> list[Segment]:
-    """At most STRETCHES_DRAWN segments: so many that a screen can show. No time without a leader is lost."""
-    if len(lane) <= STRETCHES_DRAWN:
+def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
+    """At most SEGMENTS_DRAWN segments: as many as a screen can show. No time without a leader is lost."""
+    if len(lane) <= SEGMENTS_DRAWN:
         return lane
-    cells = groupby(lane, key=lambda segment: int(segment.start / end_s * STRETCHES_DRAWN))
+    cells = groupby(lane, key=lambda segment: int(segment.start / end_s * SEGMENTS_DRAWN))
     worst = [
         min(cell, key=lambda segment: (segment.observation.leader >= 0, len(segment.observation.isr)))
         for _, cell in cells
@@ -75,11 +75,11 @@ def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
         lane = list(segments)
         for broker in sorted({broker for segment in lane for broker in segment.observation.isr}):
             inside = (segment for segment in lane if broker in segment.observation.isr)
-            spans += [(partition, broker, start, end) for start, end in _joined(inside)]
+            spans += [(partition, broker, start, end) for start, end in _joined_spans(inside)]
     return spans
 
 
-def _joined(lane: Iterable[Segment]) -> list[tuple[float, float]]:
+def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
     spans: list[tuple[float, float]] = []
     for segment in lane:
         if spans and spans[-1][1] == segment.start:
@@ -90,16 +90,16 @@ def _joined(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 
 @dataclass(frozen=True)
-class Lacking:
-    """From `at` s on: how many partitions of the subject had no leader, and how many a smaller ISR than before."""
+class PartitionCounts:
+    """From `from_s` s on: how many partitions had no leader, and how many had an ISR that was not full."""
 
-    at: float
+    from_s: float
     leaderless: int
     shrunk: int
 
 
-def lacking(material: Material, clock: Clock) -> list[Lacking]:
-    """Every change of those counts over all partitions; neighbours are joined where there are over COUNTS_DRAWN."""
+def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
+    """Every change of the counts over all partitions. If there are more than COUNTS_DRAWN, neighbours are joined."""
     topic = subject_topic(material)
     observations = sorted(
         (
@@ -112,17 +112,19 @@ def lacking(material: Material, clock: Clock) -> list[Lacking]:
     full = max((len(observation.isr) for observation in observations), default=0)
     leaderless: set[int] = set()
     shrunk: set[int] = set()
-    counts: list[Lacking] = []
+    counts: list[PartitionCounts] = []
     for observation in observations:
-        _put(leaderless, observation.partition, present=observation.leader < 0)
-        _put(shrunk, observation.partition, present=len(observation.isr) < full)
-        counts.append(Lacking(max(0.0, clock.seconds(observation.at_us)), len(leaderless), len(shrunk)))
-    changes = [count for count, after in pairwise([*counts, None]) if count and (not after or after.at > count.at)]
+        _set_membership(leaderless, observation.partition, present=observation.leader < 0)
+        _set_membership(shrunk, observation.partition, present=len(observation.isr) < full)
+        counts.append(PartitionCounts(max(0.0, clock.seconds(observation.at_us)), len(leaderless), len(shrunk)))
+    changes = [
+        count for count, after in pairwise([*counts, None]) if count and (not after or after.from_s > count.from_s)
+    ]
     step = max(1, math.ceil(len(changes) / COUNTS_DRAWN))
     return [_worst(changes[index : index + step]) for index in range(0, len(changes), step)]
 
 
-def _put(members: set[int], partition: int, *, present: bool) -> None:
+def _set_membership(members: set[int], partition: int, *, present: bool) -> None:
     """Adds the partition to `members`, or takes it out."""
     if present:
         members.add(partition)
@@ -130,5 +132,7 @@ def _put(members: set[int], partition: int, *, present: bool) -> None:
         members.discard(partition)
 
 
-def _worst(counts: Sequence[Lacking]) -> Lacking:
-    return Lacking(counts[0].at, max(count.leaderless for count in counts), max(count.shrunk for count in counts))
+def _worst(counts: Sequence[PartitionCounts]) -> PartitionCounts:
+    return PartitionCounts(
+        counts[0].from_s, max(count.leaderless for count in counts), max(count.shrunk for count in counts)
+    )

@@ -27,7 +27,7 @@ def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
 
 
 def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
-    """Filled: outside the faults. Red: under way during one. Each side is a share of its own records."""
+    """Filled: records outside the faults. Red: records under way during a fault. Heights are shares of each sort."""
     plot = blank(x_range, safe(spreads[0].arm), 130, x_axis_type="log")
     for spread in spreads:
         look = {

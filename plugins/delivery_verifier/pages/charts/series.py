@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # pandas takes long to import, and most callers need none of 
     import pandas as pd
 
 POINTS = 1200
-"""Points drawn per line at most; neighbouring intervals are joined beyond that."""
+"""At most this many points are drawn per line. In longer runs, neighbouring intervals are joined."""
 
 
 _Floats = npt.NDArray[np.float32]
@@ -38,14 +38,17 @@ def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
     steps = np.diff(np.unique(frame["at_us"].to_numpy()))
     interval_us = int(steps.min()) if len(steps) else 200_000
     count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
-    joined = -(-count // POINTS)
+    joined_intervals = -(-count // POINTS)
     return [
-        _series_of(arm, frame[frame["arm"] == arm], clock, interval_us * joined, -(-count // joined)) for arm in arms
+        _series_of(
+            arm, frame[frame["arm"] == arm], clock, interval_us * joined_intervals, -(-count // joined_intervals)
+        )
+        for arm in arms
     ]
 
 
 def _series_of(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
-    """Counts add up over joined intervals; of latencies the largest is kept, so that no peak is lost."""
+    """Counts add up over joined intervals. Of latencies the largest counts, so that no peak is lost."""
     index = (rows["at_us"] - clock.start_us) // interval_us
     grid = np.arange(count)
     sums = rows.groupby(index)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)

@@ -21,7 +21,7 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
     if frame is None or frame.empty:
         return None
     lines = series(frame, clock, arms_drawn(material))
-    end_s = _end(material, clock, lines)
+    end_s = _end_s(material, clock, lines)
     x_range = seconds_axis(end_s)
     over_time = [
         _rates("reported", x_range, lines, 170),
@@ -37,7 +37,7 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
     return column(plots, target, "seconds since the load's start")
 
 
-def _end(material: Material, clock: Clock, lines: list[Series]) -> float:
+def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
     ends = [float(line.x[-1]) + line.interval_s for line in lines]
     ends += [
         clock.seconds(injection.recovered_at_us)
@@ -47,10 +47,10 @@ def _end(material: Material, clock: Clock, lines: list[Series]) -> float:
     return max([1.0, *ends])
 
 
-def _rates(what: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
-    """Records per second that were `reported`, or that ended in `errors`, one step line per arm."""
-    plot = blank(x_range, f"{what} / s", height)
-    values = {f"y{index}": getattr(line, what) for index, line in enumerate(lines)}
+def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
+    """Records per second, one step line per arm. `quantity`: `reported`, or `errors` (all that were not reported)."""
+    plot = blank(x_range, f"{quantity} / s", height)
+    values = {f"y{index}": getattr(line, quantity) for index, line in enumerate(lines)}
     top = max([1.0, *(float(rates.max()) for rates in values.values() if len(rates))])
     source = ColumnDataSource(_over_time(lines, top / 2) | values)
     drawn = [
@@ -89,7 +89,7 @@ def _tooltips(line: Series) -> list[str]:
 
 
 def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
-    """The columns that all arms share, for their series have the same intervals."""
+    """The columns that all arms share: all series have the same intervals."""
     x, interval_s = lines[0].x, lines[0].interval_s
     return {
         "x": x,

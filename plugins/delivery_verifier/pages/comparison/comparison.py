@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms with one role: the verdict of each (None: that run has no such arm) and their figures."""
+    """Two arms with one role: their verdicts and their figures. A verdict is None if its run has no such arm."""
 
     name: str
     role: str
@@ -58,8 +58,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs. `obstacles`: differences between the scenarios other than versions. Where there is any, a difference
-    of figures does not come from the versions alone."""
+    """Two runs. `obstacles`: differences between the scenarios, without versions.
+
+    With an obstacle, a difference of figures does not come from the versions alone.
+    """
 
     left: Side
     right: Side
@@ -70,14 +72,14 @@ class Comparison:
 
 
 def compare(left: Path, right: Path) -> Comparison:
-    """Reads two finished runs. Raises IncompleteRun if one has no verdict, or if its books were altered."""
+    """Reads two finished runs. Raises IncompleteRun if a run has no verdict, or if its books were altered."""
     sides = _side(left), _side(right)
     first, second = (side.scenario for side in sides)
     return Comparison(
         *sides,
         obstacles=[row for row in _rows(_properties(first), _properties(second)) if row.differs],
         versions=_rows(_versions(first), _versions(second)),
-        pairs=[_pair(role, arms, sides) for role, arms in _paired(first, second)],
+        pairs=[_pair(role, arms, sides) for role, arms in _arm_pairs(first, second)],
         missing=[f"{side.verdict.run_id}: {part.name}: {part.why}" for side in sides for part in side.material.missing],
     )
 
@@ -90,21 +92,21 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario) -> dict[str, object]:
-    """What two runs of one scenario have in common: load, fault, cluster, and the settings of their arms."""
+    """The properties that two runs of one scenario share: load, fault, cluster, and the settings of their arms."""
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
-    properties |= _flat("load", msgspec.to_builtins(scenario.load)) | _flat(
+    properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
         "fault", msgspec.to_builtins(scenario.fault)
     )
-    properties |= _flat("cluster", {**msgspec.to_builtins(scenario.cluster), "kafka_version": ""})
+    properties |= _prefixed("cluster", {**msgspec.to_builtins(scenario.cluster), "kafka_version": ""})
     for index, arm in enumerate(scenario.loaded):
         name = arm.role if arm.role == "subject" else arm.name
         prefix = f"{name} {index + 1}" if arm.role == "subject" and len(scenario.subjects) > 1 else name
-        properties |= _flat(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
-        properties |= _flat(prefix, arm.profile.producer) | _flat(f"{prefix} topic", arm.profile.topic)
+        properties |= _prefixed(prefix, {"claim": arm.claim, "records": arm.records, "producers": arm.producers})
+        properties |= _prefixed(prefix, arm.profile.producer) | _prefixed(f"{prefix} topic", arm.profile.topic)
     return properties
 
 
-def _flat(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
+def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
     return {f"{prefix}: {name}": value for name, value in values.items()}
 
 
@@ -128,7 +130,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _paired(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm | None, Arm | None]]]:
+def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm | None, Arm | None]]]:
     """Pairs of arms: subjects by their order, all others by role and name."""
     keys = [_keys(scenario) for scenario in (first, second)]
     return [(key[0], (keys[0].get(key), keys[1].get(key))) for key in dict.fromkeys([*keys[0], *keys[1]])]
@@ -174,7 +176,7 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
 
 
 def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """The throughput of an arm; nothing where the run does not give it."""
+    """The throughput of an arm; empty if the run does not give one."""
     rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
     return {} if rate is None else {"reported per second": number(round(rate))}
 
@@ -183,7 +185,10 @@ def _latency(material: Material, arm: str) -> dict[str, object]:
     figures: dict[str, object] = {}
     for spread in spreads(material):
         if spread.arm == arm:
-            half, most = spread.within[:2]
-            where = "during faults" if spread.inside else "outside faults"
-            figures |= {f"latency {where}, half within": latency(half), f"latency {where}, 99 % within": latency(most)}
+            half, ninety_nine = spread.bounds_ms[:2]
+            when = "during faults" if spread.inside else "outside faults"
+            figures |= {
+                f"latency {when}, half within": latency(half),
+                f"latency {when}, 99 % within": latency(ninety_nine),
+            }
     return figures

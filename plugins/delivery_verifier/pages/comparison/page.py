@@ -52,13 +52,13 @@ def heading(comparison: Comparison) -> str:
 
 
 def caution(comparison: Comparison) -> str:
-    """What a comparison of two single runs cannot show."""
+    """The sentence on what a comparison of two single runs cannot show."""
     return SINGLE_RUNS.format(left=_injections(comparison.left), right=_injections(comparison.right))
 
 
-def text(comparison: Comparison, to: TextIO) -> None:
-    """The comparison on a terminal, or plain in a pipe."""
-    console = Console(file=to, highlight=False, emoji=False, width=None if to.isatty() else PLAIN_WIDTH)
+def text(comparison: Comparison, stream: TextIO) -> None:
+    """Writes the comparison to `stream`: coloured on a terminal, plain in a pipe."""
+    console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PLAIN_WIDTH)
     console.print(
         Text(clean(heading(comparison)), style="bold yellow" if comparison.obstacles else "bold"), soft_wrap=True
     )

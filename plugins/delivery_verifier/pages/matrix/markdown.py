@@ -14,10 +14,9 @@ from delivery_verifier.store import catalogue_runs
 
 
 def document(catalogue: CatalogueRun) -> str:
-    """Markdown: date, machine and versions, then a line per scenario and arm with its verdicts and counts over all
-    rounds."""
-    found = matrix.tables(catalogue)
-    anomalies = list(dict.fromkeys(name for table in found for name in table.counts))
+    """The page: date, machine and versions, then a line per scenario and arm with verdicts and counts of all rounds."""
+    all_tables = matrix.tables(catalogue)
+    anomalies = list(dict.fromkeys(name for table in all_tables for name in table.counts))
     headings = ["scenario", "state", "attempts", "s each", "arm", "verdict", *anomalies, "gap", "p99", "refused"]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(catalogue.versions.items()))
     command = f"`kdv catalogue{' --direct' if catalogue.direct else ''}`"
@@ -35,7 +34,7 @@ def document(catalogue: CatalogueRun) -> str:
             "",
             f"| {' | '.join(headings)} |",
             f"|{'---|' * len(headings)}",
-            *(line for table in found for row in table.rows for line in _lines(row, anomalies)),
+            *(line for table in all_tables for row in table.rows for line in _lines(row, anomalies)),
             "",
         ]
     )
@@ -51,7 +50,9 @@ def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
         yield f"{head}| {row.note.replace('|', '/')} |{' |' * (len(anomalies) + 4)}"
     for cell in (cell for cells in row.cells.values() for cell in cells):
         figures, counted = dict(cell.figures), dict(cell.counts)
-        counts = [counted.get(name, "0") for name in anomalies]  # what its own table does not show, no arm of it has
+        counts = [
+            counted.get(name, "0") for name in anomalies
+        ]  # no arm has cases of a kind that its own table does not show
         parts = [cell.arm, cell.verdict, *counts, figures["gap"], figures["p99"], figures["refused"]]
         yield f"{head}| " + " | ".join(parts) + " |"
         head = "| | | | "

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from delivery_verifier.model.catalogue_run import STATES, CatalogueRun
 from delivery_verifier.pages.html import asset, environment, source_of
 from delivery_verifier.pages.matrix import tables as matrix
-from delivery_verifier.pages.words import listed
+from delivery_verifier.pages.words import enumeration
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
@@ -29,8 +29,11 @@ def write(catalogue: CatalogueRun) -> Path:
 
 
 def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] = ()) -> str:
-    """The page as HTML text. `runs`: the address of the run directories, relative to the page; `history`: other
-    catalogue runs that the page lists."""
+    """The page as HTML text.
+
+    `runs`: the address of the run directories, relative to the page. `history`: other catalogue runs that the page
+    lists.
+    """
     script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
         environment()
@@ -56,29 +59,24 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
 
 
 def headline(catalogue: CatalogueRun) -> str:
-    """Whether all went as expected, in one sentence for somebody who has never seen this project."""
+    """Whether all scenarios ended as expected, in one sentence for a reader who does not know this project."""
     total = len(catalogue.items)
     noun = "scenario" if total == 1 else "scenarios"
     if not catalogue.ended_at:
         return f"Under way: {total - len(catalogue.open)} of {total} {noun} done"
     if catalogue.green:
         ran = catalogue.count("as expected")
-        return (
-            f"Green: {'all ' if ran == total and total > 1 else ''}{ran} "
-            f"{noun if ran == total else f'of {total} {noun}'} "
-            + (
-                "ended as predicted"
-                if ran == total
-                else "ended as predicted; this host cannot run the others, which was expected"
-            )
-        )
+        if ran == total:
+            return f"Green: {'all ' if total > 1 else ''}{ran} {noun} ended as predicted"
+        others = "this host cannot run the others, which was expected"
+        return f"Green: {ran} of {total} {noun} ended as predicted; {others}"
     not_green = sum(not item.green for item in catalogue.items)
     return f"Not green: {not_green} of {total} {noun} did not end as predicted"
 
 
 def counts(catalogue: CatalogueRun) -> str:
     """`24 as expected and 2 unavailable`."""
-    return listed(
+    return enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
 

@@ -22,7 +22,7 @@ HEADINGS = {
     "power": "Power",
     EVERYDAY: "Everyday faults",
 }
-"""Headings of the kinds; another kind is headed by its own name."""
+"""The headings of the kinds. Any other kind has its own name as its heading."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class ScenarioRow:
-    """One scenario. `cells` by column; `runs`: every attempt with the words under which its report is linked."""
+    """One scenario. `cells`: by column. `runs`: every attempt, with the text of the link to its report."""
 
     name: str
     title: str
@@ -64,9 +64,9 @@ class ScenarioRow:
 
 @dataclass(frozen=True)
 class Table:
-    """The scenarios of one kind, and their columns: the profiles that any of them has.
+    """The scenarios of one kind. `columns`: every profile that an arm of these scenarios has.
 
-    `counts`: the headings of the counts of every cell, one for each kind of anomaly that the table shows.
+    `counts`: the headings of the counts in each cell, one for each kind of anomaly that the table shows.
     """
 
     kind: str
@@ -83,7 +83,7 @@ def tables(catalogue: CatalogueRun) -> list[Table]:
 
 
 def everyday(all_tables: Iterable[Table]) -> Table | None:
-    """The everyday faults, to be shown as fault x profile; None if none of them was run."""
+    """The table of the everyday faults, which the page also shows as fault x profile; None if no such fault was run."""
     return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
 
 
@@ -97,7 +97,7 @@ def _table(kind: str, items: Sequence[Item]) -> Table:
 
 
 def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
-    """One scenario over its rounds; its state is that of the worst one."""
+    """One scenario over its rounds. Its state is the state of the worst round."""
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
     names = dict.fromkeys(arm.arm for attempt in last for arm in attempt.arms)
@@ -121,7 +121,7 @@ def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
 
 
 def _note(item: Item) -> str:
-    """What is to be said of an item that has no arms to show."""
+    """The text of an item that has no arms to show."""
     if item.unavailable:
         return item.unavailable
     last = item.attempts[-1] if item.attempts else None
@@ -181,9 +181,9 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
 
 
 def _refused(arms: Sequence[ArmResult]) -> str:
-    """Attempts that were not reported: certainly not written, and not known."""
-    failed, open_ = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
-    return f"{failed} + {open_} unknown" if open_ not in ("0", "–") else failed
+    """Attempts that were not reported, in two counts: certainly not written, and unknown whether written."""
+    failed, unknown = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
+    return f"{failed} + {unknown} unknown" if unknown not in ("0", "–") else failed
 
 
 def _greatest(values: Iterable[float | None]) -> float | None:

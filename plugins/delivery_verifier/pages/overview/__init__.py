@@ -1,1 +1,1 @@
-"""The page of all runs: what each of them found, told from its run directory alone."""
+"""The page of all runs: what each run found, read from its run directory alone."""

@@ -9,20 +9,22 @@ from delivery_verifier.pages.overview import rows as stored_runs
 from delivery_verifier.pages.overview import trend
 from delivery_verifier.pages.overview.run_filter import VERDICTS, RunFilter
 
-LISTED = 200
-"""Rows on one page; how many there are beyond is said."""
+RUNS_LISTED = 200
+"""At most this many rows stand on the page. The page says how many runs there are in all."""
 
 
 def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "") -> str:
-    """The page of the runs below `runs` that match the filter. `docs`: whether there are Data Docs; `dag_path`: the
-    address at which a run is started."""
+    """The page of the runs below `runs` that match the filter.
+
+    `docs`: whether there are Data Docs. `dag_path`: the address at which a reader starts a run; empty for no link.
+    """
     all_rows = stored_runs.rows(runs)
     matching = run_filter.matching(all_rows)
     return render(
         "overview.html.j2",
         "Delivery",
-        rows=matching[:LISTED],
-        others=stored_runs.others(matching[:LISTED]),
+        rows=matching[:RUNS_LISTED],
+        others=stored_runs.others(matching[:RUNS_LISTED]),
         total=len(all_rows),
         matching=len(matching),
         run_filter=run_filter,
@@ -37,5 +39,5 @@ def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "
 
 
 def render(template: str, title: str, *, refresh_s: int | None = None, **values: object) -> str:
-    """A page of this look. With `refresh_s` the browser loads the page again after so many seconds."""
+    """A page from `template`. With `refresh_s`, the browser loads the page again after so many seconds."""
     return environment().get_template(template).render(title=title, refresh_s=refresh_s, **values)

@@ -1,6 +1,6 @@
 """The rows of the page of all runs, one per run directory. Reading is lenient: a newer version must list old runs.
 
-A verdict counts only as `conclude` sealed it. A verdict that is missing, void or damaged is no verdict, never green.
+A verdict counts only if it is the one that `conclude` sealed. A missing, void or damaged verdict is never green.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 NO_VERDICT = "NO VERDICT"
 READ_AT_MOST = 2000
-"""Run directories that are looked at, the newest first."""
-_KEPT = 4 * READ_AT_MOST
+"""At most this many run directories are read, the newest."""
+_CACHE_SIZE = 4 * READ_AT_MOST
 
 
 class _Named(Struct, frozen=True):
@@ -58,11 +58,11 @@ class _Verdict(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """What the subjects' books say, summed over the subjects; None where a book has no such count.
+    """The counts of the subjects' books, summed over the subjects; None if the books lack a count.
 
-    `longest_gap_s` is the longest of any subject. `exposed` are reported records exposed to injections, of the subject
-    that had the fewest, for that one decides what was tested; None where nothing was injected. `others`: the cases
-    of any other kind of anomaly that there were.
+    `longest_gap_s`: the longest gap of any subject. `exposed`: the reported records that were exposed to injections, of
+    the subject with the fewest: that subject decides how much was tested. None if nothing was injected. `others`: the
+    cases of every other kind of anomaly that has any.
     """
 
     lost: int | None = None
@@ -73,15 +73,15 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The cases of a kind that `lost`, `duplicated` and `reordered` do not tell; None where nothing is known."""
+        """The cases of a kind other than `lost`, `duplicated` and `reordered`; None if the books are not known."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
-    """One run. `verdict` is NO VERDICT where there is none, and `why` then says what is known of the reason."""
+    """One run. Without a verdict, `verdict` is NO VERDICT and `why` says what is known of the reason."""
 
     name: str
-    at: datetime
+    planned_at: datetime
     scenario: str
     fault: str
     profiles: tuple[str, ...]
@@ -97,7 +97,7 @@ def rows(runs: Path) -> list[StoredRunRow]:
     """All runs below `runs`, newest first; at most READ_AT_MOST are read. Empty if there is no such folder."""
     files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
     newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
-    return sorted((read(run) for _, run in newest), key=lambda row: (row.at, row.name), reverse=True)
+    return sorted((read(run) for _, run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
 
 
 def profiles(listed: Iterable[StoredRunRow]) -> list[str]:
@@ -115,12 +115,12 @@ def _is_run(run: Path) -> bool:
 
 
 def read(run: Path) -> StoredRunRow:
-    """One run, whether its directory exists or not.
+    """The row of one run, whether its directory exists or not.
 
-    Files are decoded again only when one of them, or the set of finished steps, has changed.
+    The files are decoded again only if a file or the last finished step has changed.
     """
     files = [_stamp(run / name) for name in ("scenario.json", "verdict.json", "conclude.json", "report.html")]
-    return _decoded(run, tuple(files), _last_step(run) if files[2] == _ABSENT else "conclude")
+    return _decode(run, tuple(files), _last_step(run) if files[2] == _ABSENT else "conclude")
 
 
 _ABSENT = (0, -1)
@@ -138,31 +138,31 @@ def _last_step(run: Path) -> str:
     return next((step for step in reversed(STEPS) if (run / f"{step}.json").is_file()), "")
 
 
-@lru_cache(maxsize=_KEPT)
-def _decoded(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
-    planned_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
+@lru_cache(maxsize=_CACHE_SIZE)
+def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
+    written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
         plan = msgspec.json.decode((run / "scenario.json").read_bytes(), type=_Scenario)
     except FileNotFoundError:
         return StoredRunRow(
-            name=run.name, at=planned_at, scenario="", fault="", profiles=(), why="it was never planned"
+            name=run.name, planned_at=written_at, scenario="", fault="", profiles=(), why="it was never planned"
         )
     except (OSError, msgspec.MsgspecError) as error:
         why = f"scenario.json cannot be read: {error}"
-        return StoredRunRow(name=run.name, at=planned_at, scenario="", fault="", profiles=(), why=why)
+        return StoredRunRow(name=run.name, planned_at=written_at, scenario="", fault="", profiles=(), why=why)
     subjects = tuple(dict.fromkeys(arm.profile.name for arm in plan.arms if arm.role == "subject"))
     row = StoredRunRow(
         name=run.name,
-        at=_time(plan.created_at) or planned_at,
+        planned_at=_time(plan.created_at) or written_at,
         scenario=plan.name,
         fault=plan.fault.name,
         profiles=subjects,
         report=stamps[3] != _ABSENT,
     )
-    return _judged(row, run, last_step)
+    return _with_verdict(row, run, last_step)
 
 
-def _judged(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
+def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
     if last_step != "conclude":
         step = f"last finished step: {last_step}" if last_step else "no step finished"
         return msgspec.structs.replace(row, why=step)
@@ -182,9 +182,9 @@ def _judged(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
 def _sealed_verdict(run: Path) -> _Verdict:
     """The verdict as `conclude` wrote it. Raises IncompleteRun, OSError or msgspec.MsgspecError.
 
-    Unlike `RunDirectory.verdict` this decodes leniently, and only what the page shows: the page lists runs that older
-    versions judged, whose verdicts may lack fields of today or have others. Nothing is decided on what it reads. Nor is
-    the report hashed, which is the bulk of what `conclude` wrote: the page lists thousands of runs.
+    Unlike `RunDirectory.verdict`, this function decodes leniently, and only the fields that the page shows: older
+    versions judged some runs, and their verdicts may have other fields. Nothing is decided by these fields. The report,
+    which is most of what `conclude` wrote, is not hashed: the page lists thousands of runs.
     """
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=_Verdict)
 
@@ -207,7 +207,7 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
 
 
 def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
-    """The kinds of anomaly that any of the rows has beside those of ALWAYS, with the headings of their columns."""
+    """The kinds of anomaly, without those of ALWAYS, of which a row has cases, with the headings of their columns."""
     anomalies = {anomaly for row in rows for anomaly in row.figures.others}
     return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from delivery_verifier.pages.overview.rows import StoredRunRow
 
-DRAWN = 60
-"""Runs that the trend shows, the newest."""
+RUNS_DRAWN = 60
+"""The trend shows at most this many runs, the newest."""
 WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
 
 
 class Bar(Struct, frozen=True):
-    """One run of the trend, in the units of the drawing; `value` None: not known, drawn as a cross."""
+    """One run of the trend, in the units of the drawing. `value` None: not known; the bar is drawn as a cross."""
 
     row: StoredRunRow
     x: float
@@ -26,7 +26,7 @@ class Bar(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """One row of bars: what it shows, its unit, its highest value, and whether heights are logarithmic."""
+    """One row of bars. `unit`: of the values. `top`: the highest value. `logarithmic`: how heights scale."""
 
     title: str
     unit: str
@@ -36,8 +36,8 @@ class Lane(Struct, frozen=True):
 
 
 def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
-    """Both lanes over the newest runs of `listed` (newest first); none for fewer than two runs with a figure."""
-    shown = list(reversed(listed[:DRAWN]))
+    """Both lanes over the newest runs of `listed` (newest first). Empty if fewer than two runs have a figure."""
+    shown = list(reversed(listed[:RUNS_DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:
         return []
     return [

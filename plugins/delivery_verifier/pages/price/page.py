@@ -18,7 +18,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.anomalies import column as books_column
 from delivery_verifier.pages.anomaly_columns import heading
 from delivery_verifier.pages.html import asset, environment, source_of
-from delivery_verifier.pages.price.price import Measured, Price
+from delivery_verifier.pages.price.price import MeasuredRun, Price
 from delivery_verifier.pages.terminal import PLAIN_WIDTH, STYLES
 from delivery_verifier.pages.words import clean, latency, number
 
@@ -41,28 +41,28 @@ class Column:
     """One figure: its heading, and its text for a measured run."""
 
     heading: str
-    text: Callable[[Measured], str]
+    text: Callable[[MeasuredRun], str]
     count: bool = False
-    """Whether it counts what went wrong: then anything but 0 stands out."""
+    """Whether the figure counts what went wrong: then any value but 0 stands out."""
 
 
-def _ms(name: str) -> Callable[[Measured], str]:
-    def text(run: Measured) -> str:
+def _ms(name: str) -> Callable[[MeasuredRun], str]:
+    def text(run: MeasuredRun) -> str:
         value = getattr(run, name)
         return ABSENT if value is None else latency(value)
 
     return text
 
 
-def _count(name: str) -> Callable[[Measured], str]:
+def _count(name: str) -> Callable[[MeasuredRun], str]:
     return lambda run: number(getattr(run, name))
 
 
-def _gap(run: Measured) -> str:
+def _gap(run: MeasuredRun) -> str:
     return ABSENT if run.longest_gap_s is None else f"{run.longest_gap_s:.2f} s"
 
 
-def _per_s(run: Measured) -> str:
+def _per_s(run: MeasuredRun) -> str:
     return ABSENT if run.records_per_s is None else number(round(run.records_per_s))
 
 
@@ -71,7 +71,7 @@ WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_
 
 @dataclass(frozen=True)
 class Group:
-    """One table: every profile under each of `conditions` in neighbouring rows, which shows what the fault changes."""
+    """One table. Each profile has neighbouring rows, one per condition, which show what the fault changes."""
 
     name: str
     conditions: tuple[Condition, ...]
@@ -108,7 +108,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One profile under one condition. `first` of its profile in the table."""
+    """One profile under one condition. `first`: the first row of its profile in the table."""
 
     profile: str
     when: str
@@ -119,27 +119,27 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """GROUPS, with a column more for every other kind of anomaly that any run under their conditions has."""
+    """GROUPS, with one more column for every other kind of anomaly of which a run of the group has cases."""
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
 
 def _other_columns(price: Price, group: Group) -> list[Column]:
-    measured = [one for one in price.measured if one.condition in group.conditions]
-    found = {name for one in measured for name in one.other_cases}
-    others = [anomaly for anomaly in Anomaly if books_column(anomaly) in found]
+    runs = [run for run in price.measured if run.condition in group.conditions]
+    with_cases = {name for run in runs for name in run.other_cases}
+    others = [anomaly for anomaly in Anomaly if books_column(anomaly) in with_cases]
     return [Column(heading(anomaly), _other_count(books_column(anomaly)), count=True) for anomaly in others]
 
 
-def _other_count(name: str) -> Callable[[Measured], str]:
-    """Zero where another run has cases of this kind and this one has none; a dash where no count can be believed."""
-    return lambda measured: number(None if measured.lost is None else measured.other_cases.get(name, 0))
+def _other_count(name: str) -> Callable[[MeasuredRun], str]:
+    """The text of a count: zero if the run has no case of this kind, a dash if its check is in doubt."""
+    return lambda run: number(None if run.lost is None else run.other_cases.get(name, 0))
 
 
 def rows(price: Price, group: Group) -> list[Row]:
     """A row per measured run of the group, profile by profile."""
     table = []
     for profile in price.profiles:
-        by_condition = [price.of(profile, condition) for condition in group.conditions]
+        by_condition = [price.run_under(profile, condition) for condition in group.conditions]
         runs = [run for run in by_condition if run is not None]
         for run in runs:
             cells = [_cell(column, run) for column in group.columns]
@@ -148,7 +148,7 @@ def rows(price: Price, group: Group) -> list[Row]:
     return table
 
 
-def _cell(column: Column, run: Measured) -> Cell:
+def _cell(column: Column, run: MeasuredRun) -> Cell:
     text = column.text(run)
     return Cell(column.heading, text, column.count and text not in ("0", ABSENT))
 
@@ -181,9 +181,9 @@ def how(price: Price) -> str:
     return HOW.format(rate=number(price.rate), payload=number(price.payload_bytes))
 
 
-def text(price: Price, to: TextIO) -> None:
-    """The tables on a terminal, or plain in a pipe."""
-    console = Console(file=to, highlight=False, emoji=False, width=None if to.isatty() else PLAIN_WIDTH)
+def text(price: Price, stream: TextIO) -> None:
+    """Writes the tables to `stream`: coloured on a terminal, plain in a pipe."""
+    console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PLAIN_WIDTH)
     for group in groups(price):
         table = Table(group.name, "", box=SIMPLE_HEAD if console.is_terminal else ASCII)
         for column in group.columns:

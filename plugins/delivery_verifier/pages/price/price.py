@@ -23,13 +23,13 @@ from delivery_verifier.pages.throughput import known_records_per_s
 from delivery_verifier.store.run_directory import RunDirectory
 
 
-class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One run of one profile under one condition.
 
-    `records_per_s`: as pages.throughput defines it, without the warm-up.
+    `records_per_s`: the rate that pages.throughput defines, without the warm-up.
     `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were
-    reported; None flat out, where records wait in the client's own queue. Counts are None where a checker doubt stands
-    in their way. `other_cases`: the cases of any other kind of anomaly that there were, by column of the books.
+    reported; None under `flat_out`, where records wait in the client's own queue. Counts are None if the run has a
+    checker doubt. `other_cases`: the cases of every other kind of anomaly that has any, by column of the books.
     """
 
     run_id: str
@@ -51,7 +51,7 @@ class Measured(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What `kdv price --json` writes. `measured`: per profile and condition at most one run, the newest."""
+    """What `kdv price --json` writes. `measured`: the newest run per profile and condition."""
 
     conditions: dict[Condition, str]
     rate: int
@@ -60,9 +60,9 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     measured_at: str
     versions: dict[str, str]
     commit: str
-    measured: list[Measured]
+    measured: list[MeasuredRun]
 
-    def of(self, profile: str, condition: str) -> Measured | None:
+    def run_under(self, profile: str, condition: str) -> MeasuredRun | None:
         """The run of one profile under one condition, if there is one."""
         return next((run for run in self.measured if (run.profile, run.condition) == (profile, condition)), None)
 
@@ -73,7 +73,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def price(runs: Sequence[Path], machine: str) -> Price:
-    """Reads finished runs of price scenarios. Raises BadInput for any other run, and for none; IncompleteRun."""
+    """Reads finished runs of price scenarios. Raises BadInput for any other run and for no run, and IncompleteRun."""
     if not runs:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
     scenarios = [_scenario(path) for path in runs]
@@ -95,7 +95,7 @@ def price(runs: Sequence[Path], machine: str) -> Price:
     )
 
 
-def measure(path: Path, scenario: Scenario) -> Measured:
+def measure(path: Path, scenario: Scenario) -> MeasuredRun:
     """The figures of one finished run. Raises IncompleteRun if it has no verdict."""
     run = RunDirectory(path)
     run.require("produce", "reconcile")
@@ -103,7 +103,7 @@ def measure(path: Path, scenario: Scenario) -> Measured:
     _, condition, profile = scenario.name.split(".")
     arm = next(arm for arm in verdict.arms if arm.role == "subject")
     latency = _latency(path, arm.arm) if condition != "flat_out" else (None, None, None)
-    return Measured(
+    return MeasuredRun(
         run_id=scenario.run_id,
         profile=profile,
         condition=msgspec.convert(condition, Condition),
@@ -129,19 +129,19 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """The cases of every kind that has no field of its own, where there are any and they can be believed."""
-    others = [anomaly for anomaly in columns([_believed(arm)]) if anomaly not in ALWAYS]
+    """The cases of every kind that has cases and no field of its own; empty if the check itself is in doubt."""
+    others = [anomaly for anomaly in columns([_reliable_books(arm)]) if anomaly not in ALWAYS]
     return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
 
 
-def _believed(arm: ArmVerdict) -> dict[str, int]:
+def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
     """The arm's books; empty where the check itself is in doubt."""
     return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.books
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
-    """Counts of the books; none of them can be believed where the check itself is in doubt."""
-    books = _believed(arm)
+    """The counts of the books; None if the check itself is in doubt."""
+    books = _reliable_books(arm)
     unanswered = [books.get(name) for name in ("failed", "indeterminate")]
     return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
         "unanswered": None if None in unanswered else sum(count or 0 for count in unanswered)
@@ -149,8 +149,7 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 
 
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
-    """Upper bounds in ms for 50, 99 and 99.9 % of all records, whether a fault was under way or not: an application
-    sees both."""
+    """Upper bounds in ms for 50, 99 and 99.9 % of all records, during faults or not: an application sees both."""
     table = pq.read_table(path / "timeline" / "latency.parquet", filters=[("arm", "=", arm), ("records", ">", 0)])
     buckets = [
         Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])
@@ -158,5 +157,5 @@ def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | 
     ]
     if not buckets:
         return None, None, None
-    p50, p99, p999, _ = Spread(arm, False, buckets).within
+    p50, p99, p999, _ = Spread(arm, False, buckets).bounds_ms
     return p50, p99, p999

@@ -1,4 +1,4 @@
-"""The cases: the first of each arm and kind with their evidence, and the number of all."""
+"""The cases: the first cases of each arm and kind with their evidence, and how many there are in all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Observation
-from delivery_verifier.pages.leadership import Clock, Leadership, during, name_of, topic_of
+from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
 
 CASES_SHOWN = 20
@@ -19,7 +19,7 @@ OFFSETS_SHOWN = 4
 
 @dataclass(frozen=True)
 class Case:
-    """One case with its evidence. Times are µs since the epoch; `row` is its row of anomalies/."""
+    """One case with its evidence, as text. `row` is its row of anomalies/, with times in µs since the epoch."""
 
     row: dict[str, Any]
     leader: str
@@ -32,7 +32,10 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """The first cases of one arm and kind. `total` None: how many there are could not be read."""
+    """The first cases of one arm and kind. `total`: how many the books count; None if that could not be read.
+
+    `cut`: anomalies/ holds fewer cases than the books count.
+    """
 
     arm: str
     role: str
@@ -84,17 +87,17 @@ def _rank(material: Material, arm: str, kind: str) -> tuple[int, str, int]:
 
 
 def _case(material: Material, clock: Clock, leadership: Leadership, row: dict[str, Any]) -> Case:
-    heard_us = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
-    observation = leadership.at(topic_of(material, row["arm"]), row["partition"], heard_us)
-    injection = during(material.injections, row["sent_at"], row["settled_at"])
+    last_known_us = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
+    observation = leadership.last_observation(topic_of(material, row["arm"]), row["partition"], last_known_us)
+    injection = injection_during(material.injections, row["sent_at"], row["settled_at"])
     return Case(
         row=row,
         leader=_leader(observation),
         isr="–" if observation is None else ", ".join(str(broker) for broker in observation.isr) or "none",
-        injection="–" if injection is None else name_of(injection),
-        sent=clock.tell(row["sent_at"]),
-        settled=clock.tell(row["settled_at"]),
-        offsets=tell_offsets(row["offsets"]),
+        injection="–" if injection is None else injection_name(injection),
+        sent=clock.text(row["sent_at"]),
+        settled=clock.text(row["settled_at"]),
+        offsets=offsets_text(row["offsets"]),
     )
 
 
@@ -105,8 +108,8 @@ def _leader(observation: Observation | None) -> str:
     return "none" if observation.leader < 0 else f"broker {observation.leader}"
 
 
-def tell_offsets(offsets: list[int] | None) -> str:
-    """Offsets at which copies stand, the first few; `nowhere` if there are none."""
+def offsets_text(offsets: list[int] | None) -> str:
+    """The offsets of a record's copies as text, at most OFFSETS_SHOWN of them; `nowhere` if there are none."""
     if not offsets:
         return "nowhere"
     first = ", ".join(f"{offset:,}" for offset in offsets[:OFFSETS_SHOWN])

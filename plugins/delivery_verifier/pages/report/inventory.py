@@ -11,24 +11,28 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 LINKED = 12
-"""Files of one folder that are linked by name."""
+"""At most this many files of one folder are linked by name."""
 DATA_DOCS = "../data_docs/index.html"
-"""Where Data Docs stand, seen from a page in its run directory."""
+"""The address of Data Docs, relative to a page in a run directory."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the run directory. `links` are (relative address, name) of the files to open."""
+    """One part of the run directory.
+
+    `size`: its size as text, or why it has none. `links`: (relative address, name) of the files that can be opened;
+    `more`: how many other files it has.
+    """
 
     name: str
     meaning: str
-    told: str
+    size: str
     links: list[tuple[str, str]] = field(default_factory=list)
     more: int = 0
 
 
 def parts(material: Material) -> list[Part]:
-    """The run directory's known parts: name, meaning, size or that it is missing."""
+    """The known parts of the run directory, whether they exist or not."""
     known_parts = []
     for name, meaning in FILES.items():
         path = material.path / name
@@ -57,7 +61,7 @@ def _size(size: int) -> str:
 
 
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
-    """Every step: whether it finished, and how long it took in s."""
+    """Every step as (step, state, duration). The duration is in s, None if the step did not finish."""
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
         ends_later = material.verdict is not None and step not in BEFORE_GATE

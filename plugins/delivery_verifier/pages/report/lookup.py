@@ -1,4 +1,4 @@
-"""The lookup: what the log that was read holds at one offset."""
+"""The lookup: what the stored log holds at one offset."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | 
     )
 
 
-def copies(row: dict[str, Any]) -> list[int]:
-    """The offsets worth looking at: the acknowledged one and, of a record that stands twice, its copies."""
+def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
+    """The offsets at which to look: the acknowledged offset and, if the record has several copies, their offsets."""
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
-    several = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
-    return list(dict.fromkeys([*acked, *several[:COPIES_LOOKED_UP]]))
+    copy_offsets = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
+    return list(dict.fromkeys([*acked, *copy_offsets[:COPIES_LOOKED_UP]]))
 
 
-def stands(
+def offset_content(
     material: Material, clock: Clock, row: dict[str, Any], offset: int, snapshot: PartitionSnapshot | None
 ) -> str:
-    """What the log holds at `offset` now, as the end of a sentence."""
+    """What the log that was read holds at `offset`, as the end of a sentence that begins `At offset N`."""
     if snapshot is not None and offset >= snapshot.end:
         return "there is nothing: the log ends before it."
     rows = material.take("log", lambda: _look_up(material, row, offset))
@@ -56,7 +56,7 @@ def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> s
     if all(logged[name] == row[name] for name in _KEY):
         return "stands this record."
     timestamp = logged.get("timestamp")
-    since = "" if timestamp is None else f", made at {clock.tell(int(timestamp.timestamp() * 1e6))}"
+    since = "" if timestamp is None else f", made at {clock.text(int(timestamp.timestamp() * 1e6))}"
     other = f"another record: number {number(logged['sequence'])} of producer {logged['producer']}"
     return f"now stands {other}, session {logged['session']}{since}."
 

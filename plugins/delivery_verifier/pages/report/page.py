@@ -22,10 +22,10 @@ from delivery_verifier.pages.charts.lanes import LANES_SHOWN
 from delivery_verifier.pages.charts.latency_charts import distribution
 from delivery_verifier.pages.doubts import doubt_groups
 from delivery_verifier.pages.html import asset, environment, source_of
-from delivery_verifier.pages.leadership import Clock, Leadership, clock, name_of, subject_topic
+from delivery_verifier.pages.leadership import Clock, Leadership, clock, injection_name, subject_topic
 from delivery_verifier.pages.material import ARMS_DRAWN, Material, arms_drawn, arms_loaded, read
 from delivery_verifier.pages.report.cases import CASES_SHOWN, groups
-from delivery_verifier.pages.report.events import EVENTS_TOLD, events
+from delivery_verifier.pages.report.events import EVENTS_SHOWN, events
 from delivery_verifier.pages.report.inventory import DATA_DOCS, parts, steps
 from delivery_verifier.pages.report.story import stories
 from delivery_verifier.pages.report.tables import (
@@ -44,8 +44,8 @@ FAULTS_SHOWN = 20
 def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
     """Writes the page of a run to the file `into` (or `into`/report.html if that is a folder).
 
-    Reads whatever the run directory holds and says on the page what is missing. `verdict` None: the run was
-    never judged, and the page says so. Raises OSError if the page cannot be written.
+    The page shows whatever the run directory holds, and names what is missing. `verdict` None: the run was never
+    judged, and the page says so. Raises OSError if the page cannot be written.
     """
     file = into / "report.html" if into.is_dir() else into
     file.write_text(render(run_dir, verdict), encoding="utf-8", newline="\n")
@@ -85,7 +85,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
 def _sections(material: Material, zero: Clock) -> dict[str, Any]:
     verdict, scenario = material.verdict, material.scenario
     arms = scenario.arms if scenario else ()
-    run_id = verdict.run_id if verdict else scenario.run_id if scenario else material.path.name
+    run_id = _run_id(material)
     return {
         "verdict": verdict,
         "name": verdict.verdict if verdict else "NO VERDICT",
@@ -103,27 +103,35 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
         "thresholds": thresholds(verdict),
         "injections": [
-            (one, name_of(one), proof_lines(one), hit_lines(one)) for one in material.injections[:FAULTS_SHOWN]
+            (injection, injection_name(injection), proof_lines(injection), hit_lines(injection))
+            for injection in material.injections[:FAULTS_SHOWN]
         ],
-        "injections_left": max(0, len(material.injections) - FAULTS_SHOWN),
-        "injection_names": {one.id: name_of(one) for one in material.injections},
-        "tell": zero.tell,
-        "times_from_load": zero.of_load,
+        "injections_not_shown": max(0, len(material.injections) - FAULTS_SHOWN),
+        "injection_names": {injection.id: injection_name(injection) for injection in material.injections},
+        "time_text": zero.text,
+        "times_from_load": zero.from_load_start,
         "cases_known": "anomalies" in material.tables,
-        "injections_known": all(one.name != "injections.json" for one in material.missing),
+        "injections_known": all(part.name != "injections.json" for part in material.missing),
         "steps": steps(material),
         "files": parts(material),
         "data_docs": DATA_DOCS,
         "rejudge": f"kdv reconcile {shlex.quote(f'runs/{run_id}')}",
         "cases_shown": CASES_SHOWN,
-        "events_told": EVENTS_TOLD,
+        "events_shown": EVENTS_SHOWN,
         "lanes_shown": LANES_SHOWN,
         "bands_shown": bands.BANDS_DRAWN,
         "arms_shown": ARMS_DRAWN,
-        "arms_seen": len(arms_loaded(material)),
-        "faults_seen": len(material.injections),
-        "partitions_seen": len(Leadership(material.observations).partitions(subject_topic(material))),
+        "arm_count": len(arms_loaded(material)),
+        "fault_count": len(material.injections),
+        "partition_count": len(Leadership(material.observations).partitions(subject_topic(material))),
     }
+
+
+def _run_id(material: Material) -> str:
+    """The run's id from the verdict, else from the scenario, else from the name of the directory."""
+    if material.verdict:
+        return material.verdict.run_id
+    return material.scenario.run_id if material.scenario else material.path.name
 
 
 def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
@@ -136,10 +144,14 @@ def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
-    """Colours of arms (in the order of the plots) and brokers."""
+    """The colours of arms, in the order of the plots, and of brokers."""
     topic = subject_topic(material)
-    drawn = [one for one in material.observations if one.kind == "partition" and one.topic == topic]
-    brokers = sorted({broker for one in drawn for broker in (one.leader, *one.isr)})
+    drawn = [
+        observation
+        for observation in material.observations
+        if observation.kind == "partition" and observation.topic == topic
+    ]
+    brokers = sorted({broker for observation in drawn for broker in (observation.leader, *observation.isr)})
     return {
         "arms": [(arm, arm_colour(index)) for index, arm in enumerate(arms_drawn(material))],
         "brokers": [("no leader" if broker < 0 else f"broker {broker}", broker_colour(broker)) for broker in brokers],

@@ -9,26 +9,26 @@ from typing import Any
 
 from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 from delivery_verifier.model.history import Injection, Observation
-from delivery_verifier.pages.leadership import Clock, Leadership, during, name_of, topic_of
+from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.report.cases import Case, CaseGroup, tell_offsets
-from delivery_verifier.pages.report.lookup import copies, snapshot_of, stands
-from delivery_verifier.pages.words import number, plain
+from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text
+from delivery_verifier.pages.report.lookup import offset_content, offsets_to_look_up, snapshot_of
+from delivery_verifier.pages.words import number, plain_name
 
-TOLD_APART = subset(
+KINDS_WITH_A_STORY = subset(
     "each of these kinds has a story of its own; any other kind only where there is neither",
     (Anomaly.LOST, Anomaly.DUPLICATED),
 )
-_CHANGES_TOLD = 6
+_CHANGES_SHOWN = 6
 _Event = tuple[int, str, bool]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One line of the story; `at` is a word for what holds at the end."""
+    """One line of the story. `time`: the time as text, or a word such as `finding` in the lines at the end."""
 
-    at: str
-    what: str
+    time: str
+    text: str
     fault: bool = False
 
 
@@ -41,39 +41,42 @@ class Story:
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
-    """At most one story per kind of TOLD_APART, the worst first. The canary's planted cases are no story."""
-    told = sorted(
+    """At most one story per kind of KINDS_WITH_A_STORY, the worst first; without these, one of another kind.
+
+    The canary's planted cases have no story.
+    """
+    ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
         key=lambda group: _rank(material, group),
     )
-    worst = {group.kind: group for group in reversed(told) if group.kind in TOLD_APART}
-    chosen = [group for group in told if worst.get(group.kind) is group] or told[:1]
+    worst = {group.kind: group for group in reversed(ranked) if group.kind in KINDS_WITH_A_STORY}
+    chosen = [group for group in ranked if worst.get(group.kind) is group] or ranked[:1]
     return [_story(material, clock, group) for group in chosen]
 
 
 def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
-    row = _telling(group.cases).row
+    row = _example_case(group.cases).row
     timed = sorted(_events(material, row), key=lambda event: event[0])
-    moments = [Moment(clock.tell(at), what, fault) for at, what, fault in timed]
-    title = f"{plain(group.kind)}: {_called(row)}, partition {row['partition']}, arm {group.arm}"
-    title += " (permitted)" if _permitted(material, group) else ""
-    return Story(title, [*moments, *_end(material, clock, row)])
+    moments = [Moment(clock.text(at_us), text, fault) for at_us, text, fault in timed]
+    title = f"{plain_name(group.kind)}: {_record_name(row)}, partition {row['partition']}, arm {group.arm}"
+    title += " (permitted)" if _is_permitted(material, group) else ""
+    return Story(title, [*moments, *_closing_moments(material, clock, row)])
 
 
-def _telling(cases: list[Case]) -> Case:
-    """The first case that was under way during a fault, else the first."""
+def _example_case(cases: list[Case]) -> Case:
+    """The first case that was under way during a fault; without one, the first case."""
     return next((case for case in cases if case.injection != "–"), cases[0])
 
 
-def _called(row: dict[str, Any]) -> str:
-    """The record's name; a line of the log that nobody made has none but its offset."""
+def _record_name(row: dict[str, Any]) -> str:
+    """The record by its sequence and producer. A line that nobody sent has no sequence: it is named by its offset."""
     if row["sequence"] is None:
-        return f"the line at offset {tell_offsets(row['offsets'])}"
+        return f"the line at offset {offsets_text(row['offsets'])}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
 
 
-def _permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether the verdict's finding on this kind has no tolerance to exceed."""
+def _is_permitted(material: Material, group: CaseGroup) -> bool:
+    """Whether the verdict permits any number of cases of this kind."""
     return any(
         arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
         for arm in (material.verdict.arms if material.verdict else [])
@@ -82,7 +85,7 @@ def _permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """Broken promises before permitted ones; subjects before controls; losses first among either."""
+    """Sorts groups: broken promises before permitted cases, then subjects before controls, then losses first."""
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -99,28 +102,32 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
 
 
 def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
-    """What happened, as (µs since the epoch, sentence, is it the fault)."""
+    """What happened to the record, as (µs since the epoch, sentence, whether it is about the fault)."""
     if row["sent_at"] is None:
         return  # nobody sent it, so nothing is known of its time
     leadership, topic = Leadership(material.observations), topic_of(material, row["arm"])
-    led = _led(leadership.at(topic, row["partition"], row["sent_at"]))
-    yield row["sent_at"], f"The application hands it to the producer.{led}", False
+    leader = _leader_at_sending(leadership.last_observation(topic, row["partition"], row["sent_at"]))
+    yield row["sent_at"], f"The application hands it to the producer.{leader}", False
     if row["settled_at"] is not None:
-        both = [leadership.at(topic, row["partition"], row[name]) for name in ("sent_at", "settled_at")]
-        leaders = {-1 if seen is None else seen.leader for seen in both}
-        yield row["settled_at"], _told(row, leaders.pop() if len(leaders) == 1 else -1), False
-    hit = during(material.injections, row["sent_at"], row["settled_at"])
-    if hit is not None:
-        yield from _fault(hit, leadership.at(topic, row["partition"], hit.bite_at_us))
-    since = min([row["sent_at"], *([hit.bite_at_us] if hit else [])])
-    until = hit.recovered_at_us if hit else None
-    yield from list(_moved(leadership.of(topic, row["partition"]), since, until))[:_CHANGES_TOLD]
+        observations = [
+            leadership.last_observation(topic, row["partition"], row[name]) for name in ("sent_at", "settled_at")
+        ]
+        leaders = {-1 if observation is None else observation.leader for observation in observations}
+        yield row["settled_at"], _outcome_sentence(row, leaders.pop() if len(leaders) == 1 else -1), False
+    injection = injection_during(material.injections, row["sent_at"], row["settled_at"])
+    if injection is not None:
+        yield from _fault_events(injection, leadership.last_observation(topic, row["partition"], injection.bite_at_us))
+    since_us = min([row["sent_at"], *([injection.bite_at_us] if injection else [])])
+    until_us = injection.recovered_at_us if injection else None
+    yield from list(_leadership_changes(leadership.observations(topic, row["partition"]), since_us, until_us))[
+        :_CHANGES_SHOWN
+    ]
 
 
-def _moved(seen: list[Observation], since: int, until: int | None) -> Iterator[_Event]:
-    """Every new leader and every change of the ISR between two moments; the second None: without an end."""
-    for before, now in pairwise(seen):
-        if now.at_us <= since or (until is not None and now.at_us > until):
+def _leadership_changes(observations: list[Observation], since_us: int, until_us: int | None) -> Iterator[_Event]:
+    """Every new leader and every change of the ISR after `since_us` and up to `until_us`; None: without an end."""
+    for before, now in pairwise(observations):
+        if now.at_us <= since_us or (until_us is not None and now.at_us > until_us):
             continue
         in_sync = ", ".join(str(broker) for broker in now.isr) or "none"
         if now.leader == before.leader:
@@ -134,21 +141,22 @@ def _moved(seen: list[Observation], since: int, until: int | None) -> Iterator[_
             )
 
 
-def _led(seen: Observation | None) -> str:
-    if seen is None:
+def _leader_at_sending(observation: Observation | None) -> str:
+    """Who leads the partition when the record is sent, as a sentence with a space before it; empty if not known."""
+    if observation is None:
         return ""
-    if seen.leader < 0:
-        return f" Partition {seen.partition} has no leader at this moment."
-    in_sync = ", ".join(str(broker) for broker in seen.isr) or "none"
-    return f" Broker {seen.leader} leads partition {seen.partition} (in sync: {in_sync})."
+    if observation.leader < 0:
+        return f" Partition {observation.partition} has no leader at this moment."
+    in_sync = ", ".join(str(broker) for broker in observation.isr) or "none"
+    return f" Broker {observation.leader} leads partition {observation.partition} (in sync: {in_sync})."
 
 
-def _told(row: dict[str, Any], leader: int) -> str:
-    """What the client was told; `leader` -1: it changed meanwhile, or is not known."""
+def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
+    """What the client reported of the record. `leader` -1: the leader changed meanwhile, or is not known."""
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
-        at = row["acked_offset"]
-        where = f" at offset {number(at)}" if at is not None else ", without an offset"
+        offset = row["acked_offset"]
+        where = f" at offset {number(offset)}" if offset is not None else ", without an offset"
         who = "a broker" if leader < 0 else f"broker {leader}, the leader,"
         return f"The producer hears that {who} has it{where}: from here on it counts as delivered."
     if row["outcome"] == "SENT":
@@ -158,27 +166,30 @@ def _told(row: dict[str, Any], leader: int) -> str:
     return f"The client gives up: nobody can know whether it was written{error}."
 
 
-def _fault(hit: Injection, seen: Observation | None) -> Iterator[_Event]:
-    here = "; it led this partition" if seen is not None and seen.leader in hit.brokers else ""
-    yield hit.bite_at_us, f"Fault {name_of(hit)} bites{here}.", True
-    if hit.healed_at_us is not None:
-        yield hit.healed_at_us, f"Fault {name_of(hit)} is healed.", True
-    if hit.recovered_at_us is not None:
-        yield hit.recovered_at_us, "All replicas are in sync again.", True
+def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
+    was_leader = observation is not None and observation.leader in injection.brokers
+    role = "; it led this partition" if was_leader else ""
+    yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True
+    if injection.healed_at_us is not None:
+        yield injection.healed_at_us, f"Fault {injection_name(injection)} is healed.", True
+    if injection.recovered_at_us is not None:
+        yield injection.recovered_at_us, "All replicas are in sync again.", True
 
 
-def _end(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Moment]:
-    """What was read back from the topic after the load, and how that can come about."""
+def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Moment]:
+    """What was read back from the topic after the load, and what explains it."""
     snapshot = snapshot_of(material, row)
     if snapshot is not None:
         ends = f"The log of partition {row['partition']} ends at offset {number(snapshot.end)}; broker "
         yield Moment("at the end", f"{ends}{snapshot.leader} leads it (epoch {snapshot.leader_epoch}).")
     offsets = row["offsets"] or []
     how_often = {0: "It stands nowhere", 1: "It stands once", 2: "It stands twice"}
-    where = f": at offset {tell_offsets(offsets)}" if offsets else " in the log: absent"
+    where = f": at offset {offsets_text(offsets)}" if offsets else " in the log: absent"
     yield Moment("read back", f"{how_often.get(len(offsets), f'It stands {len(offsets)} times')}{where}.")
-    for offset in copies(row):
-        yield Moment("read back", f"At offset {number(offset)} {stands(material, clock, row, offset, snapshot)}")
+    for offset in offsets_to_look_up(row):
+        yield Moment(
+            "read back", f"At offset {number(offset)} {offset_content(material, clock, row, offset, snapshot)}"
+        )
     if row["detail"]:
         yield Moment("finding", str(row["detail"]))
     why = _explanation(material, row)
@@ -187,7 +198,7 @@ def _end(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Mome
 
 
 def _explanation(material: Material, row: dict[str, Any]) -> str:
-    """How the settings let this happen; empty where neither they nor what was observed explain it."""
+    """How the settings let the case happen; empty if neither the settings nor the observations explain it."""
     if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
         return ""
     settings = material.scenario.arm(row["arm"]).profile.producer
@@ -198,20 +209,27 @@ def _explanation(material: Material, row: dict[str, Any]) -> str:
         )
     if row["kind"] != "LOST":
         return ""
-    return _explained_loss(material, row, str(settings.get("acks")))
+    return _loss_explanation(material, row, str(settings.get("acks")))
 
 
-def _explained_loss(material: Material, row: dict[str, Any], acks: str) -> str:
+def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
+    """How a loss came about, by `acks` and by who led the partition from the report on; empty if not explained."""
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."
     topic = topic_of(material, row["arm"])
-    leadership, told_at = Leadership(material.observations), row["settled_at"] or row["sent_at"]
-    then = leadership.at(topic, row["partition"], told_at)
-    later = [seen for seen in leadership.of(topic, row["partition"]) if seen.at_us > told_at and seen.leader >= 0]
-    new = next((seen for seen in later if then is not None and seen.leader != then.leader), None)
-    if acks != "1" or then is None or new is None:
+    leadership, settled_us = Leadership(material.observations), row["settled_at"] or row["sent_at"]
+    before = leadership.last_observation(topic, row["partition"], settled_us)
+    later = [
+        observation
+        for observation in leadership.observations(topic, row["partition"])
+        if observation.at_us > settled_us and observation.leader >= 0
+    ]
+    after = next(
+        (observation for observation in later if before is not None and observation.leader != before.leader), None
+    )
+    if acks != "1" or before is None or after is None:
         return ""
     return (
-        f"With acks=1 the leader alone vouches for a record: broker {then.leader} did. Broker {new.leader} then led "
-        "without having copied it, and what a new leader does not have is cut off the logs of the others."
+        f"With acks=1 the leader alone vouches for a record: broker {before.leader} did. Broker {after.leader} then "
+        "led without having copied it, and what a new leader does not have is cut off the logs of the others."
     )

@@ -14,10 +14,10 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
-from delivery_verifier.pages.leadership import Clock, during, name_of
+from delivery_verifier.pages.leadership import Clock, injection_during, injection_name
 from delivery_verifier.pages.material import Material
-from delivery_verifier.pages.report.events import some
-from delivery_verifier.pages.words import breaks, listed, number, plain, share
+from delivery_verifier.pages.report.events import partitions_text
+from delivery_verifier.pages.words import enumeration, number, plain_name, record_that_is, share
 
 GAPS_SHOWN = 24
 PROOF_SHOWN = 800
@@ -25,7 +25,7 @@ PROOF_SHOWN = 800
 
 @dataclass(frozen=True)
 class FindingRow:
-    """One anomaly of one arm: the ruling beside what was counted."""
+    """One anomaly of one arm: the ruling beside the number of cases."""
 
     finding: Finding
     name: str
@@ -33,7 +33,7 @@ class FindingRow:
     tolerated: str
     share: str
     mark: str
-    """`none`, `within`, `above` (of the tolerance), or `permitted` where cases were found that may be."""
+    """`none`: no case. `within`, `above`: the tolerance. `permitted`: there are cases, and any number is tolerated."""
 
 
 def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
@@ -41,7 +41,7 @@ def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
     rows = [
         FindingRow(
             finding=finding,
-            name=plain(finding.anomaly),
+            name=plain_name(finding.anomaly),
             definition=KINDS[Anomaly(finding.anomaly)].definition if finding.anomaly in Anomaly.__members__ else "",
             tolerated="any number" if finding.tolerance is None else number(finding.tolerance),
             share=_share(arm, finding),
@@ -70,7 +70,10 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class Threshold:
-    """What would have made a subject VIOLATED, and what its settings permit, each as `a record that is ...`."""
+    """What would have made a subject VIOLATED (`convicts`), and what its settings permit.
+
+    Both are the end of the phrase `a record that is ...`. `arm`: the subjects to which this applies.
+    """
 
     arm: str
     convicts: str
@@ -78,19 +81,23 @@ class Threshold:
 
 
 def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
-    """One per subject whose findings were judged; subjects with the same one share it."""
+    """The thresholds of all subjects with findings. Subjects with equal thresholds share one."""
     owners: dict[tuple[str, str], list[str]] = {}
     for arm in verdict.arms if verdict else []:
         if arm.role == "subject" and arm.findings:
-            convicts = listed([_convicts(finding) for finding in arm.findings if finding.tolerance is not None])
-            permitted = listed([breaks(finding.anomaly) for finding in arm.findings if finding.tolerance is None])
+            convicts = enumeration(
+                [_convicting_case(finding) for finding in arm.findings if finding.tolerance is not None]
+            )
+            permitted = enumeration(
+                [record_that_is(finding.anomaly) for finding in arm.findings if finding.tolerance is None]
+            )
             owners.setdefault((convicts, permitted), []).append(arm.arm)
-    return [Threshold(listed(arms), *texts) for texts, arms in owners.items()]
+    return [Threshold(enumeration(arms), *texts) for texts, arms in owners.items()]
 
 
-def _convicts(finding: Finding) -> str:
+def _convicting_case(finding: Finding) -> str:
     beyond = f" (more than {number(finding.tolerance)})" if finding.tolerance else ""
-    return breaks(finding.anomaly) + beyond
+    return record_that_is(finding.anomaly) + beyond
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ class LawRow:
 
 
 def law_rows(table: pa.Table | None) -> list[LawRow]:
-    """The laws of the books with the sums of both sides; empty if none was written."""
+    """The laws of the books with the sums of both sides; empty without a table of laws."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     laws = []
     for law in dict.fromkeys(row["law"] for row in rows):
@@ -129,7 +136,7 @@ def law_rows(table: pa.Table | None) -> list[LawRow]:
 
 
 def _name(rows: list[dict[str, Any]], side: str) -> str:
-    """What one side of a law counts; the first of several names where it has more than one."""
+    """What one side of a law counts. If the checks name it differently: the first name, with `(and so on)`."""
     names = list(dict.fromkeys(row[side] for row in rows))
     return str(names[0]) if len(names) == 1 else f"{names[0]} (and so on)"
 
@@ -155,14 +162,14 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
     for row in rows[:GAPS_SHOWN]:
         start = row["gap_start_us"]
         end = None if start is None else start + int(row["longest_gap_s"] * 1e6)
-        injection = during(material.injections, start, end)
+        injection = injection_during(material.injections, start, end)
         gaps.append(
             GapRow(
                 row["arm"],
                 row["partition"],
                 row["longest_gap_s"],
-                clock.tell(start),
-                name_of(injection) if injection else "–",
+                clock.text(start),
+                injection_name(injection) if injection else "–",
             )
         )
     return gaps
@@ -170,7 +177,7 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One property, with its value per arm; `differs` if the arms do not agree."""
+    """One property with its value per arm. `differs`: the values are not all equal."""
 
     name: str
     values: list[str]
@@ -189,7 +196,7 @@ def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
 
 
 def proof_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The proof that an injection bit, as (what, value); a long value is cut, and says so."""
+    """The proof that an injection bit, as (name, value). A long value is cut, and ends by saying so."""
     lines = []
     for name, value in injection.proof.items():
         text = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -200,4 +207,4 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
     """What an injection hit, as (topic, its partitions in words)."""
-    return [(topic, some(partitions)) for topic, partitions in injection.hit.items()]
+    return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]

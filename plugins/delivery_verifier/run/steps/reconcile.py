@@ -22,9 +22,9 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
     with lease.renewed(cluster.socket):
         session = spark()
         from spark_jobs.reconcile import read
-        from spark_jobs.session import naming_its_end
+        from spark_jobs.session import naming_jvm_end
 
-        with naming_its_end():
+        with naming_jvm_end():
             read(run_dir, session, cluster.connection.spark_options())
 
 
@@ -33,7 +33,7 @@ def reconcile(run_dir: Path, spark: SparkProvider) -> None:
     first half does."""
     session = spark()
     from spark_jobs.reconcile import reconcile as reconcile_with
-    from spark_jobs.session import naming_its_end
+    from spark_jobs.session import naming_jvm_end
 
-    with naming_its_end():
+    with naming_jvm_end():
         reconcile_with(run_dir, True, session)
