@@ -47,6 +47,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     session_timeout_ms: int = 3000
     heartbeat_interval_ms: int = 500
     elr: bool = True
+    backend: str = ClusterSpec().backend
     min_exposed: Annotated[int, Meta(ge=0)] = 1
     deterministic: bool = True
     rules: tuple[str, ...] = ()
@@ -69,6 +70,7 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
     ]
     arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
     cluster = ClusterSpec(
+        backend=entry.backend,
         kafka_version=kafka_version,
         session_timeout_ms=entry.session_timeout_ms,
         heartbeat_interval_ms=entry.heartbeat_interval_ms,

@@ -11,10 +11,9 @@ from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue_run import selection
 from delivery_verifier.catalogue_run.loop import now
 from delivery_verifier.cluster.backend import Lack
-from delivery_verifier.cluster.backends import default_backend
+from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.host import machine
 from delivery_verifier.model.catalogue_run import CatalogueRun, Item
-from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import equipment_of
 from delivery_verifier.model.inputs import BadInput, bad_input, whole
 from delivery_verifier.model.scenario import ClusterSpec
@@ -119,12 +118,15 @@ def unavailable(entry: Entry) -> str:
     return _lacks_text(_lacks(entry))
 
 
-def _lacks(entry: Entry) -> dict[Capability, Lack]:
-    backend = default_backend()
+def _lacks(entry: Entry) -> dict[str, Lack]:
+    """Why this host cannot run the entry: by capability, or by the name of its backend if that cannot run here."""
+    backend = backend_of(ClusterSpec(backend=entry.backend))
+    if lack := backend.lack():
+        return {f"backend {entry.backend}": lack}
     return {need: lack for need in equipment_of(entry.fault) if (lack := backend.lack(need)) is not None}
 
 
-def _lacks_text(lacks: Mapping[Capability, Lack]) -> str:
+def _lacks_text(lacks: Mapping[str, Lack]) -> str:
     return "; ".join(
         f"{need}: {'the trial went wrong: ' if lack.failed else ''}{lack.why}" for need, lack in lacks.items()
     )

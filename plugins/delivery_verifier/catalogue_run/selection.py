@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES, MODULES
-from delivery_verifier.model.fault_actions import CAPABILITIES, Capability
+from delivery_verifier.model.fault_actions import CAPABILITIES
 from delivery_verifier.model.inputs import BadInput, choice
 
 KINDS: dict[str, str] = {
@@ -40,10 +40,11 @@ def tags() -> list[str]:
     return sorted({tag for entry in ENTRIES.values() for tag in entry.tags})
 
 
-def expects(words: Collection[str], entry: Entry, lacking: Collection[Capability]) -> bool:
+def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
     """Whether `words` say that an entry may be unavailable.
 
-    They do if they name the entry, its kind, or every capability that the host lacks for it (`lacking`).
+    They do if they name the entry, its kind, or every capability that the host lacks for it (`lacking`). A backend that
+    cannot run here is no such word.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from delivery_verifier.pages.material import Material, arms_drawn
+from delivery_verifier.store import tables
 
 SHARES = (0.5, 0.99, 0.999, 1.0)
 
@@ -48,7 +49,7 @@ class Spread:
 
 def spreads(material: Material) -> list[Spread]:
     """The spreads that hold any record, in the order of the arms, for each arm outside before inside."""
-    table = material.tables.get("timeline/latency")
+    table = material.table(tables.LATENCY)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows.sort(key=lambda row: row["latency_ms_from"])
     all_spreads = [

@@ -23,6 +23,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.table import Table
 from delivery_verifier.store.times import as_us
 
 if TYPE_CHECKING:  # pandas takes long to import, and most callers need none of it
@@ -65,6 +66,12 @@ class Material:
     offsets: Offsets | None = None
     tables: dict[str, pa.Table] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
+
+    def table(self, declared: Table) -> pa.Table | None:
+        """A table of the run, or None where it is missing. Raises KeyError for a table that COLUMNS does not name."""
+        if declared.name not in COLUMNS:
+            raise KeyError(f"pages do not read {declared.name}: add it to COLUMNS of pages/material.py")
+        return self.tables.get(declared.name)
 
     def frame(self, name: str) -> pd.DataFrame | None:
         """A table of the run as pandas, or None where it is missing."""

@@ -177,7 +177,7 @@ def describe(scenario: Scenario) -> str:
     """The plan of a run as several lines for a person: cluster, topics, load, fault and arms."""
     load, cluster, fault = scenario.load, scenario.cluster, scenario.fault
     lines = [
-        f"cluster  a fresh embedded Apache Kafka {cluster.kafka_version} on this host: 1 controller, "
+        f"cluster  a fresh {cluster.backend} Apache Kafka {cluster.kafka_version} on this host: 1 controller, "
         f"{cluster.brokers} brokers, on loopback; nothing else is touched",
         f"topics   {load.partitions} partitions, {load.replication_factor} replicas each, one topic per arm",
         f"load     {load.payload_bytes}-byte records, {load.pacing} over {load.duration_s:g} s, and until the fault "

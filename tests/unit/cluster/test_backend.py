@@ -66,6 +66,16 @@ def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_proto
         keeper_at(Path("s")).clean_up()  # type: ignore[attr-defined]
 
 
+CHECKED = {"embedded": "kafka/test_backend_contract.py"}
+"""The module in which each backend goes through the checks of support.backend_contract."""
+
+
+def test_every_backend_goes_through_the_checks_of_the_contract() -> None:
+    assert set(CHECKED) == set(BACKENDS)
+    for module in CHECKED.values():
+        assert "backend_contract" in (Path(__file__).parents[2] / module).read_text()
+
+
 def test_an_unknown_backend_is_refused_and_names_those_that_there_are() -> None:
     with pytest.raises(BadInput, match=r"cluster\.backend is 'nowhere'; allowed: embedded"):
         backend_of(ClusterSpec(backend="nowhere"))

@@ -74,7 +74,9 @@ def permitted_by(rule: ContractRule, seen: list[Disturbance]) -> list[Settings]:
 @pytest.mark.parametrize("rule", CONDITIONAL, ids=lambda rule: rule.id)
 def test_a_rule_gives_nothing_without_each_of_the_disturbances_it_asks_for(rule: ContractRule) -> None:
     excused = permitted_by(rule, seen_for(rule))
-    assert excused, "there are settings which only this rule excuses"
+    assert excused, (
+        "there must be settings that this rule alone excuses; see rules/transactions.py for rules derived from a loss"
+    )
     for of in excused:
         assert contract(of, [])[rule.anomaly].ruling == "FORBIDDEN"
         for kind in rule.also_required:

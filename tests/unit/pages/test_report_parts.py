@@ -16,7 +16,7 @@ from support import report_material
 from delivery_verifier.judgement import checker_doubts, coverage_doubts
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.pages import terminal
+from delivery_verifier.pages import material, terminal
 from delivery_verifier.pages.charts.lanes import SEGMENTS_DRAWN, partition_counts, segments
 from delivery_verifier.pages.charts.series import POINTS, series
 from delivery_verifier.pages.doubts import ADVICE, BY_KIND, advice
@@ -24,6 +24,7 @@ from delivery_verifier.pages.leadership import Clock, Leadership, injection_duri
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import events
 from delivery_verifier.pages.words import clean, headline, share
+from delivery_verifier.store import tables
 
 S = 1_000_000
 
@@ -228,3 +229,14 @@ def test_json_is_the_verdict_itself(tmp_path: Path) -> None:
     terminal.write(verdict, to, as_json=True)
     assert json.loads(to.getvalue())["arms"][0]["books"]["lost"] == 23
     assert to.getvalue().endswith("}\n")
+
+
+def test_every_template_is_shown_by_a_page_or_by_another_template() -> None:
+    pages = Path(material.__file__).parent
+    sources = "".join(file.read_text() for file in pages.rglob("*") if file.suffix in (".py", ".j2"))
+    assert [file.name for file in pages.rglob("*.html.j2") if f'"{file.name}"' not in sources] == []
+
+
+def test_a_table_that_pages_do_not_read_is_no_missing_table(tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="add it to COLUMNS"):
+        material.Material(tmp_path, None).table(tables.PRODUCERS)

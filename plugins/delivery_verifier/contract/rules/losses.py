@@ -20,6 +20,7 @@ LOST: tuple[ContractRule, ...] = (
         anomaly=Anomaly.LOST,
         condition="acks=0",
         applies=lambda settings: settings.acks == "0",
+        transactional=False,
         kinds=(),
         sentence="With acks=0 nobody confirms that a record arrived: it may be lost at any time, without any fault.",
         source=f"{PRODUCER_DOCS}: acks",
@@ -29,6 +30,7 @@ LOST: tuple[ContractRule, ...] = (
         anomaly=Anomaly.LOST,
         condition="acks=1",
         applies=lambda settings: settings.acks == "1",
+        transactional=False,
         kinds=ELECTIONS,
         sentence="With acks=1 the leader alone confirms: what its successor had not yet copied is cut off when the "
         "leader changes, in a graceful rolling restart and in a preferred leader election, too. A leader "

@@ -43,3 +43,5 @@ class ContractRule:
     also_required: tuple[DisturbanceKind, ...] = ()
     far_enough: Callable[[Settings, Disturbance], bool] = _always
     far_enough_text: str = ""
+    transactional: bool = True
+    """Whether a transactional producer can have settings that the rule applies to. Such a producer has acks=all."""

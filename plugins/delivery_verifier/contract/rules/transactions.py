@@ -8,9 +8,6 @@ from delivery_verifier.contract.rules.losses import LOST
 from delivery_verifier.contract.rules.rule import ContractRule
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly, subset
 
-_NEVER_TRANSACTIONAL = ("lost.acks_0", "lost.acks_1")
-"""Rules that apply to no transactional producer: such a producer is idempotent, hence has acks=all."""
-
 _SENTENCES = subset(
     "only transactions lose markers: these are the transactional kinds",
     {
@@ -39,5 +36,5 @@ def _in_transactions(loss: ContractRule, anomaly: Anomaly) -> ContractRule:
 
 
 TRANSACTIONS: tuple[ContractRule, ...] = tuple(
-    _in_transactions(loss, anomaly) for anomaly in TRANSACTIONAL for loss in LOST if loss.id not in _NEVER_TRANSACTIONAL
+    _in_transactions(loss, anomaly) for anomaly in TRANSACTIONAL for loss in LOST if loss.transactional
 )

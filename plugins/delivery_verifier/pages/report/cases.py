@@ -12,6 +12,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
+from delivery_verifier.store import tables
 
 CASES_SHOWN = 20
 OFFSETS_SHOWN = 4
@@ -47,10 +48,10 @@ class CaseGroup:
 
 def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     """Case groups: subjects first, then controls, then the canary; kinds in their order of precedence."""
-    table = material.tables.get("anomalies")
+    table = material.table(tables.ANOMALIES)
     if table is None:
         return []
-    counted = {(row["arm"], row["kind"]): row for row in _rows(material.tables.get("books/cases"))}
+    counted = {(row["arm"], row["kind"]): row for row in _rows(material.table(tables.CASES))}
     pairs = {(row["arm"], row["kind"]) for row in table.group_by(["arm", "kind"]).aggregate([]).to_pylist()}
     pairs |= {pair for pair, row in counted.items() if row["cases"]}
     leadership = Leadership(material.observations)

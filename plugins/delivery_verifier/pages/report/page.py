@@ -37,6 +37,7 @@ from delivery_verifier.pages.report.tables import (
     setting_rows,
     thresholds,
 )
+from delivery_verifier.store import tables
 
 FAULTS_SHOWN = 20
 
@@ -70,7 +71,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
             **_sections(material, zero),
             groups=case_groups,
             spreads=spreads,
-            latency_known="timeline/latency" in material.tables,
+            latency_known=material.table(tables.LATENCY) is not None,
             stories=stories(material, zero, case_groups),
             plots=list(plot_data),
             plot_data=_json(plot_data),
@@ -97,7 +98,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "doubts": doubt_groups(verdict),
         "events": events(material, zero),
         "legend": _legend(material),
-        "laws": law_rows(material.tables.get("books/laws")),
+        "laws": law_rows(material.table(tables.LAWS)),
         "gaps": gap_rows(material, zero),
         "producer_settings": setting_rows(arm.profile.producer for arm in arms),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
@@ -110,7 +111,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "injection_names": {injection.id: injection_name(injection) for injection in material.injections},
         "time_text": zero.text,
         "times_from_load": zero.from_load_start,
-        "cases_known": "anomalies" in material.tables,
+        "cases_known": material.table(tables.ANOMALIES) is not None,
         "injections_known": all(part.name != "injections.json" for part in material.missing),
         "steps": steps(material),
         "files": parts(material),

@@ -18,6 +18,7 @@ from delivery_verifier.pages.leadership import Clock, injection_during, injectio
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import partitions_text
 from delivery_verifier.pages.words import enumeration, number, plain_name, record_that_is, share
+from delivery_verifier.store import tables
 
 GAPS_SHOWN = 24
 PROOF_SHOWN = 800
@@ -154,7 +155,7 @@ class GapRow:
 
 def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
     """The longest silences, longest first, at most GAPS_SHOWN."""
-    table = material.tables.get("books/gaps")
+    table = material.table(tables.GAPS)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows = [row for row in rows if row["longest_gap_s"] is not None]
     rows.sort(key=lambda row: -row["longest_gap_s"])
