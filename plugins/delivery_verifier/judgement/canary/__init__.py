@@ -5,8 +5,8 @@ If the reconciliation reports anything else, the checker is broken and no verdic
 
 from __future__ import annotations
 
-from delivery_verifier.judgement.canary.counts import EXPECTED, expected_counts
-from delivery_verifier.judgement.canary.layout import CanaryLayout, lay_out
+from delivery_verifier.judgement.canary.layout import CanaryLayout
 from delivery_verifier.judgement.canary.ledger import ledger_table
+from delivery_verifier.judgement.canary.planters import expected_counts, lay_out
 
-__all__ = ["EXPECTED", "CanaryLayout", "expected_counts", "lay_out", "ledger_table"]
+__all__ = ["CanaryLayout", "expected_counts", "lay_out", "ledger_table"]

@@ -1,0 +1,161 @@
+"""The canary's planters: each writes one case, claims outcomes for it, and says what it adds to the books."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
+from delivery_verifier.model.anomalies import Outcome, TransactionOutcome
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.books import COUNTS
+
+PER_KIND = 3
+HEALTHY = 20
+COMBINED = 9
+"""How many sequences the combined kinds take."""
+
+Plant = Callable[[Planter, int], None]
+"""Plants one case, for the given sequence."""
+
+
+def lay_out(scenario: Scenario) -> CanaryLayout:
+    """The canary's records and ledger rows, and the counts that its books must then show.
+
+    Single kinds stand in partition 0, combined kinds in partition 1, if the topics have more than one.
+    """
+    planter = Planter(scenario)
+    kinds = (_lost, _duplicated, _phantom, _corrupted, _misplaced, _resent, _absent)
+    for plant in (*[Planter.acked] * HEALTHY, *(kind for kind in kinds for _ in range(PER_KIND))):
+        plant(planter, planter.sequence)
+        planter.sequence += 1
+    for _ in range(PER_KIND):
+        _reordered(planter, planter.sequence)
+        planter.sequence += 2
+    planter.partition = 1 % scenario.load.partitions
+    _combined(planter, planter.sequence)
+    if scenario.transactional:
+        planter.sequence += COMBINED
+        _in_transactions(planter)
+    return planter.layout
+
+
+def expected_counts(scenario: Scenario) -> dict[str, int]:
+    """What the canary's books must say in a run of `scenario`: totals of every column that counts."""
+    return dict.fromkeys(COUNTS, 0) | lay_out(scenario).counts
+
+
+def _lost(planter: Planter, sequence: int) -> None:
+    planter.claim(sequence, Outcome.ACKED, NOWHERE + sequence)
+    planter.expect(lost=1)
+
+
+def _duplicated(planter: Planter, sequence: int) -> None:
+    planter.acked(sequence)
+    planter.write(sequence)
+    planter.expect(extra_copies=1, duplicated=1)
+
+
+def _phantom(planter: Planter, sequence: int) -> None:
+    """Two: a record that was never attempted, and a record that FAILED."""
+    planter.write(500_000 + sequence)
+    planter.claim(sequence, Outcome.FAILED)
+    planter.write(sequence)
+    planter.expect(phantoms=2, phantom=2)
+
+
+def _corrupted(planter: Planter, sequence: int) -> None:
+    """Two: a damaged record at an acknowledged offset, and a damaged record without an owner."""
+    _damaged(planter, sequence)
+    planter.write_bytes(b"?" * len(planter.value(sequence)))
+    planter.expect(unattributed=1, corrupted=1)
+
+
+def _misplaced(planter: Planter, sequence: int) -> None:
+    planter.write(sequence)
+    planter.claim(sequence, Outcome.ACKED, NOWHERE + sequence)
+    planter.expect(found=1, first_copies=1, misplaced=1)
+
+
+def _resent(planter: Planter, sequence: int) -> None:
+    """Two: both attempts of one sequence."""
+    planter.claim(sequence, Outcome.INDETERMINATE)
+    planter.write(sequence)
+    planter.claim(sequence, Outcome.ACKED, planter.write(sequence, attempt=1), attempt=1)
+    planter.expect(found=1, resolved_present=1, first_copies=2, resent=2)
+
+
+def _reordered(planter: Planter, sequence: int) -> None:
+    """The lower sequence is written after the higher one."""
+    planter.acked(sequence + 1)
+    planter.acked(sequence)
+    planter.expect(reordered=1)
+
+
+def _absent(planter: Planter, sequence: int) -> None:
+    planter.claim(sequence, Outcome.INDETERMINATE)
+    planter.expect(resolved_absent=1)
+
+
+def _damaged(planter: Planter, sequence: int) -> None:
+    """An acknowledged record whose last byte was changed."""
+    value = planter.value(sequence)
+    last_byte = b"1" if value.endswith(b"0") else b"0"
+    planter.claim(sequence, Outcome.ACKED, planter.write_bytes(value[:-1] + last_byte))
+    planter.expect(found=1, first_copies=1, corrupted=1)
+
+
+def _combined(planter: Planter, first: int) -> None:
+    """What a careless detector overlooks. Takes COMBINED sequences from `first` on."""
+    for sequence in (first + 2, first, first + 1):  # first + 1 follows a lower sequence, and is still late
+        planter.acked(sequence)
+    planter.expect(reordered=2)
+    planter.acked(first + 4)
+    _duplicated(planter, first + 3)  # late and duplicated: neither must hide the other
+    planter.expect(also_reordered=1)
+    planter.claim(first + 5, Outcome.INDETERMINATE)
+    planter.write(first + 5)
+    planter.write(first + 5, attempt=1)  # resent, and not at the acknowledged offset
+    planter.claim(first + 5, Outcome.ACKED, NOWHERE + first, attempt=1)
+    planter.expect(found=1, resolved_present=1, first_copies=2, resent=2, also_misplaced=1)
+    planter.acked(first + 7)
+    planter.claim(first + 6, Outcome.INDETERMINATE)
+    planter.write(first + 6)  # late, but the client got no acknowledgement
+    planter.expect(resolved_present=1, resolved_late=1, first_copies=1)
+    planter.claim(first + 8, Outcome.SENT)
+    planter.expect(lost=1)
+
+
+def _in_transactions(planter: Planter) -> None:
+    """Two real transactions, one committed and one aborted, and a ledger that names eight others.
+
+    So the log holds visible records of which the ledger says that they were aborted, and lacks records of which the
+    ledger says that they were committed.
+    """
+    committed, aborted, unknown = TransactionOutcome
+    values, before = planter.layout.values, len(planter.layout.values)
+    _in_transaction(planter, "visible", aborted, *[Planter.acked] * PER_KIND)
+    planter.expect(aborted_visible=PER_KIND)
+    _in_transaction(planter, "healthy", committed, *[Planter.acked] * PER_KIND, _damaged)
+    _in_transaction(planter, "split", unknown, Planter.acked)
+    _in_transaction(planter, "twice", aborted, _duplicated)
+    planter.expect(also_aborted_visible=1)
+    written = len(values)
+    _in_transaction(planter, "torn", committed, *[Planter.acked] * PER_KIND)
+    planter.expect(torn=PER_KIND)
+    _in_transaction(planter, "given up", aborted, *[Planter.acked] * PER_KIND)
+    _in_transaction(planter, "split", unknown, Planter.acked)
+    planter.expect(torn=1)
+    _in_transaction(planter, "unknown end", unknown, Planter.acked, Planter.acked)
+    planter.layout.transactions = [(written - before, True), (len(values) - written, False)]
+    _in_transaction(planter, "split", unknown, _absent)
+    planter.expect(torn=1)
+    _in_transaction(planter, "lost", committed, _lost)
+    planter.expect(also_torn=1)
+
+
+def _in_transaction(planter: Planter, name: str, outcome: TransactionOutcome, *plants: Plant) -> None:
+    """Plants cases of which the ledger says that they belong to the transaction `name`, which ended with `outcome`."""
+    planter.transaction = name, outcome
+    for plant in plants:
+        plant(planter, planter.sequence)
+        planter.sequence += 1

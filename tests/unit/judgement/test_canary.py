@@ -1,0 +1,110 @@
+"""The canary: what its planters say of the books is what the oracle finds, and what stands here by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.oracle import judge
+from support.run_directories import ILLEGIBLE, Row, line, scenario
+
+from delivery_verifier.judgement import canary
+from delivery_verifier.model.anomalies import Anomaly, column
+from delivery_verifier.model.record import parse
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.store.books import COUNTS
+
+PLAIN, TRANSACTIONAL = scenario(["plain"]), scenario(["plain", "transactional"], transactional=["transactional"])
+
+TOTALS: dict[str, int] = {
+    "attempted": 60,
+    "acked": 48,
+    "sent": 1,
+    "failed": 3,
+    "indeterminate": 8,
+    "reported": 49,
+    "found": 45,
+    "lost": 4,
+    "resolved_present": 5,
+    "resolved_absent": 3,
+    "resolved_late": 1,
+    "log_records": 63,
+    "first_copies": 50,
+    "extra_copies": 4,
+    "phantoms": 6,
+    "unattributed": 3,
+    "corrupted": 6,
+    "phantom": 6,
+    "duplicated": 4,
+    "resent": 8,
+    "misplaced": 3,
+    "reordered": 5,
+    "also_resent": 0,
+    "also_misplaced": 1,
+    "also_reordered": 1,
+    "aborted_visible": 0,
+    "torn": 0,
+    "also_aborted_visible": 0,
+    "also_torn": 0,
+}
+"""What the canary's books say, column by column, over all partitions: a second opinion, beside the planters' own.
+
+Six phantoms: three never attempted, three FAILED. Six corrupted: three at an acknowledged offset, three
+unattributed. Eight resent: two attempts each of four sequences. Of five reordered, one is only seen by a detector that
+remembers more than the record before it. One more reordered record is hidden by a duplicate, and one misplaced record
+by a resend."""
+
+IN_TRANSACTIONS: dict[str, int] = {
+    "attempted": 20,
+    "acked": 19,
+    "indeterminate": 1,
+    "reported": 19,
+    "found": 18,
+    "lost": 1,
+    "resolved_absent": 1,
+    "log_records": 19,
+    "first_copies": 18,
+    "extra_copies": 1,
+    "corrupted": 1,
+    "duplicated": 1,
+    "aborted_visible": 3,
+    "torn": 5,
+    "also_aborted_visible": 1,
+    "also_torn": 1,
+}
+"""What the transactions of the canary add."""
+
+
+def test_the_totals_of_what_the_planters_add_are_those_that_stand_here() -> None:
+    assert canary.expected_counts(PLAIN) == TOTALS
+    assert canary.expected_counts(TRANSACTIONAL) == {
+        name: count + IN_TRANSACTIONS.get(name, 0) for name, count in TOTALS.items()
+    }
+
+
+def test_the_canary_determines_every_count_of_the_books_and_plants_every_anomaly() -> None:
+    planted = canary.expected_counts(TRANSACTIONAL)
+    assert set(planted) == set(COUNTS), "a planter of judgement/canary/planters.py names a count that the books lack"
+    missing = [anomaly.value for anomaly in Anomaly if not planted[column(anomaly)]]
+    assert not missing, f"judgement/canary/planters.py plants no {missing}: write a planter and name it in lay_out"
+
+
+def log_of(layout: canary.CanaryLayout) -> list[Row]:
+    """The lines of the log that the layout writes, each at the offset that is its index."""
+    rows = []
+    for offset, (partition, value) in enumerate(layout.values):
+        header: Any = parse(value)
+        fields = ("producer", "sequence", "attempt", "partition_sequence", "crc_ok")
+        known = {name: getattr(header, name) for name in fields} if header else ILLEGIBLE
+        rows.append(line("canary", 0, offset, 0, partition=partition) | known)
+    return rows
+
+
+@pytest.mark.parametrize("made", [PLAIN, TRANSACTIONAL], ids=["plain", "transactional"])
+def test_what_the_planters_say_they_add_is_what_the_oracle_finds(made: Scenario) -> None:
+    layout = canary.lay_out(made)
+    ledger = canary.ledger_table(made, layout, list(range(len(layout.values)))).to_pylist()
+    log = log_of(layout)
+    hidden = sum(count for count, committed in layout.transactions if not committed)
+    books, _ = judge(ledger, log, log[: len(log) - hidden] if layout.transactions else [])
+    assert {name: count for name, count in canary.expected_counts(made).items() if count} == dict(books)
