@@ -8,7 +8,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import SECONDARY, TRANSACTIONAL, Anomaly, Outcome, column, subset
+from delivery_verifier.model.anomalies import SECONDARY, TRANSACTIONAL, Anomaly, column, subset
+from delivery_verifier.model.outcomes import Outcome
 from spark_jobs.attempts import location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 

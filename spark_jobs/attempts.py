@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import REPORTED, TRANSACTIONAL, Outcome, column
+from delivery_verifier.model.anomalies import TRANSACTIONAL, column
+from delivery_verifier.model.outcomes import REPORTED, Outcome
 from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 

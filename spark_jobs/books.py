@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import REPORTED, Anomaly, Outcome, also_column, column
+from delivery_verifier.model.anomalies import Anomaly, also_column, column
 from delivery_verifier.model.history import Offsets
+from delivery_verifier.model.outcomes import REPORTED, Outcome
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.store.books import COUNTS
 from spark_jobs.anomalies import OWN

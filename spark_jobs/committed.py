@@ -12,7 +12,8 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import TRANSACTIONAL, Outcome, TransactionOutcome, column
+from delivery_verifier.model.anomalies import TRANSACTIONAL, column
+from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from spark_jobs.attempts import BY_KEY, KEY, attribute, believable, owned_copies
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOG, promise
 

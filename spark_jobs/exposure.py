@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import TransactionOutcome
 from delivery_verifier.model.history import LEAD_US, Injection
+from delivery_verifier.model.outcomes import TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
 from spark_jobs.attempts import reported
 from spark_jobs.schemas import EXPOSURE, LEDGER, arrow, promise

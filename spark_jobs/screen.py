@@ -32,7 +32,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import Outcome
+from delivery_verifier.model.outcomes import Outcome
 from spark_jobs.attempts import KEY, believable
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
 

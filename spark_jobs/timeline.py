@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from delivery_verifier.model.anomalies import Outcome
 from delivery_verifier.model.history import Injection
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from spark_jobs.attempts import reported
 from spark_jobs.schemas import GAPS, LATENCY, LEDGER, LOAD, arrow, promise

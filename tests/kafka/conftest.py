@@ -12,7 +12,7 @@ from support.own_host import own_host
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.processes import ProcessId
-from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 
 

@@ -24,7 +24,7 @@ from delivery_verifier.faults.open_injection import OpenInjection
 from delivery_verifier.faults.runner import FaultRunner
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
-from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from delivery_verifier.catalogue.entry import ArmPlan
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
+from delivery_verifier.model.act import Proof
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.fault_actions import Proof
 from delivery_verifier.model.fault_plan import FaultStep, Trigger
 from delivery_verifier.model.scenario import Bound, Claim, Expectation, Load
 

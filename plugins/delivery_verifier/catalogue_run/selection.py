@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from delivery_verifier.catalogue.entry import Entry
 from delivery_verifier.catalogue.scenarios import ENTRIES, MODULES
-from delivery_verifier.model.fault_actions import CAPABILITIES
+from delivery_verifier.model.act import CAPABILITIES
 from delivery_verifier.model.inputs import BadInput, choice
 
 KINDS: dict[str, str] = {

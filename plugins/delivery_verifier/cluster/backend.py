@@ -22,8 +22,8 @@ from msgspec import Struct
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.protocol.interface import BrokerRequests
 from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.step_options import Link
 

@@ -23,7 +23,7 @@ from delivery_verifier.cluster.backend import (
 )
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.protocol.requests import PartitionState
-from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.step_options import Link
 
 STATES: dict[str, ProcessState] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from delivery_verifier.cluster.backend import Lack, StartRequest
 from delivery_verifier.cluster.fake import FakeCluster
-from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.act import Capability
 
 
 class FakeBackend:

@@ -13,7 +13,8 @@ from typing import Any
 from delivery_verifier.contract.observer import SIGTERM_EXITS, in_window
 from delivery_verifier.contract.partitions import partition_disturbances
 from delivery_verifier.contract.power import isr_power_losses
-from delivery_verifier.model.fault_actions import ACTS, Act
+from delivery_verifier.model.act import Act
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection, Observation
 
 

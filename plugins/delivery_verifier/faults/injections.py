@@ -13,8 +13,8 @@ from delivery_verifier.faults.proofs import coordinated_partitions, prove
 from delivery_verifier.faults.targets import touched_partitions
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.load.handle import RunningLoad
+from delivery_verifier.model.act import Proof
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.fault_actions import Proof
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.faults.action import ActionProof
+from delivery_verifier.model.act import Act, Proof
 from delivery_verifier.model.data import Setting
-from delivery_verifier.model.fault_actions import ACTS, Act, Proof
+from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import Injection
 
 

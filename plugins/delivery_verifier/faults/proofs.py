@@ -8,7 +8,7 @@ from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.open_injection import Effect, LeaderAfter, LeaderBefore, OpenInjection, partition_name
-from delivery_verifier.model.fault_actions import Proof
+from delivery_verifier.model.act import Proof
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 

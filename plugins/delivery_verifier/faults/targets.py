@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from delivery_verifier.cluster import coordinators
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.model.act import Act
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.fault_actions import Act
 from delivery_verifier.model.scenario import Scenario
 
 

@@ -9,7 +9,7 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.injections import Injections
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.handle import RunningLoad
-from delivery_verifier.model.fault_actions import Proof
+from delivery_verifier.model.act import Proof
 from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.scenario import Scenario
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from delivery_verifier.model.anomalies import Outcome
+from delivery_verifier.model.outcomes import Outcome
 
 SHIFT = 17
 SLOTS = 1 << SHIFT

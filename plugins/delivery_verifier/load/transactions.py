@@ -17,8 +17,8 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from delivery_verifier.load.live_ledger import Control, Word
-from delivery_verifier.model.anomalies import TransactionOutcome
 from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.model.outcomes import TransactionOutcome
 
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}

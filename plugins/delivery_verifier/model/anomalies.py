@@ -15,33 +15,6 @@ from typing import Literal, TypeVar
 from delivery_verifier.model.scenario import Claim
 
 
-class Outcome(StrEnum):
-    """What the client was told about one attempt."""
-
-    ACKED = "ACKED"
-    """A broker acknowledged it."""
-    SENT = "SENT"
-    """acks=0: handed to the socket; nobody asked for an acknowledgement."""
-    FAILED = "FAILED"
-    """Certainly not written. Needs proof: the client refused it, and never queued it (docs/adr/0004)."""
-    INDETERMINATE = "INDETERMINATE"
-    """Nobody can know: timed out, connection lost, producer killed."""
-
-
-class TransactionOutcome(StrEnum):
-    """What the client was told about one transaction, beside the outcomes of its attempts."""
-
-    COMMITTED = "COMMITTED"
-    """commit_transaction succeeded."""
-    ABORTED = "ABORTED"
-    """abort_transaction succeeded."""
-    INDETERMINATE = "INDETERMINATE"
-    """Nobody can know: neither call succeeded."""
-
-
-REPORTED = (Outcome.ACKED, Outcome.SENT)
-
-
 class Anomaly(StrEnum):
     """Kinds in order of precedence: a record is a case of the first that applies.
 
@@ -72,6 +45,10 @@ class AnomalyKind:
     """What its records are, behind their number in a sentence: `3 lost`."""
     record_that_is: str
     """What one case is, as the end of `a record that is ...`."""
+    promise: str
+    """What Kafka promises where no rule permits the anomaly."""
+    promised_by: str
+    """Who promises it: a KIP, or Kafka's documentation."""
     expectation: str
     """The class of its expectation in Great Expectations; the suites name it in snake_case."""
     share_of: str
@@ -96,6 +73,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Damaged",
         participle="corrupted",
         record_that_is="damaged",
+        promise="What is in the log must be what was sent, whatever the settings.",
+        promised_by="Apache Kafka documentation, implementation: record batches carry a CRC-32C",
         expectation="ExpectNoCorruptedRecords",
         share_of="log_records",
         telling=4,
@@ -106,6 +85,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="There, but never sent",
         participle="never sent",
         record_that_is="in the log though nobody sent it",
+        promise="No setting lets Kafka write what nobody sent, or what was certainly refused.",
+        promised_by="KIP-98; classification of outcomes in docs/anomalies.md",
         expectation="ExpectNoPhantomRecords",
         share_of="log_records",
         telling=7,
@@ -116,6 +97,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Lost",
         participle="lost",
         record_that_is="reported as delivered and missing from the log",
+        promise="An acknowledged record stays in the log while one in-sync replica lives.",
+        promised_by="Apache Kafka documentation, design: replication, availability and durability guarantees",
         expectation="ExpectNoLostRecords",
         share_of="reported",
         telling=1,
@@ -127,6 +110,9 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Written more than once",
         participle="duplicated",
         record_that_is="written more than once",
+        promise="Nothing seen in this run gives these settings a reason to write a record twice.",
+        promised_by="KIP-98, idempotent producer guarantees; Apache Kafka documentation, producer configurations: "
+        "retries",
         expectation="ExpectNoDuplicatedRecords",
         share_of="attempted",
         telling=5,
@@ -138,6 +124,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Sent again by the application",
         participle="resent",
         record_that_is="in the log once more because the application sent it again",
+        promise="The claim asks that each sequence is in the log once, also across the application's own resends.",
+        promised_by="the claim",
         expectation="ExpectNoResentRecords",
         share_of="attempted",
         telling=9,
@@ -150,6 +138,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Not at the acknowledged offset",
         participle="misplaced",
         record_that_is="not at the offset that was acknowledged",
+        promise="A record stands at the offset that was acknowledged.",
+        promised_by="Apache Kafka documentation, design: replication (committed records keep their offset)",
         expectation="ExpectNoMisplacedRecords",
         share_of="acked",
         telling=8,
@@ -162,6 +152,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Out of order",
         participle="out of order",
         record_that_is="in the log behind a record that was sent after it",
+        promise="Records of one producer to one partition are appended in the order in which they were sent.",
+        promised_by="Apache Kafka documentation, introduction: guarantees; KIP-98",
         expectation="ExpectNoReorderedRecords",
         share_of="reported",
         telling=6,
@@ -174,6 +166,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Aborted, and yet visible",
         participle="visible to read_committed consumers though their transaction was aborted",
         record_that_is="visible to read_committed consumers though its transaction was aborted",
+        promise="A read_committed consumer never sees a record of a transaction that was aborted.",
+        promised_by="KIP-98, transactional guarantees; KIP-890 (what it closes for clients with transaction version 2)",
         expectation="ExpectNoAbortedRecordsToBeVisible",
         share_of="attempted",
         telling=3,
@@ -188,6 +182,9 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Torn out of its transaction",
         participle="torn from their committed transaction",
         record_that_is="missing for read_committed consumers though its transaction was committed",
+        promise="A transaction is seen whole or not at all, in all of its partitions: of a committed transaction, a "
+        "read_committed consumer sees every record.",
+        promised_by="KIP-98, atomicity; KIP-890 (what it closes for clients with transaction version 2)",
         expectation="ExpectNoTornTransactions",
         share_of="attempted",
         telling=2,

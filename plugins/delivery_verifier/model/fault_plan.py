@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from delivery_verifier.model.act import Act, Capability, Proof
 from delivery_verifier.model.data import Data, Name, Setting
-from delivery_verifier.model.fault_actions import ACTS, Act, Capability, Proof
+from delivery_verifier.model.fault_actions import ACTS
 
 
 class Trigger(Data, frozen=True):

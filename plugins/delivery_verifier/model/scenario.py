@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.data import Data, Name, Setting
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.fault_actions import Capability
 from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.steps import StepName
 

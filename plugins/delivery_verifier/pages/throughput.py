@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from delivery_verifier.model.anomalies import REPORTED
+from delivery_verifier.model.outcomes import REPORTED
 from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 

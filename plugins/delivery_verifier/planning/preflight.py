@@ -16,8 +16,8 @@ from delivery_verifier.cluster import workspaces
 from delivery_verifier.cluster.backends import backend_of, default_backend
 from delivery_verifier.host import folders as home
 from delivery_verifier.host.java import jars
+from delivery_verifier.model.act import CAPABILITIES
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.fault_actions import CAPABILITIES
 from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9

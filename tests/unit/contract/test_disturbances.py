@@ -14,7 +14,7 @@ from delivery_verifier.contract.disturbances import (
     observed_during,
 )
 from delivery_verifier.model import fault_actions
-from delivery_verifier.model.fault_actions import Act
+from delivery_verifier.model.act import Act
 from delivery_verifier.model.history import INJECTED, DisturbanceKind, Injection, Observation
 
 SECOND = 1_000_000

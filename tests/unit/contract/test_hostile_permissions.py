@@ -39,8 +39,8 @@ from delivery_verifier.contract.rules import RULES, ContractRule
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model import fault_actions
+from delivery_verifier.model.act import Act
 from delivery_verifier.model.anomalies import Anomaly
-from delivery_verifier.model.fault_actions import Act
 from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection
 
 CHANGES: list[dict[str, Any]] = [

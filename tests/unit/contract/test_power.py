@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from delivery_verifier.contract.disturbances import disturbances
 from delivery_verifier.model import fault_actions
-from delivery_verifier.model.fault_actions import Act
+from delivery_verifier.model.act import Act
 from delivery_verifier.model.history import Injection, Observation
 
 SECOND = 1_000_000

@@ -24,7 +24,7 @@ from delivery_verifier.load.live_ledger import (
 from delivery_verifier.load.producer import SequencedProducer
 from delivery_verifier.load.spec import ProducerSpec
 from delivery_verifier.model import record
-from delivery_verifier.model.anomalies import Outcome
+from delivery_verifier.model.outcomes import Outcome
 
 CODES = sorted(
     {code for name in dir(KafkaError) if name.isupper() and isinstance(code := getattr(KafkaError, name), int) and code}

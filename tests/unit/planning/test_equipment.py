@@ -13,7 +13,7 @@ import pytest
 from delivery_verifier.cluster.embedded import disks, equipment, packet_filter
 from delivery_verifier.command_line import main as cli
 from delivery_verifier.host import processes
-from delivery_verifier.model.fault_actions import CAPABILITIES, Capability
+from delivery_verifier.model.act import CAPABILITIES, Capability
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params

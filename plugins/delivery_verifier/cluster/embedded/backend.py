@@ -16,8 +16,8 @@ from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC, ClusterLayout
 from delivery_verifier.host.processes import ProcessId
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.fault_actions import Capability
 
 ANSWER_DEADLINE_S = 60.0
 

@@ -17,7 +17,7 @@ from delivery_verifier.cluster.embedded.disks import Disk
 from delivery_verifier.cluster.keeper_client import keeper_at
 from delivery_verifier.cluster.layout import CONTROLLER, KEEPER_SOCKET, KEEPER_SPEC, PROXY_SOCKET, ClusterLayout
 from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
-from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.act import Capability
 
 
 class EmbeddedCluster:

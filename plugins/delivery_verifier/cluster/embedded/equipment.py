@@ -14,8 +14,8 @@ from delivery_verifier.cluster.backend import Lack
 from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.host.processes import lives, myself
 from delivery_verifier.host.waiting import DeadlinePassed
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
-from delivery_verifier.model.fault_actions import Capability
 
 TRIAL = 16 << 20
 LOOP_CONTROL = "/dev/loop-control"

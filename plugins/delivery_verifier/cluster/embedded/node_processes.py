@@ -16,7 +16,7 @@ from delivery_verifier.cluster.embedded.packet_filter import GROUPS
 from delivery_verifier.cluster.layout import KEEPER_SPEC, ClusterLayout
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.host.processes import dies_with_parent, how_it_ended, is_frozen
-from delivery_verifier.model.fault_actions import Capability
+from delivery_verifier.model.act import Capability
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.step_options import Link
 

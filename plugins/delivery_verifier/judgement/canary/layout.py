@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from delivery_verifier.model import record
-from delivery_verifier.model.anomalies import REPORTED, Outcome, TransactionOutcome
+from delivery_verifier.model.outcomes import REPORTED, Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
 
 NOWHERE = 1_000_000_000

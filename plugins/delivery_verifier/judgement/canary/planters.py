@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
-from delivery_verifier.model.anomalies import Outcome, TransactionOutcome
+from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
 

@@ -1,0 +1,30 @@
+"""Healing: whatever an action leaves open is undone by `heal`, which any process may call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.faults.action import ActionContext
+from delivery_verifier.faults.actions import ACTIONS, heal
+from delivery_verifier.model.act import CAPABILITIES
+from delivery_verifier.model.fault_actions import ACTS
+
+LASTING = [name for name, act in ACTS.items() if act.bites and not act.momentary and not act.clients]
+OPTIONS: dict[str, Any] = {"delay_ms": 10, "megabytes": 1, "links": "controller"}
+
+
+@pytest.mark.parametrize("action", LASTING)
+def test_heal_undoes_every_action_that_lasts(action: str, tmp_path: Path) -> None:
+    (tmp_path / "data" / "1").mkdir(parents=True)
+    fake = FakeCluster(capabilities=CAPABILITIES, workspace=tmp_path)
+    known = {option.name for option in ACTS[action].options}
+    options = {name: value for name, value in OPTIONS.items() if name in known}
+    context = ActionContext(Cluster(fake), [1], options)
+    ACTIONS[action].do(context)
+    heal(context.cluster)
+    assert not ACTIONS[action].proof(context), f"faults.actions.heal does not undo {action}"
