@@ -72,9 +72,9 @@ def test_a_short_freeze_takes_nobody_out_of_the_isr() -> None:
     assert together(("pause", "followers"), *steps) == [("unclean_election", 0)]
 
 
-def test_every_target_of_a_plan_has_its_brokers_in_the_rehearsal() -> None:
+def test_every_target_of_a_plan_has_its_brokers_in_the_forecast() -> None:
     assert set(TARGETS) == set(TARGET_BROKERS) == set(targets._KINDS), (
-        "give the new target its brokers in rehearsal.TARGET_BROKERS"
+        "give the new target its brokers in forecast.TARGET_BROKERS"
     )
 
 

@@ -81,8 +81,8 @@ def drift_of(entry: Entry, arm: ArmPlan) -> str:
         return ""
     return (
         f"{entry.name}: {arm.name} is to be VIOLATED, but what {arm.claim} forbids is permitted under this plan by "
-        f"{broken(entry, arm) or 'nothing'}, and the entry names {entry.rules}: name the rule, or see `rehearsal` for "
-        "what the plan is taken to cause"
+        f"{broken(entry, arm) or 'nothing'}, and the entry names {entry.rules}: name the rule, or see "
+        "contract/forecast.py for what the plan is taken to cause"
     )
 
 
