@@ -1,7 +1,7 @@
-"""What people read.
+"""The pages: everything that people read.
 
 Owns: the report and its charts, the matrix, comparisons, prices, the page of all runs, the verdict in a terminal and
     as JUnit XML.
 May use: judgement, catalogue, store, host, model.
-Weak spot: a plot shows at most 8 arms and 1,200 points; the figures beside it are exact.
+Weak spot: a plot shows at most 8 arms and 1,200 points per line; the figures beside the plot are exact.
 """

@@ -1,6 +1,7 @@
-"""The columns of anomalies in tables of arms: always three kinds, and each other kind of which an arm has cases.
+"""The columns of anomalies in tables of arms.
 
-An arm that is VIOLATED therefore never has a row of zeros alone.
+A table always shows three kinds of anomaly, and also each other kind of which an arm has cases. Therefore the row of a
+VIOLATED arm never consists of zeros only.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ ALWAYS = subset(
     "readers look for these three first, and must see that there were none; others would be columns of zeros",
     (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.REORDERED),
 )
+"""The kinds of anomaly that every table shows."""
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The cases of one kind, including those that a kind of higher precedence hides. None if the books lack the column.
+    """The number of cases of one kind of anomaly. The verdict counts cases in the same way.
 
-    `books` are totals by column. The verdict counts the cases in the same way.
+    The number includes the cases that a kind of higher precedence hides. `books`: an arm's totals by column. Returns
+    None if `books` lacks the column of this kind.
     """
     count = books.get(column(anomaly))
     if count is None or anomaly not in SECONDARY:
@@ -27,14 +30,14 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
-    """The kinds that a table shows, by the books of its arms: ALWAYS, then every other kind of which an arm has cases.
+    """The kinds of anomaly that a table shows: ALWAYS, then every other kind of which an arm has cases.
 
-    The caller leaves out the canary: its planted cases are of every kind.
+    `arms`: the books of each arm in the table. The caller leaves out the canary, which has planted cases of every kind.
     """
     with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]
 
 
 def heading(anomaly: Anomaly) -> str:
-    """The heading of a column, e.g. `aborted visible`."""
+    """The heading of an anomaly's column, e.g. `aborted visible`."""
     return column(anomaly).replace("_", " ")

@@ -1,4 +1,4 @@
-"""The doubts, grouped by name: the arms that each concerns, and what to do about it."""
+"""The doubts of a verdict, grouped by kind and name: the arms that a doubt concerns, and what to do about the doubt."""
 
 from __future__ import annotations
 
@@ -51,20 +51,25 @@ ADVICE = {
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }
+"""What to do about a doubt, by the doubt's name."""
 BY_KIND = {
     "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
     "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault.",
 }
+"""What to do about a doubt that ADVICE does not name, by the doubt's kind."""
 
 
 def advice(kind: str, name: str) -> str:
-    """What to do about a doubt: by its name up to the first colon or, where ADVICE lacks that name, by its kind."""
+    """What to do about a doubt, from ADVICE by the part of `name` before the first colon.
+
+    If ADVICE does not contain this part, the advice comes from BY_KIND. An unknown kind is treated as `checker`.
+    """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 
 
 @dataclass(frozen=True)
 class DoubtGroup:
-    """All doubts of one kind and name: the arms that they concern, and each different detail once."""
+    """All doubts of one kind and name. `arms`: the arms with such a doubt. `details`: each different detail once."""
 
     kind: str
     name: str
@@ -73,7 +78,7 @@ class DoubtGroup:
 
 
 def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
-    """The doubts of a verdict by kind and name, checker doubts first."""
+    """The doubts of a verdict, grouped by kind and name, checker doubts first. Empty if `verdict` is None."""
     by_name: dict[tuple[str, str], DoubtGroup] = {}
     for arm in verdict.arms if verdict else []:
         for doubt in arm.doubts:

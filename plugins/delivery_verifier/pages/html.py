@@ -1,4 +1,7 @@
-"""The HTML of all pages: one set of templates, escaped by default. A page runs only the scripts that it names."""
+"""The HTML of all pages: one set of templates, which escape values by default.
+
+A browser runs only the scripts that a page's content security policy names.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ _TEMPLATES = _PAGES / "templates"
 
 @cache
 def environment() -> Environment:
-    """The templates of all pages. Every value is escaped except for markup that this project writes itself.
+    """The Jinja environment of all pages. Every value is escaped, except for markup that this project writes itself.
 
-    Great Expectations makes an environment of its own for Data Docs; expectations/data_docs only adds its templates.
+    Data Docs do not use this environment. Great Expectations makes its own environment for them, and
+    expectations/data_docs only adds templates to that environment.
     """
     templates = Environment(
         loader=FileSystemLoader([_TEMPLATES, _PAGES / "overview" / "templates"]),
@@ -48,28 +52,28 @@ def environment() -> Environment:
 
 
 def _printable(value: object) -> object:
-    """What a template prints for a value: the value without control characters, a dash for None."""
+    """What a template prints for `value`: an en dash for None, markup and numbers as they are, other values cleaned."""
     if value is None:
         return "–"
     return value if isinstance(value, (Markup, int, float)) else words.clean(value)
 
 
 def _utc_minute(time: datetime) -> str:
-    """A time as `2026-11-21 02:00`, in UTC."""
+    """A time as text in UTC, e.g. `2026-11-21 02:00`."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _address_part(name: str) -> str:
-    """A name as one part of an address."""
+    """A name, quoted so that it is one part of the path in an address."""
     return quote(name, safe="")
 
 
 @cache
 def asset(name: str) -> str:
-    """A file beside the templates, as text."""
+    """The text of the file `name` in the folder of the templates."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def source_of(script: str) -> str:
-    """The source expression that allows `script` in the page's content security policy: no other script may run."""
+    """The source expression, a SHA-256, that allows `script` in a page's content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

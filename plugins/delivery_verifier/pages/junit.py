@@ -1,4 +1,4 @@
-"""JUnit XML: a verdict as CI servers read it, red exactly where the run is."""
+"""A verdict as JUnit XML for CI servers. The CI server shows a failure exactly if the run is not as expected."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
-    """One suite per run; one case per arm with its claim, and one per law of the books.
+    """Writes one suite for the run. The suite has a test case per arm and its claim, and one per law of the books.
 
-    A case fails if its arm did not end as expected. INCONCLUSIVE is an error: the run showed nothing. Raises OSError.
+    An arm that did not end as expected is a failure. An INCONCLUSIVE arm is an error, because the run showed nothing
+    about the arm. A law that does not hold is a failure. A law whose evaluation raised an exception is an error. Raises
+    OSError if `file` cannot be written.
     """
     cases = [_arm(verdict, arm) for arm in verdict.arms]
     cases += [_law(verdict, law) for law in validation.evaluated if law.suite == "evidence"]
@@ -30,14 +32,17 @@ def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
 
 
 def write_failure(file: Path, run_id: str, error: BaseException) -> None:
-    """Writes the file of a run that gave no verdict: one case, which is an error. Raises OSError."""
+    """Writes the file of a run that gave no verdict: one test case with `error`.
+
+    Raises OSError if `file` cannot be written.
+    """
     case = TestCase("verdict", clean(run_id))
     case.result = [_error(str(error) or type(error).__name__, type(error).__name__)]
     _write(file, run_id, [case], {"verdict": "NO VERDICT"})
 
 
 def validation_of(run_dir: Path) -> Validation:
-    """The validation that the run's verdict was read off. Raises IncompleteRun."""
+    """The validation on which the run's verdict rests. Raises IncompleteRun if it is missing, altered or damaged."""
     try:
         return read_validation(RunDirectory(run_dir).sealed("validate", "validation.json"))
     except msgspec.MsgspecError as error:
@@ -68,7 +73,7 @@ def _law(verdict: RunVerdict, law: Evaluated) -> TestCase:
 
 
 def clean(text: object) -> str:
-    """`text` without the characters that XML 1.0 cannot hold."""
+    """`text` with a replacement character in place of each character that XML 1.0 cannot hold."""
     return printable(text).translate({0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"})
 
 

@@ -1,4 +1,7 @@
-"""Latency: the time from sending a record to its report, separately for records under way during a fault."""
+"""Latency: the time from the sending of a record to its report.
+
+Records that were under way during a fault are counted apart from all other records.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from delivery_verifier.pages.material import Material, arms_drawn
 from delivery_verifier.store import tables
 
 SHARES = (0.5, 0.99, 0.999, 1.0)
+"""The shares of the reported records for which the pages state a latency."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """`records` reported records took at least `from_ms` and less than `until_ms`."""
+    """A range of latencies. `records` reported records had a latency of at least `from_ms` and less than `until_ms`."""
 
     from_ms: float
     until_ms: float
@@ -22,7 +26,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Spread:
-    """The latencies of one arm, either of records under way during a fault (`inside`) or of all others."""
+    """The distribution of the latencies of one arm, in buckets of ascending latency.
+
+    `inside`: True for the records that were under way during a fault, False for all other records.
+    """
 
     arm: str
     inside: bool
@@ -30,12 +37,15 @@ class Spread:
 
     @property
     def records(self) -> int:
-        """Reported records in all buckets."""
+        """The number of reported records in all buckets."""
         return sum(bucket.records for bucket in self.buckets)
 
     @property
     def bounds_ms(self) -> list[float]:
-        """For each of SHARES, the time in ms within which at least this share of the records was reported."""
+        """For each share in SHARES, the time in ms within which at least this share of the records was reported.
+
+        Each time is the upper bound of a bucket. Raises ValueError if there are no records.
+        """
         return [self._bound_ms(share) for share in SHARES]
 
     def _bound_ms(self, share: float) -> float:
@@ -48,7 +58,10 @@ class Spread:
 
 
 def spreads(material: Material) -> list[Spread]:
-    """The spreads that hold any record, in the order of the arms, for each arm outside before inside."""
+    """The spreads of the arms that the plots show, in the order of these arms. Spreads without records are left out.
+
+    For each arm, the spread outside the faults stands before the spread inside the faults.
+    """
     table = material.table(tables.LATENCY)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows.sort(key=lambda row: row["latency_ms_from"])

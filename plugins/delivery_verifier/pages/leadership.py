@@ -1,4 +1,7 @@
-"""Leadership: which broker led which partition when, and the clock and the injections by which pages tell this."""
+"""Leadership: which broker led which partition at which time.
+
+The module also holds the clock of a run, and functions that find and name injections for the pages.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,25 @@ from delivery_verifier.pages.material import Material
 
 @dataclass(frozen=True)
 class Clock:
-    """Writes times in seconds since the load's start. Without `from_load_start`: since the first time that is known."""
+    """A clock that shows times in seconds since `start_us` (µs since the epoch).
+
+    `from_load_start`: whether `start_us` is the start of the load. If not, `start_us` is the first time that is known.
+    """
 
     start_us: int
     from_load_start: bool
 
     def seconds(self, at_us: int) -> float:
-        """`at_us` (µs since the epoch) as seconds since the start of this clock."""
+        """The seconds from `start_us` to `at_us` (µs since the epoch)."""
         return (at_us - self.start_us) / 1e6
 
     def text(self, at_us: int | None) -> str:
-        """`at_us` as text, for example `+3.142 s`; an en dash for None."""
+        """`at_us` (µs since the epoch) as text, for example `+3.142 s`. An en dash for None."""
         return "–" if at_us is None else f"{self.seconds(at_us):+,.3f} s"
 
 
 class Leadership:
-    """Leader and ISR per topic and partition over time, from the observations."""
+    """The leader and the ISR of each partition over time, from what the observer saw."""
 
     def __init__(self, observations: Iterable[Observation]) -> None:
         self._by_partition: dict[tuple[str, int], list[Observation]] = defaultdict(list)
@@ -38,21 +44,24 @@ class Leadership:
                 self._by_partition[observation.topic, observation.partition].append(observation)
 
     def observations(self, topic: str, partition: int) -> list[Observation]:
-        """All observations of one partition, oldest first."""
+        """All observations of one partition, oldest first. Empty if the partition was never observed."""
         return self._by_partition.get((topic, partition), [])
 
     def partitions(self, topic: str) -> list[int]:
-        """The partitions of `topic` that were observed."""
+        """The numbers of the observed partitions of `topic`, in ascending order."""
         return sorted(partition for name, partition in self._by_partition if name == topic)
 
     def last_observation(self, topic: str, partition: int, at_us: int | None) -> Observation | None:
-        """The last observation of a partition up to `at_us` (µs since the epoch); None if there is none yet."""
+        """The last observation of a partition at or before `at_us` (µs since the epoch).
+
+        None if there is no such observation, or if `at_us` is None.
+        """
         observations = self.observations(topic, partition)
         count = 0 if at_us is None else bisect_right([observation.at_us for observation in observations], at_us)
         return observations[count - 1] if count else None
 
     def changes(self, topic: str) -> list[Observation]:
-        """The observations with which a partition of `topic` got another leader, oldest first."""
+        """The observations that show a partition of `topic` with another leader than before, oldest first."""
         changes = []
         for partition in self.partitions(topic):
             observations = self.observations(topic, partition)
@@ -61,7 +70,10 @@ class Leadership:
 
 
 def clock(material: Material) -> Clock:
-    """The clock of the run. Zero is the first interval of the load; where no load is known, the first known time."""
+    """The clock of the run. Its zero is the start of the load's first interval.
+
+    If no load is known, its zero is the first known time of an observation, an injection or a case.
+    """
     load = _times(material, "timeline/load", "at_us")
     if load:
         return Clock(min(load), True)
@@ -72,19 +84,24 @@ def clock(material: Material) -> Clock:
 
 
 def _times(material: Material, table: str, column: str) -> list[int]:
+    """The times in a column of a table, without nulls, in µs since the epoch. Empty if the table is missing."""
     rows = material.tables.get(table)
     return [] if rows is None else [time_us for time_us in rows.column(column).to_pylist() if time_us is not None]
 
 
 def subject_topic(material: Material) -> str:
-    """The topic whose partitions are drawn: the first subject's (all arms share the replica assignment)."""
+    """The topic whose partitions the charts show: the topic of the first subject.
+
+    The charts need only one topic, because the topics of all arms have the same replica assignment. Without a scenario,
+    the result is the first topic that was observed. Empty if no topic is known.
+    """
     if material.scenario is not None and material.scenario.subjects:
         return material.scenario.subjects[0].topic_name
     return next((observation.topic for observation in material.observations if observation.topic), "")
 
 
 def topic_of(material: Material, arm: str) -> str:
-    """The topic of an arm; empty if it is not known."""
+    """The topic of an arm. Empty if the scenario is missing or does not contain the arm."""
     if material.scenario is None or arm not in material.scenario.arm_names:
         return ""
     return material.scenario.arm(arm).topic_name
@@ -97,9 +114,11 @@ def injection_name(injection: Injection) -> str:
 
 
 def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
-    """The first injection whose window overlaps [from_us, to_us]. None if none does, or if `from_us` is None.
+    """The first injection whose window overlaps [from_us, to_us], in µs since the epoch.
 
-    `to_us` None: the time from `from_us` on.
+    A window begins LEAD_US before the bite and ends at the recovery. The window of an injection without a recovery has
+    no end. If `to_us` is None, [from_us, to_us] has no end either. Returns None if no window overlaps, or if `from_us`
+    is None.
     """
     if from_us is None:
         return None

@@ -1,4 +1,4 @@
-"""The material: all files of a run directory that the report and the comparison show. Any part may be missing."""
+"""The material: all files of a run directory that the report and the comparison show. Any file may be missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.table import Table
 from delivery_verifier.store.times import as_us
 
-if TYPE_CHECKING:  # pandas takes long to import, and most callers need none of it
+if TYPE_CHECKING:  # pandas takes long to import, and most callers do not need pandas
     import pandas as pd
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         tables.ANOMALIES,
     )
 }
-"""The columns of each table that the report needs. A table may have more columns."""
+"""The columns that the pages need, by the name of the table. A stored table may have more columns."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
@@ -48,7 +48,7 @@ _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
 
 @dataclass(frozen=True)
 class Missing:
-    """A part of the run that the page cannot show, and the reason."""
+    """A part of the run that the page cannot show. `name`: the name of the part. `why`: the reason."""
 
     name: str
     why: str
@@ -56,7 +56,10 @@ class Missing:
 
 @dataclass
 class Material:
-    """The parts of a run that could be read. `missing` lists all other parts; the page shows that list."""
+    """The parts of a run that could be read. `missing` lists all other parts, and the page shows this list.
+
+    `path`: the run directory. `verdict` None: the run was not judged. `tables`: the tables by their names in COLUMNS.
+    """
 
     path: Path
     verdict: RunVerdict | None
@@ -68,18 +71,18 @@ class Material:
     missing: list[Missing] = field(default_factory=list)
 
     def table(self, declared: Table) -> pa.Table | None:
-        """A table of the run, or None where it is missing. Raises KeyError for a table that COLUMNS does not name."""
+        """A table of the run, or None if the table is missing. Raises KeyError if COLUMNS does not name the table."""
         if declared.name not in COLUMNS:
             raise KeyError(f"pages do not read {declared.name}: add it to COLUMNS of pages/material.py")
         return self.tables.get(declared.name)
 
     def frame(self, name: str) -> pd.DataFrame | None:
-        """A table of the run as pandas, or None where it is missing."""
+        """The table `name` of the run as a pandas data frame, or None if the table is missing."""
         table = self.tables.get(name)
         return None if table is None else table.to_pandas()
 
     def take(self, name: str, read: Callable[[], _T]) -> _T | None:
-        """The result of `read`. If `read` fails: None, and `missing` gets the reason."""
+        """Returns the result of `read`. If `read` fails, returns None and adds `name` and the reason to `missing`."""
         try:
             return read()
         except _UNREADABLE as error:
@@ -88,7 +91,7 @@ class Material:
 
 
 def read(path: Path, verdict: RunVerdict | None) -> Material:
-    """Reads the run directory `path`. A part that is missing or malformed is listed in `missing`."""
+    """Reads the run directory `path`. The `missing` of the result lists the parts that are missing or malformed."""
     material = Material(Path(path), verdict)
     material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
     material.injections = _json(material, "injections.json", read_injections) or []
@@ -104,7 +107,10 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
 
 
 def _empty_if_counted_empty(material: Material) -> None:
-    """Adds an empty table of anomalies if anomalies/ has no file and the books, which exist, count no case."""
+    """Adds an empty table of anomalies if the folder anomalies/ has no file and the books count no case.
+
+    Without books, the number of cases is not known, and anomalies/ stays in `missing`.
+    """
     counted = material.tables.get("books/cases")
     if "anomalies" in material.tables or counted is None or sum(counted.column("cases").to_pylist()):
         return
@@ -114,6 +120,7 @@ def _empty_if_counted_empty(material: Material) -> None:
 
 
 def _check_identity(material: Material) -> None:
+    """Adds a part to `missing` if there is no verdict, or if the verdict and the scenario are of different runs."""
     if material.verdict is None:
         material.missing.append(Missing("verdict.json", "the run was not judged"))
     elif material.scenario is not None and material.verdict.run_id != material.scenario.run_id:
@@ -134,7 +141,10 @@ def _json(material: Material, name: str, parse: Callable[[bytes], _T]) -> _T | N
 
 
 def _table(path: Path, name: str) -> pa.Table:
-    """The table at `path` with the columns the report needs, times as µs since the epoch."""
+    """The table at `path`, a file or a folder of files, with the columns that COLUMNS names. Times: µs since the epoch.
+
+    Raises FileNotFoundError if a folder holds no Parquet file, and ValueError if columns are missing.
+    """
     if path.is_dir() and not any(path.rglob("*.parquet")):
         raise FileNotFoundError(f"{path.name} holds no Parquet file")
     source = ds.dataset(path, format="parquet") if path.is_dir() else pq.ParquetFile(path)
@@ -154,16 +164,16 @@ def _reason(error: BaseException) -> str:
 
 
 ARMS_DRAWN = 8
-"""The plots draw at most this many arms, subjects first."""
+"""The plots show at most this many arms, subjects first."""
 
 
 def arms_drawn(material: Material) -> list[str]:
-    """The arms that the plots show, in the order of their colours."""
+    """The arms that the plots show: the first ARMS_DRAWN of `arms_loaded`. Their order decides their colours."""
     return arms_loaded(material)[:ARMS_DRAWN]
 
 
 def arms_loaded(material: Material) -> list[str]:
-    """All arms of the timeline: subjects, controls, then any other."""
+    """All arms in timeline/load: first the subjects, then the controls, then all other arms by name."""
     table = material.tables.get("timeline/load")
     loaded = sorted(set(table.column("arm").to_pylist())) if table is not None else []
     planned = material.scenario.arms if material.scenario is not None else ()

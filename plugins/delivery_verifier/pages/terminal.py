@@ -1,4 +1,4 @@
-"""A verdict as text: coloured on a terminal, plain in a pipe, or as JSON."""
+"""Writes a verdict to a stream: as text, which is coloured on a terminal and plain in a pipe, or as JSON."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from delivery_verifier.pages.words import clean, number, without_verdict
 
 STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold yellow"}
 PLAIN_WIDTH = 180
+"""The width of the text in a pipe, in characters."""
 DETAILS_SHOWN = 5
+"""At most this many details of a doubt are shown."""
 WIDE = 150
+"""If the console has at least this width, in characters, a table has a row per arm. Else it has a column per arm."""
 ARM_WIDTH = 19
-"""The width of an arm's column, where the terminal is narrower than WIDE and each arm has a column of its own."""
+"""The width of an arm's column, in characters, in a table that has a column per arm."""
 _FIRST_COUNTS = ("attempted", "acked")
-"""The books columns that are shown before those of the anomalies."""
+"""The columns of the books that stand before the columns of the anomalies."""
 
 
 def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None:
-    """Writes the verdict to `stream`: coloured on a terminal, plain in a pipe, or as verdict.json."""
+    """Writes the verdict to `stream`: coloured on a terminal, plain in a pipe, or as JSON with `as_json`."""
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
         return
@@ -47,7 +50,10 @@ def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    """Prints `text`: wrapped between words on a terminal; in a pipe on one line, which can be searched."""
+    """Prints `text`. A terminal gets lines that are wrapped between words. A pipe gets one line, for easy searching.
+
+    `indent`: how many spaces stand before the text.
+    """
     line = _text(text, style)
     if console.is_terminal:
         console.print(Padding(line, (0, 0, 0, indent)))
@@ -65,7 +71,10 @@ def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
 
 
 def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
-    """One row per arm, or, where the terminal is narrow, one column per arm, in tables that fit side by side."""
+    """Yields the tables of the arms. If the console is at least WIDE, there is one table with a row per arm.
+
+    If the console is narrower, each arm has a column, and a table has only as many arms as fit into the width.
+    """
     box = SIMPLE_HEAD if console.is_terminal else ASCII
     anomalies = columns(arm.books for arm in arms if arm.role != "canary")
     figures = [*_FIRST_COUNTS, *map(heading, anomalies), "outstanding", "exposed", "longest gap"]
@@ -84,6 +93,7 @@ def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
 
 
 def _columns(arms: list[ArmVerdict], anomalies: list[Anomaly], headings: list[str], box: Box) -> Table:
+    """The table of `arms` with a column per arm."""
     table = Table(headings[0], box=box)
     for arm in arms:
         table.add_column(_text(arm.arm), overflow="fold", justify="right")
@@ -93,7 +103,7 @@ def _columns(arms: list[ArmVerdict], anomalies: list[Anomaly], headings: list[st
 
 
 def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
-    """An arm's row: its figures and its verdict. A figure that the verdict does not hold is a dash, never a zero."""
+    """The cells of one arm, in the order of the headings. A figure that the verdict lacks is a dash, never a zero."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
     known = [*(arm.books.get(name) for name in _FIRST_COUNTS), *(cases(arm.books, anomaly) for anomaly in anomalies)]
@@ -107,5 +117,5 @@ def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
 
 
 def _text(text: str, style: str = "") -> Text:
-    """Text that is never read as markup, and without characters that steer a terminal."""
+    """`text` for the console: rich does not read markup in it, and no character of it can steer a terminal."""
     return Text(clean(text), style=style)

@@ -1,4 +1,4 @@
-"""The throughput: how many records per second one arm of a run reported, read off its ledger."""
+"""The throughput of an arm: its reported records per second, computed from the ledger of the run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """Reported records of the load proper per second, from the first send of one of them to the last report.
+    """The reported records of an arm's load per second, from the first send to the last report of these records.
 
-    The warm-up does not count: between the warm-up and the load, `produce` waits until all replicas have the warm-up's
-    records and the fault plan is ready. Neither those records nor that wait show how fast the settings are. The times
-    come from the ledger and not from timeline/load: the first and the last interval there are only partly filled, which
-    would falsify the rate of a load of a few seconds by several per cent.
+    Records of the warm-up do not count. Between the warm-up and the load, `produce` waits until all replicas have the
+    records of the warm-up and the fault plan is ready. Neither these records nor this wait show how fast the settings
+    are. The times come from the ledger and not from timeline/load: the first and the last interval in timeline/load
+    are only partly filled. They would falsify the rate of a load of a few seconds by several per cent.
 
-    None where the run does not say when its load began, or reported nothing after that. Raises OSError or
-    pyarrow.ArrowException where the ledger cannot be read.
+    Returns None if the run does not record when its load began, or if no record of the load was reported. Raises
+    OSError or pyarrow.ArrowException if the ledger cannot be read.
     """
     try:
         began_us = run.manifest("produce").counts.get(LOAD_BEGAN)
@@ -34,7 +34,7 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
         filter=(ds.field("arm") == arm) & reported & (ds.field("sent_at").cast("int64") >= began_us),
     )
     records, sent_us, settled_us = 0, list[int](), list[int]()
-    for batch in attempts.to_batches():  # a large ledger does not fit into memory
+    for batch in attempts.to_batches():  # in batches, because a large ledger does not fit into memory
         if batch.num_rows:
             records += batch.num_rows
             sent_us.append(pc.min(batch["sent_at"]).as_py())
@@ -44,7 +44,10 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
 
 
 def known_records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """As `records_per_s`; None also where the ledger cannot be read. A sealed verdict is shown without this figure."""
+    """Returns the result of `records_per_s`, or None if the ledger cannot be read.
+
+    A page that shows a sealed verdict then leaves out this figure.
+    """
     try:
         return records_per_s(run, arm)
     except (OSError, pa.ArrowException):

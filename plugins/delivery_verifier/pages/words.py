@@ -1,4 +1,4 @@
-"""Plain words: the names of verdicts, roles, claims and anomalies for a newcomer, and how pages write figures."""
+"""Plain words for newcomers: the names of verdicts, roles, claims and anomalies. Also the way pages write figures."""
 
 from __future__ import annotations
 
@@ -22,25 +22,29 @@ ROLE_MEANINGS = {
 }
 CLAIMS = {claim: kind.meaning for claim, kind in claims.CLAIMS.items()}
 BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}
+"""The characters that begin or end a change of the writing direction."""
 
 
 def plain_name(kind: str) -> str:
-    """The plain-language name of an anomaly; the kind itself if it is unknown."""
+    """The name of an anomaly in plain language, e.g. `Out of order`. Returns `kind` itself if `kind` is unknown."""
     return KINDS[Anomaly(kind)].name if kind in Anomaly.__members__ else kind
 
 
 def record_that_is(kind: str) -> str:
-    """The end of the phrase `a record that is ...` for an anomaly; the kind itself if it is unknown."""
+    """The end of the phrase `a record that is ...` for an anomaly. Returns `kind` itself if `kind` is unknown."""
     return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
 
 
 def enumeration(parts: list[str], last: str = "or") -> str:
-    """The parts as `a, b or c`; empty if there are none."""
+    """The parts as `a, b or c`, with `last` as the word before the last part. Empty if there are no parts."""
     return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def clean(text: object) -> str:
-    """`text` without control characters, which rewrite a terminal, and direction characters, which disguise a line."""
+    """`text` with a replacement character in place of each character that could deceive a reader.
+
+    Control characters can rewrite a terminal. Characters of BOUNDARY_BIDI can disguise a line. Newlines and tabs stay.
+    """
     return "".join(
         "\N{REPLACEMENT CHARACTER}"
         if (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t") or char in BOUNDARY_BIDI
@@ -50,19 +54,23 @@ def clean(text: object) -> str:
 
 
 def number(value: float | int | None) -> str:
-    """A figure with thousands separated by commas; an en dash where there is none."""
+    """A figure with commas between thousands; a float has one decimal. An en dash for None."""
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def latency(ms: float) -> str:
-    """A latency to three digits with a unit that suits it, e.g. `12.6 ms`, `3.16 s`."""
+    """A latency of `ms` milliseconds as text: three digits, in s from one second on, e.g. `12.6 ms` or `3.16 s`."""
     return f"{ms / 1000:,.3g} s" if ms >= 1000 else f"{ms:.3g} ms"
 
 
 def share(count: int, whole: int) -> str:
-    """`count` as a percentage of `whole`, never rounded to 0 or 100 unless exact; empty if `whole` is not positive."""
+    """`count` as a percentage of `whole`, to three digits. Empty if `whole` is not positive.
+
+    A percentage between 0 and 0.01 becomes `< 0.01 %`, so that it is not rounded to 0. A percentage between 99.99 and
+    100 becomes `> 99.99 %`, so that it is not rounded to 100.
+    """
     if whole <= 0:
         return ""
     percent = 100 * count / whole
@@ -74,13 +82,21 @@ def share(count: int, whole: int) -> str:
 
 
 def without_verdict(sentence: str, verdict: str) -> str:
-    """`sentence` without the verdict in front: the page shows the verdict as a badge beside the sentence."""
+    """`sentence` without `<verdict>:` at its start. The rest begins with a capital letter.
+
+    A page shows the verdict as a badge beside the sentence. If `sentence` does not start with `<verdict>:`, it is
+    returned as it is.
+    """
     rest = sentence.removeprefix(f"{verdict}:").strip()
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence
 
 
 def headline(sentence: str) -> tuple[str, str]:
-    """The first clause of `sentence` as a sentence of its own, and the rest. The first `; ` or `. ` separates them."""
+    """Splits `sentence` at its first `; ` or `. `.
+
+    Returns the first part with a full stop, and the rest with a capital letter. If `sentence` has neither separator,
+    the first part is `sentence` as it is, and the rest is empty.
+    """
     ends = [end for end in (sentence.find("; "), sentence.find(". ")) if end >= 0]
     if not ends:
         return sentence, ""

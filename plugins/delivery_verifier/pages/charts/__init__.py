@@ -1,1 +1,1 @@
-"""The charts of a report: load, errors, latency, faults and leaders over one axis."""
+"""The charts of a report: load, errors, latency, faults and leaders over time, and the distribution of latencies."""

@@ -1,4 +1,7 @@
-"""The bands: from the bite of each fault to its recovery, as a strip of named bars and as a shade on every plot."""
+"""The bands: the time from the bite of each fault to its recovery.
+
+A strip of named bars shows the bands, and so does a shade on every plot.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from delivery_verifier.pages.leadership import Clock, Leadership, injection_name
 from delivery_verifier.pages.material import Material
 
 BANDS_DRAWN = 200
+"""At most this many faults have a band."""
 MARKS_DRAWN = 500
+"""At most this many changes of leadership are marked on a plot."""
 _BAR_COLUMNS = (
     "x",
     "align",
@@ -26,11 +31,15 @@ _BAR_COLUMNS = (
     "recovered_text",
 )
 LABELS_DRAWN = 8
-"""If there are more faults than this, all share one row without names; the tooltip still names each."""
+"""At most this many faults have a name and a row of their own. If there are more, all faults share one row without
+names. The tooltip of a fault still shows its name."""
 
 
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
-    """One bar per fault: solid from the bite to the healing, pale from then until all replicas were in sync again."""
+    """The plot of the faults, with one bar per fault.
+
+    A bar is solid from the bite to the healing, and pale from the healing until all replicas were in sync again.
+    """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
     rows = max(1, len(drawn)) if named else 1
@@ -59,9 +68,10 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 
 
 def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> dict[str, Any]:
-    """The columns of the bars, times in s.
+    """The columns of the bars. Times are in s.
 
-    A name begins at the bite. In the second half of the run it ends at the recovery, so that it stays inside the plot.
+    The name of a fault begins at its bite. If the bite is in the second half of the run, the name ends at the recovery
+    instead, so that the name stays inside the plot.
     """
     columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
     for row, injection in enumerate(drawn):
@@ -82,16 +92,17 @@ def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> di
 
 
 def _end_seconds(at_us: int | None, clock: Clock, end_s: float) -> float:
-    """`at_us` in seconds of the clock; `end_s` for None."""
+    """`at_us` (µs since the epoch) in seconds of the clock. Returns `end_s` if `at_us` is None."""
     return end_s if at_us is None else clock.seconds(at_us)
 
 
 def _time_text(at_us: int | None, clock: Clock) -> str:
+    """`at_us` (µs since the epoch) as text, `never` for None."""
     return "never" if at_us is None else clock.text(at_us)
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
-    """Shades the time from bite to healing and, lighter, the time from healing to recovery."""
+    """Shades `plot` from the bite of each fault to its healing and, lighter, from its healing to its recovery."""
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
     heals = [_end_seconds(injection.healed_at_us, clock, end_s) for injection in drawn]
@@ -110,7 +121,7 @@ def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
 
 
 def mark_leaders(plot: Figure, material: Material, clock: Clock) -> None:
-    """A dashed line wherever a partition of the subject got another leader."""
+    """Draws a dashed line on `plot` at each time when a partition of the subject got another leader."""
     changes = Leadership(material.observations).changes(subject_topic(material))
     times_s = list(dict.fromkeys(round(clock.seconds(change.at_us), 2) for change in changes))[:MARKS_DRAWN]
     source = ColumnDataSource({"x": times_s})

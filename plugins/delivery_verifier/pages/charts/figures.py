@@ -1,4 +1,4 @@
-"""The figures: empty plots of one look over a shared axis, their colours, and their tools."""
+"""The figures: empty plots with a common look and a shared axis, their colours, and their tools."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ NO_LEADER = "#d64545"
 FAULT = "#d64545"
 
 Figure = Any
+"""A Bokeh plot."""
 
 
 def arm_colour(index: int) -> str:
-    """The colour of the arm with this index in the legend."""
+    """The colour of the arm at position `index` of the legend. Colours repeat if there are more arms than colours."""
     return ARM_COLOURS[index % len(ARM_COLOURS)]
 
 
 def broker_colour(broker: int) -> str:
-    """The colour of a broker; red for none."""
+    """The colour of a broker. Red for a negative number, which means that there is no leader."""
     return NO_LEADER if broker < 0 else BROKER_COLOURS[broker % len(BROKER_COLOURS)]
 
 
 def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
-    """An empty plot whose wheel zooms only with Ctrl, so that the page still scrolls over it."""
+    """An empty plot. `label`: the label of its y axis. `height`: in pixels. `more`: further arguments for Bokeh.
+
+    The mouse wheel zooms only together with Ctrl, so that a reader can scroll the page while the pointer is on a plot.
+    """
     plot = figure(
         height=height,
         x_range=x_range,
@@ -59,13 +63,19 @@ def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
 
 
 def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Literal["mouse", "vline"] = "mouse") -> None:
-    """Shows the values of `drawn` under the pointer. The tool takes no room in the toolbar."""
+    """Adds a tool to `plot` that shows `tooltips` of the element of `drawn` under the pointer.
+
+    In the mode `vline`, the pointer may also be above or below the element. The toolbar does not show the tool.
+    """
     tool = HoverTool(renderers=[drawn], tooltips=tooltips, mode=mode, visible=False, attachment="horizontal")
     plot.add_tools(tool)
 
 
 def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
-    """Bokeh's JSON item, for the element `target`, of plots that stand one below another."""
+    """Bokeh's JSON item of plots one below another, for the HTML element with the id `target`.
+
+    `axis_label`: the label of the shared x axis, which stands below the last plot.
+    """
     line = Span(dimension="height", line_color="#888888", line_width=1)
     for plot in plots:
         plot.add_tools(CrosshairTool(overlay=line, visible=False))
@@ -84,7 +94,7 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
 
 
 def seconds_axis(end_s: float) -> Range1d:
-    """An axis of seconds from 0 to `end_s`. Zooming and moving cannot leave that range."""
+    """An axis of seconds from 0 to `end_s`. A reader can zoom or move only a small margin out of this range."""
     return Range1d(
         start=-0.01 * end_s,
         end=end_s * 1.01,
@@ -94,5 +104,8 @@ def seconds_axis(end_s: float) -> Range1d:
 
 
 def safe(text: object) -> str:
-    """Text for a canvas: Bokeh would fetch MathJax for anything between dollar signs."""
+    """Text that Bokeh draws as it is. Full-width signs replace `$`, `\\` and `@`, which have a meaning for Bokeh.
+
+    For text between dollar signs, Bokeh would load MathJax from the network.
+    """
     return clean(text).replace("$", "\uff04").replace("\\", "\uff3c").replace("@", "\uff20")

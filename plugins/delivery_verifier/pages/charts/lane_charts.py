@@ -1,4 +1,7 @@
-"""The lane charts: leader and ISR of each partition. For many partitions also how many lacked a leader or replicas."""
+"""The lane charts: the leader and the ISR of each partition over time.
+
+If there are many partitions, another chart shows how many of them had no leader, and how many had no full ISR.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,14 @@ from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
 
 SHRUNK = "#c9711b"
+"""The colour of the number of partitions whose ISR is not full."""
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
-    """One lane per partition. If not all partitions have a lane, the counts over all partitions stand above."""
+    """The plot with one lane per partition. Empty if no partition was observed.
+
+    If not all partitions have a lane, a plot with the counts over all partitions stands before the plot of the lanes.
+    """
     drawn = segments(material, clock, end_s)
     if not drawn:
         return []
@@ -33,6 +40,7 @@ def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float)
 
 
 def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, partitions: int) -> Figure:
+    """The plot of the counts over all partitions. `partitions`: the number of all partitions."""
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
     steps = [*counted, PartitionCounts(max(end_s, last.from_s), last.leaderless, last.shrunk)]
@@ -54,7 +62,7 @@ def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, part
 
 
 def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
-    """Thick bar: the leader. Thin stripes below the bar: the replicas in sync, one stripe each."""
+    """The plot of the lanes. A thick bar shows the leader. Below the bar, each replica in sync has a thin stripe."""
     rows = {partition: row for row, partition in enumerate(sorted({segment.partition for segment in drawn}))}
     plot = blank(x_range, "leader, ISR", 26 + 34 * len(rows), y_range=Range1d(start=len(rows), end=0))
     plot.grid.visible = False
@@ -79,6 +87,7 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
 
 
 def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
+    """The columns of the bars. `rows`: the row of each partition's lane."""
     return {
         "y": [rows[segment.partition] + 0.3 for segment in drawn],
         "row": [rows[segment.partition] + 0.5 for segment in drawn],
@@ -96,6 +105,7 @@ def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
 
 
 def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
+    """The columns of the stripes. `rows`: the row of each partition's lane."""
     stripes = in_sync(drawn)
     replicas = sorted({broker for _, broker, _, _ in stripes})
     step = 0.36 / max(1, len(replicas))

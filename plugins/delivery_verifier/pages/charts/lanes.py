@@ -1,4 +1,7 @@
-"""The lanes: the leader and the ISR of each partition over time, and the number of partitions that lacked either."""
+"""The data of the lanes: the leader and the ISR of each partition over time.
+
+The data also has the number of partitions without a leader, and of partitions without a full ISR.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,17 @@ from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
 
 LANES_SHOWN = 16
+"""At most this many partitions have a lane."""
 SEGMENTS_DRAWN = 200
-"""At most this many segments are drawn per lane. A longer lane keeps the worst segment of each of so many cells."""
+"""At most this many segments are drawn per lane. A lane with more segments is divided into this many equal spans of
+time, and the worst segment of each span is drawn."""
 COUNTS_DRAWN = 2000
+"""At most this many changes of the counts over all partitions are drawn."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A span of time, in s, in which the leader and the ISR of one partition stayed the same."""
+    """A span of time in which the leader and the ISR of one partition stayed the same. `start`, `end`: in s."""
 
     partition: int
     start: float
@@ -28,7 +34,7 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of the drawn partitions in [0, end_s]: at most LANES_SHOWN lanes, preferably of partitions hit."""
+    """The segments of all partitions that have a lane, between 0 and `end_s` on the clock."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -38,6 +44,7 @@ def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
 
 
 def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> Iterable[Segment]:
+    """Yields the segments of one partition. Each observation holds until the next observation."""
     for observation, after in zip(observations, [*observations[1:], None], strict=True):
         start = max(0.0, clock.seconds(observation.at_us))
         end = end_s if after is None else min(end_s, clock.seconds(after.at_us))
@@ -46,7 +53,11 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
 
 
 def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
-    """At most SEGMENTS_DRAWN segments: as many as a screen can show. No time without a leader is lost."""
+    """`lane` with at most SEGMENTS_DRAWN segments, which are as many as a screen can show.
+
+    Of the segments that begin in one span of time, the segment without a leader or else with the smallest ISR remains.
+    So no time without a leader disappears.
+    """
     if len(lane) <= SEGMENTS_DRAWN:
         return lane
     cells = groupby(lane, key=lambda segment: int(segment.start / end_s * SEGMENTS_DRAWN))
@@ -62,14 +73,20 @@ def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
 
 
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
-    """The partitions that get a lane, in order of their numbers."""
+    """The partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN.
+
+    Partitions that an injection hit are preferred.
+    """
     hit = {partition for injection in material.injections for partition in injection.hit.get(topic, [])}
     by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
     return sorted(by_interest[:LANES_SHOWN])
 
 
 def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
-    """When each replica was in sync, as (partition, broker, from, until) in s. Adjoining spans are joined."""
+    """The spans in which each replica was in sync, as (partition, broker, from, until), with times in s.
+
+    Spans without time between them are joined.
+    """
     spans: list[tuple[int, int, float, float]] = []
     for partition, segments in groupby(drawn, key=lambda segment: segment.partition):
         lane = list(segments)
@@ -80,6 +97,7 @@ def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
 
 
 def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
+    """The spans (from, until) of segments, in s. Spans without time between them are joined."""
     spans: list[tuple[float, float]] = []
     for segment in lane:
         if spans and spans[-1][1] == segment.start:
@@ -91,7 +109,10 @@ def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """From `from_s` s on: how many partitions had no leader, and how many had an ISR that was not full."""
+    """Counts over all partitions, valid from the time `from_s` (in s) on.
+
+    `leaderless`: the partitions that had no leader. `shrunk`: the partitions whose ISR was not full.
+    """
 
     from_s: float
     leaderless: int
@@ -99,7 +120,10 @@ class PartitionCounts:
 
 
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
-    """Every change of the counts over all partitions. If there are more than COUNTS_DRAWN, neighbours are joined."""
+    """The counts over all partitions after each change, in order of time.
+
+    If there are more than COUNTS_DRAWN changes, neighbours are joined, with the greatest of their counts.
+    """
     topic = subject_topic(material)
     observations = sorted(
         (
@@ -125,7 +149,7 @@ def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
 
 
 def _set_membership(members: set[int], partition: int, *, present: bool) -> None:
-    """Adds the partition to `members`, or takes it out."""
+    """Adds `partition` to `members` if it is `present`, else removes it from `members`."""
     if present:
         members.add(partition)
     else:
@@ -133,6 +157,7 @@ def _set_membership(members: set[int], partition: int, *, present: bool) -> None
 
 
 def _worst(counts: Sequence[PartitionCounts]) -> PartitionCounts:
+    """The greatest value of each count, valid from the time of the first of `counts` on."""
     return PartitionCounts(
         counts[0].from_s, max(count.leaderless for count in counts), max(count.shrunk for count in counts)
     )

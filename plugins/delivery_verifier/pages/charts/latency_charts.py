@@ -1,4 +1,7 @@
-"""The latency charts: one histogram per arm, inside and outside the faults, over a shared axis in milliseconds."""
+"""The latency charts: one histogram per arm, over a shared axis in milliseconds.
+
+A histogram shows records under way during a fault apart from all other records.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from delivery_verifier.pages.words import latency, number, share
 
 
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
-    """Bokeh's JSON item of the histograms for the element `target`, or None if there is nothing to draw."""
+    """Bokeh's JSON item of the histograms, for the HTML element with the id `target`. None if `spreads` is empty."""
     if not spreads:
         return None
     edges = [edge for spread in spreads for bucket in spread.buckets for edge in (bucket.from_ms, bucket.until_ms)]
@@ -27,7 +30,11 @@ def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
 
 
 def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
-    """Filled: records outside the faults. Red: records under way during a fault. Heights are shares of each sort."""
+    """The histogram of one arm. `colour`: the colour of the arm.
+
+    Bars in this colour show the records outside the faults. Red bars show the records that were under way during a
+    fault. The height of a bar is the share of the bar's records in all records of the same colour.
+    """
     plot = blank(x_range, safe(spreads[0].arm), 130, x_axis_type="log")
     for spread in spreads:
         look = {
@@ -49,6 +56,7 @@ def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
 
 
 def _bars(spread: Spread) -> dict[str, Any]:
+    """The columns of the bars of one spread, with the texts of their tooltips."""
     total = spread.records
     return {
         "left": [bucket.from_ms for bucket in spread.buckets],

@@ -1,4 +1,4 @@
-"""The series: the load's timeline as evenly spaced arrays, thinned to what a screen can show."""
+"""The series: the load over time as evenly spaced arrays, with no more points than a screen can show."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from delivery_verifier.pages.leadership import Clock
 
-if TYPE_CHECKING:  # pandas takes long to import, and most callers need none of it
+if TYPE_CHECKING:  # pandas takes long to import, and most callers do not need pandas
     import pandas as pd
 
 POINTS = 1200
-"""At most this many points are drawn per line. In longer runs, neighbouring intervals are joined."""
+"""At most this many points are drawn per line. If a run has more intervals, neighbouring intervals are joined."""
 
 
 _Floats = npt.NDArray[np.float32]
@@ -22,7 +22,10 @@ _Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Series:
-    """One arm over time: `x` interval starts in s, rates in records/s, latencies in ms (NaN: none)."""
+    """The load of one arm over time. `x`: the start of each interval, in s. `interval_s`: the length of an interval.
+
+    `reported`, `errors`: rates in records/s. `p50`, `p99`: latencies in ms; NaN for an interval without reports.
+    """
 
     arm: str
     interval_s: float
@@ -34,7 +37,10 @@ class Series:
 
 
 def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
-    """One Series per arm, in the order of `arms`, all on one grid; intervals without a row count as zero."""
+    """One Series per arm, in the order of `arms`. All have the same intervals. `frame`: the table timeline/load.
+
+    The rates of an interval without a row are zero.
+    """
     steps = np.diff(np.unique(frame["at_us"].to_numpy()))
     interval_us = int(steps.min()) if len(steps) else 200_000
     count = int((frame["at_us"].max() - clock.start_us) // interval_us) + 1
@@ -48,7 +54,10 @@ def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
 
 
 def _series_of(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
-    """Counts add up over joined intervals. Of latencies the largest counts, so that no peak is lost."""
+    """The Series of one arm. `rows`: its rows of timeline/load. `interval_us`, `count`: length and number of intervals.
+
+    Where intervals were joined, counts are added up. Of latencies, the largest is kept, so that no peak disappears.
+    """
     index = (rows["at_us"] - clock.start_us) // interval_us
     grid = np.arange(count)
     sums = rows.groupby(index)[["reported", "failed", "indeterminate"]].sum().reindex(grid, fill_value=0)

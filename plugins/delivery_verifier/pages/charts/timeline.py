@@ -1,4 +1,4 @@
-"""The timeline: load, errors, latency, faults and leadership over one zoomable axis in seconds."""
+"""The timeline: plots of load, errors, latency, faults and leadership over one zoomable axis in seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from delivery_verifier.pages.material import Material, arms_drawn
 
 
 def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
-    """Bokeh's JSON item of the timeline for the element `target`, or None if there is nothing to draw."""
+    """Bokeh's JSON item of the timeline, for the HTML element with the id `target`. None without a load to draw."""
     frame = material.frame("timeline/load")
     if frame is None or frame.empty:
         return None
@@ -38,6 +38,7 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
 
 
 def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
+    """The end of the axis in s: the end of the load or the last recovery, whichever is later; at least 1."""
     ends = [float(line.x[-1]) + line.interval_s for line in lines]
     ends += [
         clock.seconds(injection.recovered_at_us)
@@ -48,7 +49,10 @@ def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
 
 
 def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
-    """Records per second, one step line per arm. `quantity`: `reported`, or `errors` (all that were not reported)."""
+    """The plot of records per second, with one step line per arm.
+
+    `quantity`: `reported`, or `errors` (attempts that became FAILED or INDETERMINATE). `height`: in pixels.
+    """
     plot = blank(x_range, f"{quantity} / s", height)
     values = {f"y{index}": getattr(line, quantity) for index, line in enumerate(lines)}
     top = max([1.0, *(float(rates.max()) for rates in values.values() if len(rates))])
@@ -64,6 +68,7 @@ def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) ->
 
 
 def _latency(x_range: Range1d, lines: list[Series]) -> Figure:
+    """The plot of the latencies. Each arm has a dotted line of medians, and a solid line of 99th percentiles."""
     plot = blank(x_range, "latency, ms (log)", 170, y_axis_type="log")
     values: dict[str, Any] = {}
     for index, line in enumerate(lines):
@@ -81,7 +86,7 @@ def _latency(x_range: Range1d, lines: list[Series]) -> Figure:
 
 
 def _tooltips(line: Series) -> list[str]:
-    """The tooltip of each interval: its latencies in ms."""
+    """The tooltips of one arm, one per interval: the latencies in ms."""
     return [
         "none reported" if np.isnan(p99) else f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms"
         for p50, p99 in zip(line.p50, line.p99, strict=True)
@@ -89,7 +94,10 @@ def _tooltips(line: Series) -> list[str]:
 
 
 def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
-    """The columns that all arms share: all series have the same intervals."""
+    """The columns that all arms share, because all series have the same intervals.
+
+    `height`: the value on the y axis at which the tooltips are anchored.
+    """
     x, interval_s = lines[0].x, lines[0].interval_s
     return {
         "x": x,
@@ -100,7 +108,10 @@ def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
 
 
 def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], values: list[str]) -> None:
-    """One tooltip with all arms, wherever the pointer stands above an interval."""
+    """Adds one tooltip with the values of all arms, for the interval at the pointer's position on the x axis.
+
+    `values`: the text of the tooltip for each of `lines`, with the column of its value.
+    """
     anchor = plot.line("middle", "anchor", source=source, line_alpha=0)
     tooltips = [(safe(line.arm), value) for line, value in zip(lines, values, strict=True)]
     hover(plot, anchor, [("seconds", "@x{0.0} to @until{0.0}"), *tooltips], "vline")

@@ -1,1 +1,1 @@
-"""The comparison: two runs side by side."""
+"""The comparison: the figures of two runs side by side, as a page and as text."""

@@ -1,4 +1,4 @@
-"""The comparison: the figures of two runs side by side, and where their scenarios differ. It decides nothing."""
+"""The comparison: the figures of two runs side by side, and the differences of their scenarios. It gives no verdict."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""Columns of the books that are compared, beside the anomalies."""
+"""The columns of the books that are compared, without the columns of the anomalies."""
 
 ABSENT = "–"
+"""The text of a figure that a run does not have."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of both runs, as text."""
+    """One figure, or one property, of both runs as text."""
 
     name: str
     left: str
@@ -38,7 +39,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms with one role: their verdicts and their figures. A verdict is None if its run has no such arm."""
+    """An arm of the left run and the matching arm of the right run, with their verdicts and figures.
+
+    A verdict is None if its run has no matching arm.
+    """
 
     name: str
     role: str
@@ -49,7 +53,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs."""
+    """One of the two runs that are compared."""
 
     verdict: RunVerdict
     scenario: Scenario
@@ -58,9 +62,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs. `obstacles`: differences between the scenarios, without versions.
+    """Two runs side by side. `obstacles`: the differences between their scenarios, without the versions.
 
-    With an obstacle, a difference of figures does not come from the versions alone.
+    If there is an obstacle, a difference between figures may come from the obstacle, and not from the versions alone.
+    `missing`: the parts of both runs that could not be read, each with the reason.
     """
 
     left: Side
@@ -72,7 +77,10 @@ class Comparison:
 
 
 def compare(left: Path, right: Path) -> Comparison:
-    """Reads two finished runs. Raises IncompleteRun if a run has no verdict, or if its books were altered."""
+    """The comparison of two finished runs.
+
+    Raises IncompleteRun if a run has no verdict, or if its scenario, books or verdict were altered.
+    """
     sides = _side(left), _side(right)
     first, second = (side.scenario for side in sides)
     return Comparison(
@@ -92,7 +100,10 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario) -> dict[str, object]:
-    """The properties that two runs of one scenario share: load, fault, cluster, and the settings of their arms."""
+    """The properties that are equal in all runs of one scenario: load, fault, cluster, and the settings of the arms.
+
+    The versions are not among these properties.
+    """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
         "fault", msgspec.to_builtins(scenario.fault)
@@ -111,6 +122,7 @@ def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _versions(scenario: Scenario) -> dict[str, object]:
+    """The versions that a run used: of Kafka, of other software, and the commit of this project."""
     return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
 
 
@@ -120,7 +132,7 @@ def _rows(left: Mapping[str, object], right: Mapping[str, object]) -> list[Row]:
 
 
 def _text(value: object) -> str:
-    """A value of a scenario as the page shows it."""
+    """A value of a scenario as text for the page."""
     if value is None:
         return ABSENT
     if isinstance(value, list):
@@ -131,12 +143,16 @@ def _text(value: object) -> str:
 
 
 def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm | None, Arm | None]]]:
-    """Pairs of arms: subjects by their order, all others by role and name."""
+    """The pairs of matching arms, each with its role. Subjects match by their order, other arms by role and name."""
     keys = [_keys(scenario) for scenario in (first, second)]
     return [(key[0], (keys[0].get(key), keys[1].get(key))) for key in dict.fromkeys([*keys[0], *keys[1]])]
 
 
 def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
+    """The arms of a scenario by key. Arms with equal keys match.
+
+    The key of a subject is its role and its position among the subjects. The key of another arm is its role and name.
+    """
     subjects = [arm.name for arm in scenario.subjects]
     return {
         (arm.role, str(subjects.index(arm.name)) if arm.role == "subject" else arm.name): arm for arm in scenario.arms
@@ -162,7 +178,7 @@ def _case(finding: Finding) -> str:
 
 
 def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
-    """The figures of an arm by their names on the page."""
+    """The figures of an arm by their names on the page. Empty if there is no such arm."""
     if arm is None:
         return {}
     counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
@@ -176,12 +192,13 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
 
 
 def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """The throughput of an arm; empty if the run does not give one."""
+    """The throughput of an arm, by its name on the page. Empty if the throughput is not known."""
     rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
     return {} if rate is None else {"reported per second": number(round(rate))}
 
 
 def _latency(material: Material, arm: str) -> dict[str, object]:
+    """The latencies of an arm, by their names on the page."""
     figures: dict[str, object] = {}
     for spread in spreads(material):
         if spread.arm == arm:

@@ -1,4 +1,4 @@
-"""The comparison as one offline HTML file, and as text on a terminal."""
+"""The comparison as one HTML file that loads nothing from elsewhere, and as text on a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SINGLE_RUNS = (
 
 
 def write(comparison: Comparison, file: Path) -> None:
-    """Writes the page. Raises OSError if it cannot be written."""
+    """Writes the page to `file`. Raises OSError if `file` cannot be written."""
     file.write_text(render(comparison), encoding="utf-8", newline="\n")
 
 
@@ -47,12 +47,12 @@ def render(comparison: Comparison) -> str:
 
 
 def heading(comparison: Comparison) -> str:
-    """Whether the two runs may be compared, in one sentence."""
+    """The sentences on whether the two runs are of one scenario, so that only their versions can differ."""
     return NOT_THE_SAME.format(count=len(comparison.obstacles)) if comparison.obstacles else SAME
 
 
 def caution(comparison: Comparison) -> str:
-    """The sentence on what a comparison of two single runs cannot show."""
+    """The sentences on what a comparison of two single runs cannot show."""
     return SINGLE_RUNS.format(left=_injections(comparison.left), right=_injections(comparison.right))
 
 
@@ -69,7 +69,7 @@ def text(comparison: Comparison, stream: TextIO) -> None:
 
 
 def _table(comparison: Comparison, box: Box) -> Table:
-    """One column per run; figures that differ are bold."""
+    """The table of the figures, with a column per run. Figures that differ are bold."""
     table = Table("", box=box)
     for side in (comparison.left, comparison.right):
         table.add_column(Text(clean(side.verdict.run_id)), overflow="fold")

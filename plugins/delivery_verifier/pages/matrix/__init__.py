@@ -1,1 +1,1 @@
-"""The matrix: a catalogue run as tables, as a page, and as Markdown."""
+"""The matrix: the results of a catalogue run as tables, as an HTML page, and as Markdown."""

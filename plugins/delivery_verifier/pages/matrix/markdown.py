@@ -1,4 +1,7 @@
-"""The matrix as Markdown, a page of docs/results: `python -m delivery_verifier.pages.matrix.markdown ID [FILE]`."""
+"""The matrix as Markdown, for a page of docs/results.
+
+`python -m delivery_verifier.pages.matrix.markdown ID [FILE]` writes the page of the catalogue run `ID`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from delivery_verifier.store import catalogue_runs
 
 
 def document(catalogue: CatalogueRun) -> str:
-    """The page: date, machine and versions, then a line per scenario and arm with verdicts and counts of all rounds."""
+    """The page as Markdown: date, machine and versions, then a table with a line per scenario and arm.
+
+    A line has the verdicts and the counts of all rounds.
+    """
     all_tables = matrix.tables(catalogue)
     anomalies = list(dict.fromkeys(name for table in all_tables for name in table.counts))
     headings = ["scenario", "state", "attempts", "s each", "arm", "verdict", *anomalies, "gap", "p99", "refused"]
@@ -41,6 +47,7 @@ def document(catalogue: CatalogueRun) -> str:
 
 
 def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
+    """Yields the lines of one scenario. `anomalies`: the headings of the counts in all tables of the matrix."""
     seconds = sorted(attempt.seconds for _, attempt in row.runs)
     spent = f"{seconds[0]:.0f}–{seconds[-1]:.0f}" if seconds else "–"
     inconclusive = sum(attempt.state == "inconclusive" for _, attempt in row.runs)
@@ -52,7 +59,7 @@ def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
         figures, counted = dict(cell.figures), dict(cell.counts)
         counts = [
             counted.get(name, "0") for name in anomalies
-        ]  # no arm has cases of a kind that its own table does not show
+        ]  # "0": no arm has cases of a kind that its own table does not show
         parts = [cell.arm, cell.verdict, *counts, figures["gap"], figures["p99"], figures["refused"]]
         yield f"{head}| " + " | ".join(parts) + " |"
         head = "| | | | "

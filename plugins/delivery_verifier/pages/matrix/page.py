@@ -1,4 +1,4 @@
-"""The matrix page: every scenario with its verdicts, as one HTML file that loads nothing from elsewhere."""
+"""The matrix as one HTML file that loads nothing from elsewhere: every scenario with its verdicts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from delivery_verifier.pages.words import enumeration
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
+"""The sign of each tone of a `Cell`."""
 TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}
+"""The meaning of each tone of a `Cell`."""
 
 
 def write(catalogue: CatalogueRun) -> Path:
-    """Writes the page beside catalogue.json and returns its path. A reader never sees half a page."""
+    """Writes the page beside catalogue.json, and returns the path of the page.
+
+    The finished page replaces the old page in one step, so that no reader sees half a page.
+    """
     folder = catalogue_runs.directory(catalogue.id)
     partial = folder / f".{catalogue_runs.PAGE}.{os.getpid()}.partial"
     partial.write_text(render(catalogue, runs="../.."), encoding="utf-8", newline="\n")
@@ -31,8 +36,8 @@ def write(catalogue: CatalogueRun) -> Path:
 def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] = ()) -> str:
     """The page as HTML text.
 
-    `runs`: the address of the run directories, relative to the page. `history`: other catalogue runs that the page
-    lists.
+    `runs`: the address of the folder with all run directories, relative to the page. `history`: other catalogue runs,
+    which the page lists.
     """
     script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
@@ -59,7 +64,7 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
 
 
 def headline(catalogue: CatalogueRun) -> str:
-    """Whether all scenarios ended as expected, in one sentence for a reader who does not know this project."""
+    """The sentence on whether all scenarios ended as expected, for a reader who does not know this project."""
     total = len(catalogue.items)
     noun = "scenario" if total == 1 else "scenarios"
     if not catalogue.ended_at:
@@ -75,17 +80,19 @@ def headline(catalogue: CatalogueRun) -> str:
 
 
 def counts(catalogue: CatalogueRun) -> str:
-    """`24 as expected and 2 unavailable`."""
+    """The number of items in each state that occurs, e.g. `24 as expected and 2 unavailable`."""
     return enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
 
 
 def _seconds(catalogue: CatalogueRun) -> int:
+    """The seconds that all attempts took together."""
     return round(sum(attempt.seconds for item in catalogue.items for attempt in item.attempts))
 
 
 def _when(text: str) -> str:
+    """An ISO 8601 time in UTC, as text for the page. Returns `text` itself if it is no such time."""
     try:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
     except ValueError:

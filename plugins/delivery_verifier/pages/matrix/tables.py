@@ -1,4 +1,7 @@
-"""The tables of the matrix: scenarios by profiles, one table per kind, computed from the record of a catalogue run."""
+"""The tables of the matrix, computed from the record of a catalogue run.
+
+Each kind of scenario has a table, with a row per scenario and a column per profile.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from delivery_verifier.pages.anomaly_columns import cases, columns, heading
 from delivery_verifier.pages.words import latency, number
 
 EVERYDAY = "everyday"
+"""The kind of the scenarios with everyday faults."""
 HEADINGS = {
     "acks": "Acknowledgements",
     "replication": "Replication",
@@ -22,12 +26,15 @@ HEADINGS = {
     "power": "Power",
     EVERYDAY: "Everyday faults",
 }
-"""The headings of the kinds. Any other kind has its own name as its heading."""
+"""The headings of the kinds of scenario. The heading of a kind that is not named here is the name of the kind."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One arm over all rounds. `tone`: good (HELD as expected), proven (VIOLATED as expected), bad or unsure."""
+    """One arm over all rounds of its scenario. `counts`, `figures`: pairs of a heading and a text.
+
+    `tone`: good (HELD as expected), proven (VIOLATED as expected), bad (not as expected) or unsure (INCONCLUSIVE).
+    """
 
     arm: str
     profile: str
@@ -43,7 +50,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class ScenarioRow:
-    """One scenario. `cells`: by column. `runs`: every attempt, with the text of the link to its report."""
+    """One scenario over all rounds. `cells`: the arms by profile. `note`: a text for a scenario without arms to show.
+
+    `runs`: every attempt, each after the text of the link to its report.
+    """
 
     name: str
     title: str
@@ -58,15 +68,15 @@ class ScenarioRow:
 
     @property
     def doubts(self) -> list[str]:
-        """Why attempts were INCONCLUSIVE, each reason once."""
+        """The doubts because of which attempts were INCONCLUSIVE: each doubt once, at most six."""
         return list(dict.fromkeys(doubt for _, attempt in self.runs for doubt in attempt.doubts))[:6]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The scenarios of one kind. `columns`: every profile that an arm of these scenarios has.
+    """The scenarios of one kind. `columns`: every profile of an arm of these scenarios.
 
-    `counts`: the headings of the counts in each cell, one for each kind of anomaly that the table shows.
+    `counts`: the headings of the counts in each cell, one heading for each kind of anomaly that the table shows.
     """
 
     kind: str
@@ -77,13 +87,13 @@ class Table:
 
 
 def tables(catalogue: CatalogueRun) -> list[Table]:
-    """A table per kind, in the order in which the kinds were run."""
+    """The tables of a catalogue run, one per kind of scenario, in the order in which the kinds were run."""
     kinds = list(dict.fromkeys(item.kind for item in catalogue.items))
     return [_table(kind, [item for item in catalogue.items if item.kind == kind]) for kind in kinds]
 
 
 def everyday(all_tables: Iterable[Table]) -> Table | None:
-    """The table of the everyday faults, which the page also shows as fault x profile; None if no such fault was run."""
+    """The table of the everyday faults, which the page also shows as faults by profiles. None if no such fault ran."""
     return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
 
 
@@ -97,7 +107,7 @@ def _table(kind: str, items: Sequence[Item]) -> Table:
 
 
 def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
-    """One scenario over its rounds. Its state is the state of the worst round."""
+    """One scenario over its rounds. Its state is that of the first round that is not green, or else of round one."""
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
     names = dict.fromkeys(arm.arm for attempt in last for arm in attempt.arms)
@@ -121,7 +131,7 @@ def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
 
 
 def _note(item: Item) -> str:
-    """The text of an item that has no arms to show."""
+    """The text for an item that has no arms to show: why the item is unavailable, its last error, or `not run yet`."""
     if item.unavailable:
         return item.unavailable
     last = item.attempts[-1] if item.attempts else None
@@ -129,6 +139,7 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
+    """Every attempt of a scenario, each after the text of the link to its report."""
     runs = []
     for item in rounds:
         for ordinal, attempt in enumerate(item.attempts, 1):
@@ -139,6 +150,7 @@ def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
 
 
 def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
+    """The cell of one arm. `arms`: the results of this arm, one per round that has them."""
     arm = next((other for other in arms if not other.as_expected), arms[0])
     verdicts = list(dict.fromkeys(other.verdict for other in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
@@ -165,7 +177,7 @@ def _tone(arms: Sequence[ArmResult]) -> str:
 
 
 def _counts(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple[str, str]]:
-    """The cases of each kind: a count, or the range over the rounds; a dash where the books have none."""
+    """The cases of each kind, as pairs of a heading and a text. The text is that of `_range` over the rounds."""
     return [(heading(anomaly), _range([cases(arm.counts, anomaly) for arm in arms])) for anomaly in anomalies]
 
 
@@ -181,7 +193,7 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
 
 
 def _refused(arms: Sequence[ArmResult]) -> str:
-    """Attempts that were not reported, in two counts: certainly not written, and unknown whether written."""
+    """The attempts that were not reported: the count of FAILED and, if there are any, the count of INDETERMINATE."""
     failed, unknown = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
     return f"{failed} + {unknown} unknown" if unknown not in ("0", "–") else failed
 
@@ -191,6 +203,7 @@ def _greatest(values: Iterable[float | None]) -> float | None:
 
 
 def _range(values: Sequence[int | None]) -> str:
+    """One number if all known values are equal, else the least and the greatest. An en dash if no value is known."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return "–"

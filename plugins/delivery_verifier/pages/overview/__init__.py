@@ -1,1 +1,1 @@
-"""The page of all runs: what each run found, read from its run directory alone."""
+"""The page of all runs: one row per run with the result of the run, read only from its run directory."""

@@ -10,13 +10,14 @@ from delivery_verifier.pages.overview import trend
 from delivery_verifier.pages.overview.run_filter import VERDICTS, RunFilter
 
 RUNS_LISTED = 200
-"""At most this many rows stand on the page. The page says how many runs there are in all."""
+"""The page has at most this many rows. It also says how many runs there are in all."""
 
 
 def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "") -> str:
-    """The page of the runs below `runs` that match the filter.
+    """The page, as HTML, of all runs in the folder `runs` that match `run_filter`.
 
-    `docs`: whether there are Data Docs. `dag_path`: the address at which a reader starts a run; empty for no link.
+    `docs`: whether the page links to Data Docs. `dag_path`: the address of the page on which a reader starts a run; if
+    `dag_path` is empty, there is no link.
     """
     all_rows = stored_runs.rows(runs)
     matching = run_filter.matching(all_rows)
@@ -39,5 +40,5 @@ def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "
 
 
 def render(template: str, title: str, *, refresh_s: int | None = None, **values: object) -> str:
-    """A page from `template`. With `refresh_s`, the browser loads the page again after so many seconds."""
+    """The HTML of `template` with `values`. With `refresh_s`, the browser reloads the page after so many seconds."""
     return environment().get_template(template).render(title=title, refresh_s=refresh_s, **values)

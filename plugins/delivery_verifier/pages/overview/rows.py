@@ -1,6 +1,7 @@
-"""The rows of the page of all runs, one per run directory. Reading is lenient: a newer version must list old runs.
+"""The rows of the page of all runs, one per run directory.
 
-A verdict counts only if it is the one that `conclude` sealed. A missing, void or damaged verdict is never green.
+Files are decoded leniently, because this version must also list the runs of older versions. A verdict counts only if
+its file is as `conclude` sealed it. A run whose verdict is missing, void or damaged is never green.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 NO_VERDICT = "NO VERDICT"
 READ_AT_MOST = 2000
-"""At most this many run directories are read, the newest."""
+"""At most this many run directories are read. If there are more, the newest are read."""
 _CACHE_SIZE = 4 * READ_AT_MOST
 
 
@@ -58,11 +59,12 @@ class _Verdict(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The counts of the subjects' books, summed over the subjects; None if the books lack a count.
+    """The figures of a run's subjects.
 
+    `lost`, `duplicated`, `reordered`: the cases of all subjects together; None if the books lack the count.
     `longest_gap_s`: the longest gap of any subject. `exposed`: the reported records that were exposed to injections, of
-    the subject with the fewest: that subject decides how much was tested. None if nothing was injected. `others`: the
-    cases of every other kind of anomaly that has any.
+    the subject with the fewest such records, because this subject decides how much was tested; None if nothing was
+    injected. `others`: the cases of all subjects together, for each other kind of anomaly that has cases.
     """
 
     lost: int | None = None
@@ -73,12 +75,15 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The cases of a kind other than `lost`, `duplicated` and `reordered`; None if the books are not known."""
+        """The cases of a kind other than LOST, DUPLICATED and REORDERED. None if the books are not known."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
-    """One run. Without a verdict, `verdict` is NO VERDICT and `why` says what is known of the reason."""
+    """One run as a row of the page. `report`: whether the run has a report.html.
+
+    If the run has no verdict, `verdict` is NO VERDICT, and `why` is the reason as far as it is known.
+    """
 
     name: str
     planned_at: datetime
@@ -94,19 +99,19 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(runs: Path) -> list[StoredRunRow]:
-    """All runs below `runs`, newest first; at most READ_AT_MOST are read. Empty if there is no such folder."""
+    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if there is no folder."""
     files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
     newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
     return sorted((read(run) for _, run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
 
 
 def profiles(listed: Iterable[StoredRunRow]) -> list[str]:
-    """Names of all subjects' profiles, sorted."""
+    """The names of the profiles of all subjects, sorted."""
     return sorted({name for row in listed for name in row.profiles})
 
 
 def faults(listed: Iterable[StoredRunRow]) -> list[str]:
-    """Names of all fault plans, sorted."""
+    """The names of all fault plans, sorted."""
     return sorted({row.fault for row in listed if row.fault})
 
 
@@ -115,18 +120,20 @@ def _is_run(run: Path) -> bool:
 
 
 def read(run: Path) -> StoredRunRow:
-    """The row of one run, whether its directory exists or not.
+    """The row of one run. If the run has no scenario.json, the row says that the run was never planned.
 
-    The files are decoded again only if a file or the last finished step has changed.
+    A row is cached. The files are decoded again only if one of the files or the last finished step has changed.
     """
     files = [_stamp(run / name) for name in ("scenario.json", "verdict.json", "conclude.json", "report.html")]
     return _decode(run, tuple(files), _last_step(run) if files[2] == _ABSENT else "conclude")
 
 
 _ABSENT = (0, -1)
+"""The stamp of a file that does not exist."""
 
 
 def _stamp(file: Path) -> tuple[int, int]:
+    """The stamp of a file: its modification time in ns and its size in bytes. A changed file has another stamp."""
     try:
         stat = file.stat()
     except OSError:
@@ -135,11 +142,13 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def _last_step(run: Path) -> str:
+    """The last finished step of a run, in the order of STEPS. Empty if no step finished."""
     return next((step for step in reversed(STEPS) if (run / f"{step}.json").is_file()), "")
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
+    """The row of one run. `stamps`: the stamps of the files that `read` names, in the same order."""
     written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
         plan = msgspec.json.decode((run / "scenario.json").read_bytes(), type=_Scenario)
@@ -180,11 +189,12 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
 
 
 def _sealed_verdict(run: Path) -> _Verdict:
-    """The verdict as `conclude` wrote it. Raises IncompleteRun, OSError or msgspec.MsgspecError.
+    """The verdict of a run, as `conclude` sealed it.
 
-    Unlike `RunDirectory.verdict`, this function decodes leniently, and only the fields that the page shows: older
-    versions judged some runs, and their verdicts may have other fields. Nothing is decided by these fields. The report,
-    which is most of what `conclude` wrote, is not hashed: the page lists thousands of runs.
+    Unlike `RunDirectory.verdict`, this function decodes only the fields that the page shows, and ignores all other
+    fields: verdicts of older versions may have other fields. The page only shows these fields and decides nothing by
+    them. This function does not hash the report, the largest file of `conclude`, because the page lists thousands of
+    runs. Raises IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
     """
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=_Verdict)
 
@@ -207,17 +217,19 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
 
 
 def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
-    """The kinds of anomaly, without those of ALWAYS, of which a row has cases, with the headings of their columns."""
+    """The headings of the further columns, by kind of anomaly: each kind outside ALWAYS of which a row has cases."""
     anomalies = {anomaly for row in rows for anomaly in row.figures.others}
     return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 
 
 def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
+    """The cases of one kind of all subjects together. None if no subject's books have a count of this kind."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None
 
 
 def _time(text: str) -> datetime | None:
+    """An ISO 8601 text as a time; without a time zone, the text is in UTC. None if `text` is malformed."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The filter of the page of all runs, read off its query parameters."""
+"""The filter of the page of all runs. Its fields are the query parameters of the page's address."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ VERDICTS = ("HELD", "VIOLATED", "INCONCLUSIVE", NO_VERDICT)
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """What a run must match to be listed. An empty field matches every run.
+    """The conditions that a run must meet to be listed. An empty field sets no condition.
 
-    Each word of `text` must occur in the name, scenario, fault, profiles, verdict, sentence or reason of the run.
+    Each word of `text` must occur in the name, scenario, fault, profiles, verdict, sentence or reason (`why`) of the
+    run. Upper and lower case count as the same.
     """
 
     verdict: str = ""
@@ -24,11 +25,11 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
     @property
     def is_set(self) -> bool:
-        """Whether any field is not empty."""
+        """Whether the filter sets any condition."""
         return any((self.verdict, self.profile, self.fault, self.text.strip()))
 
     def matching(self, rows: Iterable[StoredRunRow]) -> list[StoredRunRow]:
-        """The rows that match, in their order."""
+        """The rows that meet the conditions, in the order of `rows`."""
         return [row for row in rows if self._matches(row)]
 
     def _matches(self, row: StoredRunRow) -> bool:

@@ -1,4 +1,4 @@
-"""The trend over runs: records lost and the longest gap, as two small bar charts, oldest run left."""
+"""The trend over the runs: two bar charts, of lost records and of the longest gap. The oldest run is on the left."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from msgspec import Struct
 from delivery_verifier.pages.overview.rows import StoredRunRow
 
 RUNS_DRAWN = 60
-"""The trend shows at most this many runs, the newest."""
+"""The trend shows at most this many runs. If there are more, it shows the newest."""
 WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
+"""The width and the height of a chart, and the height of the lowest bar, in the units of the SVG drawing."""
 
 
 class Bar(Struct, frozen=True):
-    """One run of the trend, in the units of the drawing. `value` None: not known; the bar is drawn as a cross."""
+    """The bar of one run, in the units of the SVG drawing.
+
+    `value` None: the figure of the run is not known, and a cross is drawn instead of a bar.
+    """
 
     row: StoredRunRow
     x: float
@@ -26,7 +30,10 @@ class Bar(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """One row of bars. `unit`: of the values. `top`: the highest value. `logarithmic`: how heights scale."""
+    """One bar chart. `unit`: a space and the unit of the values; empty for a count. `top`: the highest value.
+
+    `logarithmic`: whether the heights of the bars show the logarithms of the values, or the values themselves.
+    """
 
     title: str
     unit: str
@@ -36,7 +43,10 @@ class Lane(Struct, frozen=True):
 
 
 def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
-    """Both lanes over the newest runs of `listed` (newest first). Empty if fewer than two runs have a figure."""
+    """Both bar charts of the first RUNS_DRAWN runs of `listed`, which has the newest run first.
+
+    Empty if the number of lost records is known of fewer than two of these runs.
+    """
     shown = list(reversed(listed[:RUNS_DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:
         return []
@@ -67,7 +77,7 @@ def _lane(
 
 
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
-    """The height of a bar. Zero has a low bar, so that a run that lost nothing is visible."""
+    """The height of the bar of `value`. `top`: the highest value. Zero has a low bar, so that the run stays visible."""
     if not value or top <= 0:
         return _LEAST
     share = math.log1p(value) / math.log1p(top) if logarithmic else value / top

@@ -1,1 +1,1 @@
-"""The price: what each guarantee costs and gives."""
+"""The price of each profile: what its guarantee costs and what it gives, as measured in runs."""

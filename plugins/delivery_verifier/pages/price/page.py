@@ -1,4 +1,4 @@
-"""The price of every profile as one offline HTML file, and as text on a terminal."""
+"""The price of every profile, as one HTML file that loads nothing from elsewhere, and as text on a terminal."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One figure: its heading, and its text for a measured run."""
+    """One column of a table. `text`: the function that returns the text of the column's figure for a measured run."""
 
     heading: str
     text: Callable[[MeasuredRun], str]
     count: bool = False
-    """Whether the figure counts what went wrong: then any value but 0 stands out."""
+    """Whether the figure counts something that went wrong. If so, the page highlights every value except 0."""
 
 
 def _ms(name: str) -> Callable[[MeasuredRun], str]:
@@ -67,11 +67,12 @@ def _per_s(run: MeasuredRun) -> str:
 
 
 WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_leader": "leader killed"}
+"""Each condition in words, as the tables show it."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One table. Each profile has neighbouring rows, one per condition, which show what the fault changes."""
+    """One table. The rows of a profile, one per condition, stand together, so that the fault's effect is visible."""
 
     name: str
     conditions: tuple[Condition, ...]
@@ -99,7 +100,10 @@ GROUPS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure: its name for narrow pages, its text, and whether it stands out."""
+    """One figure of a row. `name`: the heading of its column, which a narrow page shows beside the figure.
+
+    `stands_out`: whether the page highlights the figure.
+    """
 
     name: str
     text: str
@@ -108,7 +112,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One profile under one condition. `first`: the first row of its profile in the table."""
+    """One profile under one condition. `when`: the condition in words. `faulted`: whether there was a fault.
+
+    `first`: whether the row is the first row of its profile in the table.
+    """
 
     profile: str
     when: str
@@ -119,7 +126,7 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """GROUPS, with one more column for every other kind of anomaly of which a run of the group has cases."""
+    """GROUPS, with a further column for each kind of anomaly that has no column yet and cases in a run of the group."""
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
 
@@ -131,12 +138,15 @@ def _other_columns(price: Price, group: Group) -> list[Column]:
 
 
 def _other_count(name: str) -> Callable[[MeasuredRun], str]:
-    """The text of a count: zero if the run has no case of this kind, a dash if its check is in doubt."""
+    """The function that returns the number of cases of one kind as text. `name`: the kind's column in the books.
+
+    The text is `0` if the run has no case of this kind, and an en dash if the run has a checker doubt.
+    """
     return lambda run: number(None if run.lost is None else run.other_cases.get(name, 0))
 
 
 def rows(price: Price, group: Group) -> list[Row]:
-    """A row per measured run of the group, profile by profile."""
+    """The rows of the table of a group: one row per measured run, profile by profile."""
     table = []
     for profile in price.profiles:
         by_condition = [price.run_under(profile, condition) for condition in group.conditions]
@@ -154,7 +164,7 @@ def _cell(column: Column, run: MeasuredRun) -> Cell:
 
 
 def write(price: Price, file: Path) -> None:
-    """Writes the page. Raises OSError if it cannot be written."""
+    """Writes the page to `file`. Raises OSError if `file` cannot be written."""
     file.write_text(render(price), encoding="utf-8", newline="\n")
 
 
@@ -177,12 +187,12 @@ def render(price: Price) -> str:
 
 
 def how(price: Price) -> str:
-    """How the figures were measured."""
+    """The text on how the figures were measured."""
     return HOW.format(rate=number(price.rate), payload=number(price.payload_bytes))
 
 
 def text(price: Price, stream: TextIO) -> None:
-    """Writes the tables to `stream`: coloured on a terminal, plain in a pipe."""
+    """Writes the tables and their notes to `stream`: coloured on a terminal, plain in a pipe."""
     console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PLAIN_WIDTH)
     for group in groups(price):
         table = Table(group.name, "", box=SIMPLE_HEAD if console.is_terminal else ASCII)

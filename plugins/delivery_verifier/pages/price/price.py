@@ -1,6 +1,7 @@
-"""The price: what the guarantee of a profile costs and gives, read off finished runs with that profile as the only arm.
+"""The price of a profile: what its guarantee costs and what it gives.
 
-This module only reads run directories and decides nothing. A figure that a run cannot give is None, never zero.
+The figures come from finished runs in which one arm with this profile is the only arm under load. This module only
+reads run directories, and judges nothing. A figure that a run cannot give is None, never zero.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One run of one profile under one condition.
+    """The figures of one run of one profile under one condition.
 
-    `records_per_s`: the rate that pages.throughput defines, without the warm-up.
-    `latency_ms_*`: upper bounds (buckets 12 % apart) within which 50, 99 and 99.9 % of the reported records were
-    reported; None under `flat_out`, where records wait in the client's own queue. Counts are None if the run has a
-    checker doubt. `other_cases`: the cases of every other kind of anomaly that has any, by column of the books.
+    `records_per_s`: the rate that `pages.throughput` defines, without the warm-up. `latency_ms_*`: the times within
+    which 50, 99 and 99.9 % of the reported records were reported. Each time is the upper bound of a bucket, and the
+    bounds are 12 % apart. The times are None under `flat_out`, where records wait in the client's own queue.
+    `unanswered`: attempts that were FAILED or INDETERMINATE. `lost`, `duplicated`, `reordered` and `unanswered` are
+    None if the run has a checker doubt. `other_cases`: by column of the books, the cases of each other kind of anomaly
+    that has cases.
     """
 
     run_id: str
@@ -51,7 +54,10 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What `kdv price --json` writes. `measured`: the newest run per profile and condition."""
+    """The prices of all measured profiles, as `kdv price --json` writes them.
+
+    `measured`: one run per profile and condition. If `price` was given several such runs, the last of them.
+    """
 
     conditions: dict[Condition, str]
     rate: int
@@ -63,7 +69,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     measured: list[MeasuredRun]
 
     def run_under(self, profile: str, condition: str) -> MeasuredRun | None:
-        """The run of one profile under one condition, if there is one."""
+        """The run of one profile under one condition. None if there is no such run."""
         return next((run for run in self.measured if (run.profile, run.condition) == (profile, condition)), None)
 
     @property
@@ -73,11 +79,14 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def price(runs: Sequence[Path], machine: str) -> Price:
-    """Reads finished runs of price scenarios. Raises BadInput for any other run and for no run, and IncompleteRun."""
+    """The prices from finished runs of price scenarios. `machine`: the host in words.
+
+    Raises BadInput if `runs` is empty or contains a run of another scenario, and IncompleteRun if a run is incomplete.
+    """
     if not runs:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
     scenarios = [_scenario(path) for path in runs]
-    # A later run replaces an earlier one.
+    # Of several runs of one profile under one condition, the last in `runs` remains.
     by_condition = {(measured.profile, measured.condition): measured for measured in map(measure, runs, scenarios)}
     newest = max(scenarios, key=lambda scenario: scenario.created_at)
     order = list(PRICES)
@@ -96,7 +105,7 @@ def price(runs: Sequence[Path], machine: str) -> Price:
 
 
 def measure(path: Path, scenario: Scenario) -> MeasuredRun:
-    """The figures of one finished run. Raises IncompleteRun if it has no verdict."""
+    """The figures of one finished run. Raises IncompleteRun if the run has no verdict or its files were altered."""
     run = RunDirectory(path)
     run.require("produce", "reconcile")
     verdict = run.verdict()
@@ -121,6 +130,7 @@ def measure(path: Path, scenario: Scenario) -> MeasuredRun:
 
 
 def _scenario(path: Path) -> Scenario:
+    """The scenario of a run. Raises BadInput if it is no price scenario."""
     scenario = RunDirectory(path).read_scenario()
     if scenario.name not in PRICES:
         allowed = "runs of price scenarios; make some with `kdv price`"
@@ -129,18 +139,18 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """The cases of every kind that has cases and no field of its own; empty if the check itself is in doubt."""
+    """By column, the cases of each kind that has cases and no field in MeasuredRun. Empty if a checker doubt exists."""
     others = [anomaly for anomaly in columns([_reliable_books(arm)]) if anomaly not in ALWAYS]
     return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
 
 
 def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
-    """The arm's books; empty where the check itself is in doubt."""
+    """The arm's books. Empty if the arm has a checker doubt."""
     return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.books
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
-    """The counts of the books; None if the check itself is in doubt."""
+    """The counts of MeasuredRun by the names of its fields. Each count is None if the arm has a checker doubt."""
     books = _reliable_books(arm)
     unanswered = [books.get(name) for name in ("failed", "indeterminate")]
     return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
@@ -149,7 +159,10 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 
 
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
-    """Upper bounds in ms for 50, 99 and 99.9 % of all records, during faults or not: an application sees both."""
+    """The times in ms within which 50, 99 and 99.9 % of the reported records were reported. None without such records.
+
+    Records during faults and outside faults count together, because an application meets both.
+    """
     table = pq.read_table(path / "timeline" / "latency.parquet", filters=[("arm", "=", arm), ("records", ">", 0)])
     buckets = [
         Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"])

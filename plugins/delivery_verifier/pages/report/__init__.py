@@ -1,1 +1,1 @@
-"""The report of one run: one offline page, section by section."""
+"""The report of one run: one HTML page that loads nothing from elsewhere. The modules prepare its sections."""

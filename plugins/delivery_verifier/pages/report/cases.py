@@ -1,4 +1,4 @@
-"""The cases: the first cases of each arm and kind with their evidence, and how many there are in all."""
+"""The cases of anomalies: the first cases of each arm and kind with their evidence, and the number of all cases."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.store import tables
 
 CASES_SHOWN = 20
+"""At most this many cases of one arm and kind are shown."""
 OFFSETS_SHOWN = 4
+"""At most this many offsets of one case are shown."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case with its evidence, as text. `row` is its row of anomalies/, with times in µs since the epoch."""
+    """One case with its evidence as text. `row`: the row of the case in anomalies/, with times in µs since the epoch.
+
+    `leader`, `isr`: those of the partition when the attempt settled or, if it never settled, when it was sent.
+    `injection`: the first injection whose window overlaps the time from the sending to the settling.
+    """
 
     row: dict[str, Any]
     leader: str
@@ -33,9 +39,9 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """The first cases of one arm and kind. `total`: how many the books count; None if that could not be read.
+    """The first cases of one arm and kind. `total`: the number of cases in the books; None if the number is not known.
 
-    `cut`: anomalies/ holds fewer cases than the books count.
+    `cut`: whether anomalies/ has fewer cases than the books count.
     """
 
     arm: str
@@ -47,7 +53,11 @@ class CaseGroup:
 
 
 def groups(material: Material, clock: Clock) -> list[CaseGroup]:
-    """Case groups: subjects first, then controls, then the canary; kinds in their order of precedence."""
+    """The case groups of a run. Empty if anomalies/ could not be read.
+
+    Subjects come first, then controls, then arms of unknown role, then the canary. Within an arm, kinds are in their
+    order of precedence.
+    """
     table = material.table(tables.ANOMALIES)
     if table is None:
         return []
@@ -65,7 +75,7 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
 
 
 def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
-    """The first `count` rows of one arm and kind, lowest (partition, sequence) first."""
+    """The first `count` rows of one arm and kind in the order of partition, sequence and attempt."""
     cases = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
     order = pc.sort_indices(cases, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
     rows: list[dict[str, Any]] = cases.take(order[:count]).to_pylist()
@@ -73,7 +83,7 @@ def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -
 
 
 def role_of(material: Material, arm: str) -> str:
-    """The role of an arm, from the verdict, else from the scenario; empty if unknown."""
+    """The role of an arm, from the verdict or else from the scenario. Empty if neither contains the arm."""
     for judged in material.verdict.arms if material.verdict else []:
         if judged.arm == arm:
             return judged.role
@@ -103,14 +113,14 @@ def _case(material: Material, clock: Clock, leadership: Leadership, row: dict[st
 
 
 def _leader(observation: Observation | None) -> str:
-    """The leader that was observed; a dash where there is no observation."""
+    """The leader in an observation as text: `broker 2`, or `none`. An en dash if there is no observation."""
     if observation is None:
         return "–"
     return "none" if observation.leader < 0 else f"broker {observation.leader}"
 
 
 def offsets_text(offsets: list[int] | None) -> str:
-    """The offsets of a record's copies as text, at most OFFSETS_SHOWN of them; `nowhere` if there are none."""
+    """The offsets of a record's copies as text, at most OFFSETS_SHOWN offsets. `nowhere` if there are no copies."""
     if not offsets:
         return "nowhere"
     first = ", ".join(f"{offset:,}" for offset in offsets[:OFFSETS_SHOWN])
@@ -118,5 +128,6 @@ def offsets_text(offsets: list[int] | None) -> str:
 
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
+    """The rows of a table. Empty if the table is missing."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     return rows

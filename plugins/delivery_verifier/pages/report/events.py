@@ -1,4 +1,4 @@
-"""The events: what happened to the cluster, as sentences, oldest first."""
+"""The list of events: what happened to the cluster, one sentence per event, oldest first."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from delivery_verifier.pages.leadership import Clock, Leadership, injection_name
 from delivery_verifier.pages.material import Material
 
 EVENTS_SHOWN = 60
+"""The list has at most this many lines."""
 AT_ONCE_US = 250_000
-"""Partitions that get the same leader within this time share one line, in µs."""
+"""Partitions that get the same leader within this time, in µs, share one line."""
 PARTITIONS_NAMED = 5
-"""The numbers of at most this many partitions stand in one line."""
+"""One line has the numbers of at most this many partitions."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the list of events."""
+    """One line of the list of events. `time`: the time `at_us` (µs since the epoch) as text.
+
+    `fault`: whether the line is about an injection.
+    """
 
     at_us: int
     time: str
@@ -27,7 +31,10 @@ class Event:
 
 
 def events(material: Material, clock: Clock) -> list[Event]:
-    """What happened, oldest first, in at most EVENTS_SHOWN lines. If there are more, lines about faults stay first."""
+    """The list of events, oldest first, with at most EVENTS_SHOWN lines.
+
+    If there are more events, lines about other events than injections are left out first.
+    """
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]
     lines += [(at_us, text, False) for at_us, text in (*_leader_changes(material), *_process_events(material))]
     shown = sorted(lines, key=lambda line: (not line[2], line[0]))[:EVENTS_SHOWN]
@@ -35,6 +42,7 @@ def events(material: Material, clock: Clock) -> list[Event]:
 
 
 def _injection_events(injection: Injection) -> Iterator[tuple[int, str]]:
+    """Yields the time (µs since the epoch) and the sentence of each event of an injection."""
     yield (
         injection.bite_at_us,
         f"{injection_name(injection)}: bites" + ("" if injection.bit else " (no proof that it did)"),
@@ -46,7 +54,10 @@ def _injection_events(injection: Injection) -> Iterator[tuple[int, str]]:
 
 
 def _leader_changes(material: Material) -> Iterator[tuple[int, str]]:
-    """Changes of leadership. Changes to one leader within AT_ONCE_US are one event."""
+    """Yields the time (µs since the epoch) and the sentence of each change of leadership.
+
+    Partitions that get the same leader within AT_ONCE_US share one event.
+    """
     groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     started: dict[int, int] = {}
     for change in Leadership(material.observations).changes(subject_topic(material)):
@@ -66,7 +77,7 @@ def _leader_changes(material: Material) -> Iterator[tuple[int, str]]:
 
 
 def partitions_text(partitions: Sequence[int]) -> str:
-    """Partitions by their numbers, at most PARTITIONS_NAMED of them, e.g. `partitions 0, 3, 6, 9, 12 and 29 more`."""
+    """Partitions as text, with at most PARTITIONS_NAMED numbers, e.g. `partitions 0, 3, 6, 9, 12 and 29 more`."""
     numbers = sorted(set(partitions))
     first = ", ".join(map(str, numbers[:PARTITIONS_NAMED]))
     more = f" and {len(numbers) - PARTITIONS_NAMED} more" if len(numbers) > PARTITIONS_NAMED else ""
@@ -74,6 +85,7 @@ def partitions_text(partitions: Sequence[int]) -> str:
 
 
 def _process_events(material: Material) -> Iterator[tuple[int, str]]:
+    """Yields the time (µs since the epoch) and the sentence of each change in the state of a broker process."""
     for observation in material.observations:
         if observation.kind == "process":
             code = "" if observation.exit_code is None else f" (exit code {observation.exit_code})"

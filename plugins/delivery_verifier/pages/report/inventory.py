@@ -1,4 +1,4 @@
-"""The inventory: links to the files of the run directory, and the steps that wrote them."""
+"""The inventory: links to the files of the run directory, and the states of the steps that write the files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 LINKED = 12
-"""At most this many files of one folder are linked by name."""
+"""At most this many files of one folder have links."""
 DATA_DOCS = "../data_docs/index.html"
 """The address of Data Docs, relative to a page in a run directory."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the run directory.
+    """One part of the run directory: a file, or a folder with its files.
 
-    `size`: its size as text, or why it has none. `links`: (relative address, name) of the files that can be opened;
-    `more`: how many other files it has.
+    `size`: the size of the part as text, or the reason why the part has no size. `links`: the relative address and the
+    name of each file that has a link. `more`: the number of files without a link.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Part:
 
 
 def parts(material: Material) -> list[Part]:
-    """The known parts of the run directory, whether they exist or not."""
+    """All parts that a run directory can have, also those that this run directory lacks."""
     known_parts = []
     for name, meaning in FILES.items():
         path = material.path / name
@@ -51,7 +51,10 @@ def parts(material: Material) -> list[Part]:
 
 
 def _link(run: Path, file: Path) -> tuple[str, str]:
-    """A link that works from disk and in Airflow, whatever the file is called."""
+    """The relative address and the name of `file`.
+
+    The address works from disk and in Airflow, also if the name has special characters.
+    """
     relative = file.relative_to(run).as_posix()
     return "./" + quote(relative), file.name
 
@@ -61,7 +64,7 @@ def _size(size: int) -> str:
 
 
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
-    """Every step as (step, state, duration). The duration is in s, None if the step did not finish."""
+    """Every step as (step, state, duration). The duration is in s; it is None if the step has not finished."""
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
         ends_later = material.verdict is not None and step not in BEFORE_GATE

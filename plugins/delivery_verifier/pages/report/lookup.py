@@ -1,4 +1,4 @@
-"""The lookup: what the stored log holds at one offset."""
+"""The lookup: what log/, the stored records of the topics, holds at one offset."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
 
 COPIES_LOOKED_UP = 4
+"""At most this many copies of one record are looked up."""
 _KEY = ("producer", "session", "sequence", "attempt")
+"""The columns that identify an attempt within its arm."""
 
 
 def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | None:
-    """The snapshot of the partition of a case, or None if it is not known."""
+    """The snapshot of the partition of a case, or None if it is not known. `row`: the case's row of anomalies/."""
     partitions = material.offsets.partitions if material.offsets else []
     return next(
         (
@@ -30,7 +32,10 @@ def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | 
 
 
 def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
-    """The offsets at which to look: the acknowledged offset and, if the record has several copies, their offsets."""
+    """The offsets to look up for a case: the acknowledged offset and, if the record has several copies, their offsets.
+
+    At most COPIES_LOOKED_UP copies are looked up. Each offset occurs once. `row`: the case's row of anomalies/.
+    """
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
     copy_offsets = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
     return list(dict.fromkeys([*acked, *copy_offsets[:COPIES_LOOKED_UP]]))
@@ -39,7 +44,7 @@ def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
 def offset_content(
     material: Material, clock: Clock, row: dict[str, Any], offset: int, snapshot: PartitionSnapshot | None
 ) -> str:
-    """What the log that was read holds at `offset`, as the end of a sentence that begins `At offset N`."""
+    """What log/ holds at `offset`, as the end of a sentence that begins with `At offset N`."""
     if snapshot is not None and offset >= snapshot.end:
         return "there is nothing: the log ends before it."
     rows = material.take("log", lambda: _look_up(material, row, offset))
@@ -49,6 +54,7 @@ def offset_content(
 
 
 def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> str:
+    """What `logged`, a row of log/, is to the case in `row`: its record, another record, or no record of this tool."""
     if not logged["parsed"]:
         return "stands something that is no record of this tool."
     if logged["producer"] == MARKER_PRODUCER:
@@ -62,6 +68,10 @@ def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> s
 
 
 def _look_up(material: Material, row: dict[str, Any], offset: int) -> list[dict[str, Any]]:
+    """The row of log/ at `offset` in the partition of a case, as a list of at most one row.
+
+    Raises FileNotFoundError if there is no log/.
+    """
     path = material.path / "log"
     if not path.is_dir():
         raise FileNotFoundError(path)

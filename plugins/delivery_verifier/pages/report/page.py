@@ -1,4 +1,7 @@
-"""The page of one run: an offline HTML file that says what happened, why, and how to repeat it."""
+"""The report of one run as an HTML file that loads nothing from elsewhere.
+
+The page says what happened, why, and how to repeat the run.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +43,14 @@ from delivery_verifier.pages.report.tables import (
 from delivery_verifier.store import tables
 
 FAULTS_SHOWN = 20
+"""The page describes at most this many injections."""
 
 
 def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
-    """Writes the page of a run to the file `into` (or `into`/report.html if that is a folder).
+    """Writes the page of a run to the file `into`. If `into` is a folder, the file is report.html in this folder.
 
-    The page shows whatever the run directory holds, and names what is missing. `verdict` None: the run was never
-    judged, and the page says so. Raises OSError if the page cannot be written.
+    The page shows every part of the run directory that can be read, and names the missing parts. If `verdict` is None,
+    the run was never judged, and the page says so. Raises OSError if the page cannot be written.
     """
     file = into / "report.html" if into.is_dir() else into
     file.write_text(render(run_dir, verdict), encoding="utf-8", newline="\n")
@@ -84,6 +88,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
 
 
 def _sections(material: Material, zero: Clock) -> dict[str, Any]:
+    """The values of the template that come from the material alone. `zero`: the clock of the run."""
     verdict, scenario = material.verdict, material.scenario
     arms = scenario.arms if scenario else ()
     run_id = _run_id(material)
@@ -129,23 +134,24 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
 
 
 def _run_id(material: Material) -> str:
-    """The run's id from the verdict, else from the scenario, else from the name of the directory."""
+    """The id of the run: from the verdict, or else from the scenario, or else the name of the run directory."""
     if material.verdict:
         return material.verdict.run_id
     return material.scenario.run_id if material.scenario else material.path.name
 
 
 def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
-    """The kinds of anomaly that an arm has beside LOST and DUPLICATED, which are always shown, with their cases.
+    """The heading and the number of cases of each kind of anomaly that an arm has, without LOST and DUPLICATED.
 
-    None of the canary, which has every kind by plan."""
+    The page always shows LOST and DUPLICATED. Empty for the canary, which has planted cases of every kind.
+    """
     shown = subset("every tile shows these two, also with no case", (Anomaly.LOST, Anomaly.DUPLICATED))
     kinds = [] if arm.role == "canary" else [kind for kind in columns([arm.books]) if kind not in shown]
     return [(heading(kind), count) for kind in kinds if (count := cases(arm.books, kind))]
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
-    """The colours of arms, in the order of the plots, and of brokers."""
+    """The names and colours of the arms, in the order of the plots, and of the brokers, by number."""
     topic = subject_topic(material)
     drawn = [
         observation
@@ -161,13 +167,16 @@ def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
 
 @cache
 def bokeh_script() -> str:
-    """BokehJS's core, which is all that the charts need."""
+    """The script of the core of BokehJS. The charts need no other part of BokehJS.
+
+    `</script` is escaped, because it would end the script element of the page.
+    """
     file = resources.files(bokeh) / "server" / "static" / "js" / "bokeh.min.js"
     return file.read_text(encoding="utf-8").replace("\r\n", "\n").replace("</script", "<\\/script")
 
 
 def _json(item: dict[str, Any]) -> Markup:
-    """JSON that cannot leave its script element."""
+    """`item` as JSON, escaped so that no text in it can end the script element around it."""
     text = json.dumps(item, separators=(",", ":"), allow_nan=False)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")

@@ -1,4 +1,4 @@
-"""The story: what happened to one record that is lost, and to one that is there twice, with times."""
+"""The stories: what happened to one lost record, and to one duplicated record, moment by moment."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ KINDS_WITH_A_STORY = subset(
     (Anomaly.LOST, Anomaly.DUPLICATED),
 )
 _CHANGES_SHOWN = 6
+"""A story has at most this many changes of the leader or the ISR."""
 _Event = tuple[int, str, bool]
+"""The time of an event (µs since the epoch), its sentence, and whether the event is about a fault."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One line of the story. `time`: the time as text, or a word such as `finding` in the lines at the end."""
+    """One line of a story. `time`: the time as text or, in the last lines, a word such as `finding`."""
 
     time: str
     text: str
@@ -34,16 +36,17 @@ class Moment:
 
 @dataclass(frozen=True)
 class Story:
-    """One record's story."""
+    """The story of one record."""
 
     title: str
     moments: list[Moment]
 
 
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
-    """At most one story per kind of KINDS_WITH_A_STORY, the worst first; without these, one of another kind.
+    """The stories of a run, the worst first: at most one story per kind in KINDS_WITH_A_STORY.
 
-    The canary's planted cases have no story.
+    If there is no case of these kinds, the result is one story of another kind, if there is one. The planted cases of
+    the canary have no story.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -64,12 +67,12 @@ def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
 
 
 def _example_case(cases: list[Case]) -> Case:
-    """The first case that was under way during a fault; without one, the first case."""
+    """The first case that was under way during a fault. If no case was under way then, the first case."""
     return next((case for case in cases if case.injection != "–"), cases[0])
 
 
 def _record_name(row: dict[str, Any]) -> str:
-    """The record by its sequence and producer. A line that nobody sent has no sequence: it is named by its offset."""
+    """The name of a record: its sequence and producer or, if nobody sent the record, its offset."""
     if row["sequence"] is None:
         return f"the line at offset {offsets_text(row['offsets'])}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
@@ -85,7 +88,7 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """Sorts groups: broken promises before permitted cases, then subjects before controls, then losses first."""
+    """The sort key of a group: cases beyond the tolerance come first, then subjects, then the most telling kinds."""
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -102,9 +105,9 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
 
 
 def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
-    """What happened to the record, as (µs since the epoch, sentence, whether it is about the fault)."""
+    """Yields what happened to the record of a case, in no order. `row`: the case's row of anomalies/."""
     if row["sent_at"] is None:
-        return  # nobody sent it, so nothing is known of its time
+        return  # nobody sent this record, so its times are not known
     leadership, topic = Leadership(material.observations), topic_of(material, row["arm"])
     leader = _leader_at_sending(leadership.last_observation(topic, row["partition"], row["sent_at"]))
     yield row["sent_at"], f"The application hands it to the producer.{leader}", False
@@ -125,7 +128,7 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
 
 
 def _leadership_changes(observations: list[Observation], since_us: int, until_us: int | None) -> Iterator[_Event]:
-    """Every new leader and every change of the ISR after `since_us` and up to `until_us`; None: without an end."""
+    """Yields every change of the leader or the ISR after `since_us` and up to `until_us` (None: without an end)."""
     for before, now in pairwise(observations):
         if now.at_us <= since_us or (until_us is not None and now.at_us > until_us):
             continue
@@ -142,7 +145,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """Who leads the partition when the record is sent, as a sentence with a space before it; empty if not known."""
+    """A space and the sentence on the leader when the record is sent. Empty if there is no observation."""
     if observation is None:
         return ""
     if observation.leader < 0:
@@ -152,7 +155,10 @@ def _leader_at_sending(observation: Observation | None) -> str:
 
 
 def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
-    """What the client reported of the record. `leader` -1: the leader changed meanwhile, or is not known."""
+    """The sentence on the outcome that the client reported for the record.
+
+    `leader`: the leader from the sending to the report; -1 if the leader changed in this time, or is not known.
+    """
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
         offset = row["acked_offset"]
@@ -167,6 +173,7 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 
 
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
+    """Yields the bite, the healing and the recovery. `observation`: of the partition, at the bite."""
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
     yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True
@@ -177,7 +184,7 @@ def _fault_events(injection: Injection, observation: Observation | None) -> Iter
 
 
 def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Moment]:
-    """What was read back from the topic after the load, and what explains it."""
+    """Yields the last lines of a story: what was read from the topic after the load, the finding, the explanation."""
     snapshot = snapshot_of(material, row)
     if snapshot is not None:
         ends = f"The log of partition {row['partition']} ends at offset {number(snapshot.end)}; broker "
@@ -198,7 +205,7 @@ def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> I
 
 
 def _explanation(material: Material, row: dict[str, Any]) -> str:
-    """How the settings let the case happen; empty if neither the settings nor the observations explain it."""
+    """How the settings let the case happen. Empty if neither the settings nor the observations explain the case."""
     if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
         return ""
     settings = material.scenario.arm(row["arm"]).profile.producer
@@ -213,7 +220,7 @@ def _explanation(material: Material, row: dict[str, Any]) -> str:
 
 
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How a loss came about, by `acks` and by who led the partition from the report on; empty if not explained."""
+    """How `acks` and the leaders of the partition since the report explain a loss. Empty if they do not explain it."""
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."
     topic = topic_of(material, row["arm"])

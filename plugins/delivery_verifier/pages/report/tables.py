@@ -21,12 +21,17 @@ from delivery_verifier.pages.words import enumeration, number, plain_name, recor
 from delivery_verifier.store import tables
 
 GAPS_SHOWN = 24
+"""At most this many gaps are shown."""
 PROOF_SHOWN = 800
+"""At most this many characters of each value of a proof are shown."""
 
 
 @dataclass(frozen=True)
 class FindingRow:
-    """One anomaly of one arm: the ruling beside the number of cases."""
+    """One anomaly of one arm: the finding of the verdict, with the words for it.
+
+    `tolerated`: the tolerance as text. `share`: the share of records that are cases, as text; empty without a case.
+    """
 
     finding: Finding
     name: str
@@ -34,11 +39,15 @@ class FindingRow:
     tolerated: str
     share: str
     mark: str
-    """`none`: no case. `within`, `above`: the tolerance. `permitted`: there are cases, and any number is tolerated."""
+    """How the number of cases compares with the tolerance.
+
+    `none`: there is no case. `within`, `above`: the number is within, or above, the tolerance. `permitted`: there are
+    cases, and any number is tolerated.
+    """
 
 
 def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
-    """The findings of one arm, those with cases first."""
+    """The rows of the findings of one arm. Findings above their tolerance come first, findings without a case last."""
     rows = [
         FindingRow(
             finding=finding,
@@ -71,9 +80,10 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class Threshold:
-    """What would have made a subject VIOLATED (`convicts`), and what its settings permit.
+    """The limit between HELD and VIOLATED for the subjects that `arm` names.
 
-    Both are the end of the phrase `a record that is ...`. `arm`: the subjects to which this applies.
+    `convicts`: the cases that make a subject VIOLATED. `permitted`: the cases that its settings permit. Both texts are
+    the end of the phrase `a record that is ...`.
     """
 
     arm: str
@@ -82,7 +92,7 @@ class Threshold:
 
 
 def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
-    """The thresholds of all subjects with findings. Subjects with equal thresholds share one."""
+    """The thresholds of all subjects that have findings. Subjects with equal thresholds share one Threshold."""
     owners: dict[tuple[str, str], list[str]] = {}
     for arm in verdict.arms if verdict else []:
         if arm.role == "subject" and arm.findings:
@@ -103,7 +113,10 @@ def _convicting_case(finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class LawRow:
-    """One law: how many times it was checked, and where its two sides differ."""
+    """One law of the books. `checks`: the number of its equations. `left`, `right`: the sums of their two sides.
+
+    `unbalanced`: the equations whose two sides differ.
+    """
 
     law: str
     meaning: str
@@ -116,7 +129,7 @@ class LawRow:
 
 
 def law_rows(table: pa.Table | None) -> list[LawRow]:
-    """The laws of the books with the sums of both sides; empty without a table of laws."""
+    """The laws of the books, from the table books/laws. Empty if `table` is None."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     laws = []
     for law in dict.fromkeys(row["law"] for row in rows):
@@ -137,14 +150,17 @@ def law_rows(table: pa.Table | None) -> list[LawRow]:
 
 
 def _name(rows: list[dict[str, Any]], side: str) -> str:
-    """What one side of a law counts. If the checks name it differently: the first name, with `(and so on)`."""
+    """What one side of a law counts. If the equations have different names for it: the first name and `(and so on)`."""
     names = list(dict.fromkeys(row[side] for row in rows))
     return str(names[0]) if len(names) == 1 else f"{names[0]} (and so on)"
 
 
 @dataclass(frozen=True)
 class GapRow:
-    """The longest silence of one arm on one partition."""
+    """The longest gap of one arm on one partition: the longest time between two consecutive reports.
+
+    `since`: the start of the gap as text. `injection`: the first injection during the gap; an en dash if there is none.
+    """
 
     arm: str
     partition: int
@@ -154,7 +170,7 @@ class GapRow:
 
 
 def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
-    """The longest silences, longest first, at most GAPS_SHOWN."""
+    """The longest gaps of the run, longest first, at most GAPS_SHOWN."""
     table = material.table(tables.GAPS)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows = [row for row in rows if row["longest_gap_s"] is not None]
@@ -178,7 +194,7 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One property with its value per arm. `differs`: the values are not all equal."""
+    """One property of a client or topic, with its value in each arm. `differs`: whether not all values are equal."""
 
     name: str
     values: list[str]
@@ -186,7 +202,10 @@ class SettingRow:
 
 
 def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
-    """All properties of the arms side by side, those that differ first."""
+    """All properties of the arms, one row per property. Properties whose values differ come first.
+
+    `per_arm`: the settings of each arm.
+    """
     arms = list(per_arm)
     names = sorted({name for settings in arms for name in settings})
     rows = []
@@ -197,7 +216,7 @@ def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
 
 
 def proof_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The proof that an injection bit, as (name, value). A long value is cut, and ends by saying so."""
+    """The proof that an injection bit, as (name, value). A value longer than PROOF_SHOWN is cut, and then says so."""
     lines = []
     for name, value in injection.proof.items():
         text = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -207,5 +226,5 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """What an injection hit, as (topic, its partitions in words)."""
+    """What an injection hit, as (topic, text with the partitions that were hit)."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]
