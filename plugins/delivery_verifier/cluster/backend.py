@@ -1,14 +1,13 @@
-"""The seam for backends: what runs the cluster under test, and what the rest of the verifier may ask of a cluster.
+"""The interface between a backend, which runs the cluster under test, and the code that uses this cluster.
 
-A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. It provides three things:
+A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. It implements three protocols:
 
-* `Backend`: names its capabilities on this host, starts clusters, and clears away what dead runs left behind.
-* `RunningCluster`: a cluster that the backend has started, as any process of the run sees it.
-* `KeeperOperations`: what the keeper of that cluster does on request. The keeper is a process of the backend's own that
-  outlives the steps of a run. `OPERATIONS` is derived from this protocol, and so are the requests to the keeper
-  (`cluster.keeper_client`).
+* `Backend`: says which capabilities this host has, starts clusters, and removes what dead runs left on the host.
+* `RunningCluster`: a cluster that the backend has started, as any process of the run sees the cluster.
+* `KeeperOperations`: what the keeper of that cluster does on request. The backend starts the keeper as a process that
+  outlives the steps of a run. `OPERATIONS` and the requests in `cluster.keeper_client` are derived from this protocol.
 
-Tests of every backend: `tests/support/backend_contract.py`.
+Every backend has to pass the tests in `tests/support/backend_contract.py`.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 
 class Lack(NamedTuple):
-    """Why this host cannot be relied on for a capability or a backend, with the remedy. `failed`: a trial went wrong,
-    which says nothing about the host."""
+    """The reason why this host cannot be relied on for a capability or a backend. `why`: the reason and its remedy, in
+    words. `failed`: the trial of the host went wrong, so that the trial says nothing about the host."""
 
     why: str
     failed: bool = False
 
 
 class CapabilityMissing(VerifierError, RuntimeError):
-    """A cluster was asked for something that it was not started with."""
+    """A request to a cluster needs a capability that the cluster was started without."""
 
     def __init__(self, capability: Capability) -> None:
         super().__init__(f"this cluster was started without the capability {capability}")
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The process of one node. `exit_code`: None while the process lives; a negative one is the number of the signal
-    that killed the process. `pid`: 0 where the backend has no process on this host."""
+    """The state of one node's process. `exit_code`: None while the process lives; if a signal killed the process, minus
+    the signal's number. `pid`: 0 if the backend runs no process for the node on this host."""
 
     state: ProcessState
     exit_code: int | None = None
@@ -55,7 +54,8 @@ class NodeStatus(Struct, frozen=True, kw_only=True):
 
 
 class ClusterStatus(Struct, frozen=True, kw_only=True):
-    """What a keeper says of its cluster: its nodes by id (brokers and controllers), its own pid, and its proxy's."""
+    """A keeper's report on its cluster. `nodes`: the state of every broker and controller, by node id. `pid`: the
+    keeper's pid. `proxy`: the proxy's pid; None if the cluster has no proxy."""
 
     nodes: dict[int, NodeStatus]
     pid: int = 0
@@ -63,11 +63,12 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 
 
 class StartRequest(Struct, frozen=True, kw_only=True):
-    """What `start_cluster` asks of a backend.
+    """The inputs of a backend that is to start a cluster.
 
     `workspace`: an empty folder for the cluster's data, logs and sockets. `deadline_s`: seconds after which the keeper
-    ends the cluster. `owner`: the process with which the cluster ends, if any. `lock_descriptor`: the host's lock,
-    which the keeper inherits, so that no other start can sweep its workspace in between.
+    ends the cluster. `owner`: the cluster ends when this process ends; None if no process owns the cluster.
+    `lock_descriptor`: the open file that holds the host's lock. The keeper inherits this file, so that no other start
+    can sweep the keeper's workspace.
     """
 
     run_id: str
@@ -79,9 +80,9 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 
 
 class KeeperOperations(Protocol):
-    """What the keeper of a running cluster does on request. Nodes are addressed by id.
+    """The operations that the keeper of a running cluster carries out on request. Nodes are addressed by id.
 
-    A request that is refused raises RuntimeError with the reason. Times are wall times in µs.
+    Every operation raises RuntimeError with the reason if the keeper refuses the request. Wall times are in µs.
     """
 
     def renew(self) -> None:
@@ -89,35 +90,37 @@ class KeeperOperations(Protocol):
         ...
 
     def status(self) -> ClusterStatus:
-        """The state of every node."""
+        """Returns the state of every node."""
         ...
 
     def start(self, node: int) -> None:
-        """Starts a node that does not run."""
+        """Starts the process of a node that does not run."""
         ...
 
     def send(self, node: int, signal_name: str) -> int:
-        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the time just before."""
+        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the wall time just before the signal."""
         ...
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops the packets of brokers on `links`. Returns the time just before. Needs the capability network."""
+        """Drops the packets of brokers on `links`. Returns the wall time just before. Needs the capability network."""
         ...
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of brokers through again; harmless for brokers that are not isolated."""
+        """Lets the packets of brokers through again. Does no harm to brokers that are not isolated."""
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Per isolated broker and link the packets dropped so far; without the links that are not wholly cut."""
+        """Returns the number of packets dropped so far, per isolated broker and link. A link that is not wholly cut is
+        left out."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:
-        """Kills brokers and cuts the power of their disks. Returns the time just before. Needs the capability power."""
+        """Kills brokers and cuts the power of their disks. Returns the wall time just before. Needs the capability
+        power."""
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer look at `topics`."""
+        """Adds `topics` to the topics that the observer watches."""
         ...
 
     def adopt(self, pid: int) -> None:
@@ -125,16 +128,16 @@ class KeeperOperations(Protocol):
         ...
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster and, unless `keep_workspace`, removes its workspace. Returns before that is done."""
+        """Ends the cluster, and removes its workspace unless `keep_workspace`. Returns before the cluster has ended."""
         ...
 
 
 OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswith("_"))
-"""The names of all requests to a keeper. A keeper refuses any other request."""
+"""The names of all operations of a keeper. A keeper refuses any other request."""
 
 
 class RunningCluster(Protocol):
-    """One cluster, from any process of its run."""
+    """A running cluster, as any process of its run sees the cluster."""
 
     @property
     def workspace(self) -> Path:
@@ -143,7 +146,7 @@ class RunningCluster(Protocol):
 
     @property
     def socket(self) -> Path:
-        """The Unix socket of the keeper, at which the lease is renewed."""
+        """The Unix socket at which the keeper takes requests, among them the renewals of the lease."""
         ...
 
     @property
@@ -153,45 +156,45 @@ class RunningCluster(Protocol):
 
     @property
     def controllers(self) -> list[int]:
-        """Ids of the nodes that are controllers only; empty where the backend does not show them."""
+        """Ids of the nodes that are controllers only. Empty if the backend does not show such nodes."""
         ...
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
-        """What this cluster was started with beside its brokers."""
+        """The capabilities that this cluster was started with."""
         ...
 
     @property
     def connection(self) -> Connection:
-        """How the verifier's own clients reach the brokers."""
+        """The way in which the verifier's own clients reach the brokers."""
         ...
 
     @property
     def load_connection(self) -> Connection:
-        """How the producers under test reach the brokers: through the proxy, where there is one."""
+        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
         ...
 
     @property
     def keeper(self) -> KeeperOperations:
-        """The keeper."""
+        """The keeper of this cluster."""
         ...
 
     @property
     def requests(self) -> BrokerRequests:
-        """Requests to single brokers."""
+        """The requests of Kafka's protocol that can be sent to single brokers."""
         ...
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """One request to the proxy (see `cluster.proxy`). Raises RuntimeError with what it refused,
-        CapabilityMissing."""
+        """Sends one request to the proxy (see `cluster.proxy.server`). Returns the answer. Raises RuntimeError with the
+        reason if the proxy refuses, CapabilityMissing if the cluster has no proxy."""
         ...
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy takes requests yet. True where there is none."""
+        """Whether the proxy takes requests yet. True if the cluster has no proxy."""
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of brokers. Raises OSError, CapabilityMissing."""
+        """Flushes the disks of brokers. Raises OSError; CapabilityMissing without the capability power."""
         ...
 
     def is_off(self, broker: int) -> bool:
@@ -199,11 +202,12 @@ class RunningCluster(Protocol):
         ...
 
     def last_log(self, node: int) -> str:
-        """The last error lines of a node's log, for messages."""
+        """Returns the last error lines of a node's log. Messages quote these lines."""
         ...
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host. Data and logs stay. Harmless after `finish`."""
+        """Removes from the host what a killed keeper left. The cluster's data and logs stay. Harmless after
+        `finish`."""
         ...
 
 
@@ -211,32 +215,34 @@ class Backend(Protocol):
     """A way to run clusters on this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Why this host lacks `capability`, or, with None, why the backend cannot run on this host. None if nothing
-        lacks. The host is tried once per process."""
+        """Returns why this host lacks `capability` or, if `capability` is None, why the backend cannot run on this
+        host. Returns None if the host lacks nothing. The host is tried once per process."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
-        """Starts a cluster and waits until its keeper answers; brokers may still be booting. Raises RuntimeError."""
+        """Starts a cluster and waits until its keeper answers. Brokers may still be booting then. Raises
+        RuntimeError."""
         ...
 
     def attach(self, workspace: Path) -> RunningCluster:
-        """The cluster in `workspace`, which another process has started. Raises ClusterGone if it has ended."""
+        """Returns the cluster in `workspace`, which another process has started. Raises ClusterGone if the cluster has
+        ended."""
         ...
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether anything of the host is still bound to a workspace, so that the workspace cannot simply be
-        removed."""
+        """Whether the host still uses a workspace, e.g. by a mount in the workspace. The folder cannot simply be
+        removed then."""
         ...
 
     def release(self, workspace: Path) -> None:
-        """Unbinds from the host whatever is bound to a workspace. The data stay. Raises DeadlinePassed if it is in
-        use."""
+        """Makes the host let go of a workspace, e.g. unmounts its disks. The data stay. Raises DeadlinePassed if the
+        workspace is in use."""
         ...
 
     def leftovers(self) -> list[str]:
-        """Names of what dead runs left on this host, outside workspaces."""
+        """Returns the names of what dead runs left on this host outside workspaces."""
         ...
 
     def sweep(self) -> list[str]:
-        """Removes the leftovers. Returns what was removed."""
+        """Removes the leftovers. Returns what was removed, in words."""
         ...

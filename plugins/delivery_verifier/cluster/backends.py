@@ -1,4 +1,4 @@
-"""The registry of backends. `ClusterSpec.backend` names the one that runs a scenario's cluster."""
+"""The registry of backends. `ClusterSpec.backend` names the backend that runs a scenario's cluster."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from delivery_verifier.model.scenario import ClusterSpec
 BACKENDS: dict[str, Backend] = {
     "embedded": EmbeddedBackend(),
 }
-"""Every backend by its name in a scenario."""
+"""Every backend, by the name that scenarios use for the backend."""
 
 
 def backend_of(spec: ClusterSpec) -> Backend:
-    """The backend that runs a cluster of this spec. Raises BadInput for a name that is not registered."""
+    """Returns the backend that runs a cluster of this spec. Raises BadInput if the spec names a backend that is not
+    registered."""
     if spec.backend not in BACKENDS:
         raise BadInput(f"cluster.backend is {spec.backend!r}; allowed: {', '.join(BACKENDS)}")
     return BACKENDS[spec.backend]
 
 
 def default_backend() -> Backend:
-    """The backend of a scenario that names none."""
+    """Returns the backend of a scenario that names no backend."""
     return backend_of(ClusterSpec())

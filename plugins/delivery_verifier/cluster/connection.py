@@ -1,7 +1,8 @@
-"""The connection: how clients reach a cluster, with the conversions that every kind of client needs.
+"""The connection: how clients reach a cluster. The module also converts a connection into the settings of each kind of
+client.
 
 Security properties have librdkafka's names (its CONFIGURATION.md). Their values never leave the process that connects:
-the connection's repr shows names only, and nothing writes a connection into a run directory.
+the connection's repr shows only names, and nothing writes a connection into a run directory.
 """
 
 from __future__ import annotations
@@ -13,30 +14,32 @@ from typing import NamedTuple
 from delivery_verifier.model.errors import VerifierError
 
 PREFIXES = ("sasl.", "ssl.")
+"""Prefixes of the names of security properties. `PROTOCOL` is the only security property without such a prefix."""
 PROTOCOL = "security.protocol"
 RAW_PROTOCOLS = ("plaintext",)
-"""What `cluster.protocol` speaks over its own sockets."""
+"""The security protocols, in lower case, of the connections over which `cluster.protocol` can send requests."""
 SAME_NAME_IN_JAVA = (
     PROTOCOL,
     "ssl.key.password",
     "ssl.keystore.password",
     "ssl.cipher.suites",
 )
-"""Properties whose name and value mean the same to Kafka's Java clients."""
+"""Security properties that have the same name and the same values in librdkafka and in Kafka's Java clients."""
 LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-"""The Java login module per SASL mechanism that has a user name and a password (Kafka's documentation, 7.4)."""
+"""The Java login module of each SASL mechanism that has a user name and a password (Kafka's documentation, 7.4)."""
 
 
 class UnsupportedSecurity(VerifierError, RuntimeError):
-    """A client of this verifier cannot use one of the connection's security properties; the message names it."""
+    """A client of this verifier cannot use one of the connection's security properties. The message names the
+    property."""
 
 
 class Address(NamedTuple):
-    """Where one broker listens."""
+    """The address at which one broker listens."""
 
     host: str
     port: int
@@ -47,8 +50,9 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Connection:
-    """How clients reach a cluster. `brokers`: the address of each broker by id. `security`: `security.protocol`,
-    `sasl.*` and `ssl.*` in librdkafka's names; none means plain TCP. Raises ValueError for any other property."""
+    """How clients reach a cluster. `brokers`: the address of each broker by id. `security`: the properties
+    `security.protocol`, `sasl.*` and `ssl.*` in librdkafka's names; an empty mapping means plain TCP. Raises ValueError
+    for any other property."""
 
     brokers: Mapping[int, Address]
     security: Mapping[str, str] = field(default_factory=dict)
@@ -67,19 +71,20 @@ class Connection:
         return ",".join(str(self.brokers[broker]) for broker in sorted(self.brokers))
 
     def client_properties(self) -> dict[str, str]:
-        """What an admin client, a producer or a consumer of confluent_kafka needs to connect."""
+        """Returns the properties that an admin client, a producer or a consumer of confluent_kafka needs to connect."""
         return {"bootstrap.servers": self.bootstrap_servers, **self.security}
 
     def spark_options(self) -> dict[str, str]:
-        """What Spark's Kafka source needs to connect: Java's names with the prefix `kafka.`.
+        """Returns the options that Spark's Kafka source needs to connect: Java's property names with the prefix
+        `kafka.`.
 
-        Raises UnsupportedSecurity for a property that has no counterpart in Java here.
+        Raises UnsupportedSecurity for a property that `java_security` cannot translate.
         """
         properties = {"bootstrap.servers": self.bootstrap_servers, **java_security(self.security)}
         return {f"kafka.{name}": value for name, value in properties.items()}
 
     def address(self, broker: int) -> Address:
-        """Where `broker` listens, for requests that are spoken over a plain socket.
+        """Returns the address of `broker`, for requests over a plain socket.
 
         Raises UnsupportedSecurity unless the connection is plain TCP.
         """
@@ -93,10 +98,10 @@ class Connection:
 
 
 def java_security(security: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's security properties under the names of Kafka's Java clients.
+    """Returns librdkafka's security properties under the names of Kafka's Java clients.
 
-    Certificates and keys in PEM are given to Java as text (KIP-651); they stand in librdkafka's `ssl.*.pem`
-    properties. Raises UnsupportedSecurity naming the properties that have no counterpart here.
+    librdkafka's `ssl.*.pem` properties have certificates and keys in PEM, and Java takes the same text (KIP-651).
+    Raises UnsupportedSecurity, which names the properties that this function cannot translate.
     """
     properties = {name: security[name] for name in SAME_NAME_IN_JAVA if name in security}
     if PROTOCOL in properties:
@@ -108,7 +113,8 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds mechanism and credentials to `properties`; returns the names of `security` that are translated by that."""
+    """Adds mechanism and credentials to `properties`. Returns the names of the properties of `security` that were
+    translated."""
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)
     if mechanism is None:
@@ -125,13 +131,14 @@ def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[s
 
 
 def _quoted(text: str) -> str:
-    """A string in the syntax of a JAAS configuration."""
+    """Returns `text` as a quoted string in the syntax of a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds trust store, key store and the check of host names; returns the names of `security` that are translated."""
+    """Adds trust store, key store and the check of host names to `properties`. Returns the names of the properties of
+    `security` that this function can translate."""
     if "ssl.ca.location" in security:
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security["ssl.ca.location"]}
     if "ssl.ca.pem" in security:
@@ -145,7 +152,7 @@ def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable
     if "ssl.keystore.location" in security:
         properties |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": security["ssl.keystore.location"]}
     algorithm = security.get("ssl.endpoint.identification.algorithm")
-    if algorithm is not None:  # `none` in librdkafka is an empty text in Java
+    if algorithm is not None:  # librdkafka's `none` is an empty text in Java
         properties["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
     return (
         "ssl.ca.location",

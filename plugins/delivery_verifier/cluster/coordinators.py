@@ -1,5 +1,5 @@
-"""Transaction coordinators: the brokers that lead the partitions of `__transaction_state` in which transactional.ids
-are kept."""
+"""Transaction coordinators. The coordinator of a transactional.id is the broker that leads the partition of
+`__transaction_state` that keeps this transactional.id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _WRAP = 2**32
 
 
 def partition_of(transactional_id: str, partitions: int) -> int:
-    """The partition that keeps `transactional_id`, if the topic has so many `partitions`.
+    """Returns the number of the partition that keeps `transactional_id`. `partitions`: how many partitions the topic
+    has.
 
     The number is Java's String.hashCode without its sign, modulo the number of partitions (Kafka:
     `TransactionStateManager.partitionFor`, `Utils.abs`).
@@ -26,8 +27,10 @@ def partition_of(transactional_id: str, partitions: int) -> int:
 
 
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:
-    """The partitions of the topic that keep `transactional_ids`, by number. Empty before the first transactional
-    producer of the cluster has begun."""
+    """Returns the states of the partitions that keep `transactional_ids`, by partition number.
+
+    Empty until the first transactional producer of the cluster has begun, because the topic does not exist before.
+    """
     all_states = {partition: state for (_, partition), state in cluster.partitions([TOPIC]).items()}
     if not all_states:
         return {}

@@ -1,8 +1,8 @@
 """A cluster in memory, for tests of code that uses a cluster. It satisfies `backend.RunningCluster`.
 
-Brokers have states, partitions have leaders, epochs and ISRs, and `requested` records what was asked of the cluster. A
-broker that exits or freezes leaves the ISR of its partitions at once, and leads no more; the next broker of the ISR
-leads in the next epoch. The fake has no records, no clients and no time.
+Brokers have states. Partitions have leaders, epochs and ISRs. `requested` records what was asked of the cluster. A
+broker that exits or freezes leaves the ISR of its partitions at once, and leads them no more. The next broker of the
+ISR then leads in the next epoch. The fake cluster has no records, no clients and no time.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ STATES: dict[str, ProcessState] = {
     "SIGSTOP": "frozen",
     "SIGCONT": "running",
 }
-"""The state that each signal brings about."""
+"""The state of a broker after each signal."""
 
 
 class FakeCluster:
-    """A cluster in memory. `brokers`: their ids. `capabilities`: what it is started with."""
+    """A cluster in memory. `brokers`: the broker ids. `capabilities`: what the cluster is started with."""
 
     def __init__(
         self,
@@ -63,30 +63,32 @@ class FakeCluster:
 
     @property
     def keeper(self) -> KeeperOperations:
-        """This object."""
+        """This object, which has the operations of a keeper, too."""
         return self
 
     @property
     def requests(self) -> BrokerRequests:
-        """This object."""
+        """This object, which answers the requests to single brokers, too."""
         return self
 
     def set_partition(self, topic: str, partition: int, leader: int, epoch: int = 0) -> None:
-        """Makes `leader` (-1: nobody) lead a partition that has a replica on every broker."""
+        """Sets the state of a partition: every broker has a replica in sync, and `leader` leads (-1: the partition has
+        no leader)."""
         replicas = tuple(self.brokers)
         self.partition_states[topic, partition] = PartitionState(leader, epoch, replicas, replicas, (), 0)
 
     def renew(self) -> None:
-        """Does nothing: the lease of a fake never ends."""
+        """Does nothing, because the lease of a fake cluster never ends."""
 
     def status(self) -> ClusterStatus:
-        """The state of every broker. Raises RuntimeError after `finish`."""
+        """Returns the state of every broker. Raises RuntimeError after `finish`."""
         if self.finished:
             raise RuntimeError("the cluster is finished")
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
 
     def start(self, node: int) -> None:
-        """Starts a broker, which joins the ISR of its partitions. Raises RuntimeError if it runs."""
+        """Starts a broker, which then joins the ISR of its partitions. Raises RuntimeError if the broker has not
+        exited."""
         if self.process_states[node] != "exited":
             raise RuntimeError(f"broker {node} is already running")
         self.requested.append(("start", node))
@@ -94,7 +96,7 @@ class FakeCluster:
         self._change(node, "running")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Signals a broker. Raises RuntimeError if it has exited."""
+        """Signals a broker. Returns the wall time in µs. Raises RuntimeError if the broker has exited."""
         if self.process_states[node] == "exited":
             raise RuntimeError(f"broker {node} is not running")
         self.requested.append(("send", node, signal_name))
@@ -102,6 +104,7 @@ class FakeCluster:
         return time.time_ns() // 1000
 
     def _change(self, broker: int, state: ProcessState) -> None:
+        """Sets the state of a broker, and changes leader and ISR of the broker's partitions accordingly."""
         self.process_states[broker] = state
         for key, partition in self.partition_states.items():
             if broker in partition.replicas:
@@ -110,7 +113,8 @@ class FakeCluster:
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Marks brokers as isolated. Leadership stays: set it with `set_partition`."""
+        """Marks brokers as isolated. Returns the wall time in µs. Leaders do not change: a test calls `set_partition`
+        for that."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -123,11 +127,11 @@ class FakeCluster:
             self.isolated.pop(node, None)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """One dropped packet per isolated broker and link."""
+        """Returns one dropped packet per isolated broker and link."""
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
-        """Kills brokers, and marks their disks as off."""
+        """Kills brokers, and marks their disks as off. Returns the wall time in µs."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -140,25 +144,26 @@ class FakeCluster:
         return broker in self.without_power
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Records the request."""
+        """Records the request, and does nothing else."""
         self._require("power")
         self.requested.append(("sync", tuple(brokers)))
 
     def watch(self, topics: list[str]) -> None:
-        """Records the request."""
+        """Records the request, and does nothing else."""
         self.requested.append(("watch", tuple(topics)))
 
     def adopt(self, pid: int) -> None:
-        """Records the request."""
+        """Records the request, and does nothing else."""
         self.requested.append(("adopt", pid))
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster."""
+        """Ends the cluster: `status` raises RuntimeError from now on."""
         self.requested.append(("finish", keep_workspace))
         self.finished = True
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """`put` keeps a rule, `hits` answers `proxy_hits`, `release` forgets all rules."""
+        """Plays the proxy: `put` adds a rule to `proxy_rules`, `hits` returns `proxy_hits`, `release` clears
+        `proxy_rules`."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":
@@ -168,42 +173,44 @@ class FakeCluster:
         return self.proxy_hits if operation == "hits" else None
 
     def proxy_listens(self) -> bool:
-        """Always true."""
+        """Always True."""
         return True
 
     def last_log(self, node: int) -> str:
-        """A fake logs nothing."""
+        """Returns a text that says that the node logs nothing."""
         return f"node {node} logs nothing"
 
     def release(self) -> None:
-        """Records the request."""
+        """Records the request, and does nothing else."""
         self.requested.append(("release",))
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """The state of every partition of `topics`. Raises OSError unless the broker runs."""
+        """Returns the state of every partition of `topics`. Raises OSError unless `broker` runs."""
         self._require_running(broker)
         return {key: state for key, state in self.partition_states.items() if key[0] in topics}
 
     def live_brokers(self, broker: int) -> set[int]:
-        """The brokers that run. Raises OSError unless `broker` runs."""
+        """Returns the ids of the brokers that run. Raises OSError unless `broker` runs."""
         self._require_running(broker)
         return {other for other, state in self.process_states.items() if state == "running"}
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions these replicas. Their leaders stay."""
+        """Gives partitions the replicas `replicas`. The leaders of the partitions stay. Raises OSError unless `broker`
+        runs."""
         self._require_running(broker)
         self.requested.append(("assign_replicas", dict(replicas)))
         for key, brokers in replicas.items():
             self.partition_states[key] = replace(self.partition_states[key], replicas=tuple(brokers))
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic."""
+        """Sets `setting` of every topic to `value`. Raises OSError unless `broker` runs."""
         self._require_running(broker)
         self.requested.append(("alter_topics", tuple(topics), setting, value))
         self.topic_settings |= {(topic, setting): value for topic in topics}
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """The value of `setting` per topic that has it."""
+        """Returns the value of `setting` by topic. A topic without this setting is left out. Raises OSError unless
+        `broker` runs."""
         self._require_running(broker)
         return {
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
@@ -219,7 +226,8 @@ class FakeCluster:
 
 
 def _without_broker(state: PartitionState, broker: int) -> PartitionState:
-    """A partition after `broker` has gone. The last broker of an ISR stays in it, but leads no more."""
+    """Returns the state of a partition after `broker` has gone. The last broker of an ISR stays in the ISR, but does
+    not lead."""
     isr = tuple(member for member in state.isr if member != broker)
     if state.leader != broker:
         return replace(state, isr=isr or state.isr)
@@ -227,7 +235,8 @@ def _without_broker(state: PartitionState, broker: int) -> PartitionState:
 
 
 def _with_broker(state: PartitionState, broker: int) -> PartitionState:
-    """A partition after `broker` has come back. A partition without a leader is led by a member of its ISR only."""
+    """Returns the state of a partition after `broker` has come back. If the partition has a leader, `broker` joins the
+    ISR. If not, `broker` leads the partition, but only if `broker` is in the ISR."""
     if state.leader >= 0:
         isr = tuple(member for member in state.replicas if member in state.isr or member == broker)
         return replace(state, isr=isr)

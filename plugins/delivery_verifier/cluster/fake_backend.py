@@ -11,37 +11,37 @@ from delivery_verifier.model.act import Capability
 
 
 class FakeBackend:
-    """Starts fake clusters. `lacks`: the lack of each capability; the key None stands for the backend itself."""
+    """Starts fake clusters. `lacks`: why each capability is lacking; the key None stands for the backend itself."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}
         self.clusters: dict[Path, FakeCluster] = {}
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """The entry of `lacks`."""
+        """Returns the entry of `lacks` for `capability`; None if there is no entry."""
         return self.lacks.get(capability)
 
     def start(self, request: StartRequest) -> FakeCluster:
-        """A cluster with the brokers and capabilities of the request."""
+        """Returns a new cluster with the brokers and capabilities that the request names."""
         workspace, spec = Path(request.workspace), request.spec
         self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.equipment, workspace)
         return self.clusters[workspace]
 
     def attach(self, workspace: Path) -> FakeCluster:
-        """The cluster that was started in `workspace`."""
+        """Returns the cluster that was started in `workspace`. Raises KeyError if no cluster was started there."""
         return self.clusters[workspace]
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Always false."""
+        """Always False."""
         return False
 
     def release(self, workspace: Path) -> None:
-        """Nothing is bound to a workspace."""
+        """Does nothing, because a fake cluster binds nothing of the host to a workspace."""
 
     def leftovers(self) -> list[str]:
-        """Always empty."""
+        """Always an empty list."""
         return []
 
     def sweep(self) -> list[str]:
-        """Nothing is left behind."""
+        """Removes nothing, because a fake cluster leaves nothing behind. Returns an empty list."""
         return []

@@ -1,5 +1,5 @@
-"""A handle on the running cluster: what steps and faults ask of it, whatever backend runs it. Brokers are named by
-id."""
+"""A handle on the running cluster. Steps and faults use the cluster through this handle, whichever backend runs the
+cluster. Brokers are named by id."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ END_DEADLINE_S = 40.0
 
 
 class ControllerDied(VerifierError, RuntimeError):
-    """The controller ended. No leader can be elected any more, so that waiting for the cluster is in vain."""
+    """The controller ended. No leader can be elected any more, so that waiting for the cluster would be in vain."""
 
 
 class Cluster:
-    """The cluster of one run. Any process of the run may have a handle on it.
+    """The cluster of one run. Any process of the run may have such a handle on the cluster.
 
-    Every method raises ClusterGone if the cluster has ended, RuntimeError with the reason if the cluster refuses.
+    Every method raises ClusterGone if the cluster has ended, and RuntimeError with the reason if the cluster refuses.
     """
 
     def __init__(self, backend: RunningCluster) -> None:
@@ -38,7 +38,8 @@ class Cluster:
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
-        """The cluster of a run. Raises IncompleteRun if it was never started, ClusterGone if it has ended."""
+        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, ClusterGone if it has
+        ended."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
 
@@ -49,17 +50,17 @@ class Cluster:
 
     @property
     def socket(self) -> Path:
-        """Where the lease is renewed."""
+        """The Unix socket at which the keeper takes requests, among them the renewals of the lease."""
         return self.backend.socket
 
     @property
     def connection(self) -> Connection:
-        """How the verifier's own clients reach the brokers."""
+        """The way in which the verifier's own clients reach the brokers."""
         return self.backend.connection
 
     @property
     def load_connection(self) -> Connection:
-        """How the producers under test reach the brokers: through the proxy, where there is one."""
+        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
         return self.backend.load_connection
 
     @property
@@ -68,7 +69,8 @@ class Cluster:
         return self.connection.bootstrap_servers
 
     def address(self, broker: int) -> Address:
-        """Where a broker listens, for raw requests. Raises UnsupportedSecurity."""
+        """Returns the address of a broker, for raw requests. Raises UnsupportedSecurity unless the connection is plain
+        TCP."""
         return self.connection.address(broker)
 
     @property
@@ -77,12 +79,13 @@ class Cluster:
         return self.backend.brokers
 
     def states(self) -> dict[int, str]:
-        """running, frozen or exited, per broker. Raises ControllerDied."""
+        """Returns the state of every broker by id: running, frozen or exited. Raises ControllerDied."""
         status = self.backend.keeper.status()
         self._require_controllers(status)
         return {broker: status.nodes[broker].state for broker in self.brokers}
 
     def _require_controllers(self, status: ClusterStatus) -> None:
+        """Raises ControllerDied if `status` shows that a controller has exited."""
         for controller in self.backend.controllers:
             node = status.nodes.get(controller)
             if node is None or node.state != "exited":
@@ -94,7 +97,7 @@ class Cluster:
             raise ControllerDied(message)
 
     def send(self, broker: int, signal_name: str) -> int:
-        """Signals a broker; returns the wall time (µs) just before."""
+        """Signals a broker. Returns the wall time (µs) just before the signal."""
         return self.backend.keeper.send(broker, signal_name)
 
     def start(self, broker: int) -> None:
@@ -102,19 +105,20 @@ class Cluster:
         self.backend.keeper.start(broker)
 
     def isolate(self, brokers: list[int], links: Sequence[Link]) -> int:
-        """Drops the packets of `brokers` on `links`; returns the wall time (µs) just before."""
+        """Drops the packets of `brokers` on `links`. Returns the wall time (µs) just before."""
         return self.backend.keeper.isolate(brokers, list(links))
 
     def rejoin(self, brokers: list[int]) -> None:
-        """Lets the packets of `brokers` through again; harmless for brokers that are not isolated."""
+        """Lets the packets of `brokers` through again. Does no harm to brokers that are not isolated."""
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Per isolated broker and link the packets that were dropped; without the links that are not wholly cut."""
+        """Returns the number of packets dropped so far, per isolated broker and link. A link that is not wholly cut is
+        left out."""
         return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:
-        """Kills `brokers` and cuts the power of their disks; returns the wall time (µs) just before."""
+        """Kills `brokers` and cuts the power of their disks. Returns the wall time (µs) just before."""
         return self.backend.keeper.power_off(brokers)
 
     def is_off(self, broker: int) -> bool:
@@ -126,7 +130,7 @@ class Cluster:
         self.backend.sync(brokers)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer look at `topics`."""
+        """Adds `topics` to the topics that the observer watches."""
         self.backend.keeper.watch(topics)
 
     def adopt(self, pid: int) -> None:
@@ -134,7 +138,7 @@ class Cluster:
         self.backend.keeper.adopt(pid)
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """One request to the proxy (see `cluster.proxy`)."""
+        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the answer."""
         return self.backend.proxy(operation, **arguments)
 
     @property
@@ -150,12 +154,13 @@ class Cluster:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host. Data and logs stay."""
+        """Removes from the host what a killed keeper left. The cluster's data and logs stay."""
         self.backend.release()
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """The state of every partition of `topics`: the newest that any running broker knows, or the one that the
-        broker `via` knows. Empty if no broker answers."""
+        """Returns the state of every partition of `topics`, by (topic, partition). With `via`, the state is what the
+        broker `via` reports. Without `via`, the state is the newest that any running broker reports. Empty if no broker
+        answers."""
         states, views = self.states(), []
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
@@ -164,24 +169,26 @@ class Cluster:
         return observer.newest(views)
 
     def running(self) -> list[int]:
-        """The brokers that run."""
+        """Returns the ids of the brokers that run."""
         return [broker for broker, state in self.states().items() if state == "running"]
 
     def assign_replicas(self, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions these replicas, the preferred leader first. Raises OSError where that is refused."""
+        """Gives partitions the replicas `replicas`, the preferred leader first. Raises OSError if the request is
+        refused."""
         self.backend.requests.assign_replicas(self.running()[0], replicas)
 
     def alter_topics(self, topics: list[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic to `value`, through a broker that runs. Raises OSError where that is
+        """Sets `setting` of every topic to `value`, through a broker that runs. Raises OSError if the request is
         refused."""
         self.backend.requests.alter_topics(self.running()[0], topics, setting, value)
 
     def topic_setting(self, topics: list[str], setting: str) -> dict[str, str]:
-        """The value of `setting` per topic, as a broker that runs knows it. Raises OSError."""
+        """Returns the value of `setting` by topic, as a broker that runs knows the value. Raises OSError."""
         return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until each of `brokers` (all, if none is given) serves metadata that shows all of them unfenced."""
+        """Waits until each of `brokers` (all brokers, if none is given) serves metadata in which all of `brokers` are
+        unfenced. Raises StepFailed if such a broker ends meanwhile, DeadlinePassed after `deadline_s` seconds."""
         expected = set(brokers or self.brokers)
 
         def up() -> bool:
@@ -198,7 +205,8 @@ class Cluster:
         wait_until(up, f"brokers {sorted(expected)} to be up", deadline_s)
 
     def isr_full(self, topics: list[str]) -> bool:
-        """Whether every partition has a leader and all of its replicas in sync, in every running broker's eyes."""
+        """Whether every partition of `topics` has a leader and all of its replicas in sync. Every broker must run and
+        see this."""
         if any(state != "running" for state in self.states().values()):
             return False
         for broker in self.brokers:
@@ -210,7 +218,8 @@ class Cluster:
         return True
 
     def out_of_sync(self, topics: list[str]) -> str:
-        """Why `isr_full` is false, for messages: brokers that do not run, and partitions whose ISR is not full."""
+        """Returns, for messages, why `isr_full` is False: brokers that do not run, and partitions whose ISR is not
+        full."""
         reasons = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
         reasons += [
             f"{topic}/{partition}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}"
@@ -220,7 +229,7 @@ class Cluster:
         return f"({'; '.join(reasons[:6]) or 'the brokers do not agree yet'})"
 
     def last_log(self, node: int) -> str:
-        """The last error lines of a node's log, for messages."""
+        """Returns the last error lines of a node's log. Messages quote these lines."""
         return self.backend.last_log(node)
 
 

@@ -1,7 +1,7 @@
-"""Requests to a keeper from another process, all derived from `KeeperOperations`.
+"""Requests to a keeper from another process. All of them are derived from `KeeperOperations`.
 
-An operation's arguments travel as JSON under the names that the protocol gives them, and its result is converted to the
-type that the protocol declares.
+The arguments of an operation travel as JSON, under the parameter names of `KeeperOperations`. The result is converted
+to the type that `KeeperOperations` declares.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delivery_verifier.cluster.backend import OPERATIONS, KeeperOperations
 
 
 class _KeeperClient:
-    """Has one method per operation of a keeper."""
+    """Sends requests to the keeper at `socket`. The client has one method per operation of a keeper."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -33,19 +33,20 @@ class _KeeperClient:
         arguments = dict(parameters.bind(self, *positional, **named).arguments)
         del arguments["self"]
         result = lease.call(self._socket, operation, **arguments)
-        return msgspec.convert(result, result_type, strict=False)  # JSON knows integers as keys only as text
+        return msgspec.convert(result, result_type, strict=False)  # the keys of JSON objects are always text
 
 
 @cache
 def _signature(operation: str) -> tuple[inspect.Signature, Any]:
-    """Parameters and type of the result."""
+    """Returns the parameters of an operation, and the type of its result."""
     declared = getattr(KeeperOperations, operation)
     return inspect.signature(declared), get_type_hints(declared)["return"]
 
 
 def keeper_at(socket: Path) -> KeeperOperations:
-    """The keeper that listens at `socket`.
+    """Returns the keeper that listens at `socket`.
 
-    Every operation raises lease.ClusterGone if no keeper is there, RuntimeError with what the keeper refused.
+    Every operation raises lease.ClusterGone if no keeper is there, and RuntimeError with the reason if the keeper
+    refuses.
     """
     return cast("KeeperOperations", _KeeperClient(socket))

@@ -1,5 +1,5 @@
-"""The layout: where the nodes of an embedded cluster listen and keep their data, and the names of a workspace's
-files."""
+"""The layout: where the nodes of an embedded cluster listen and keep their data. The module also names the files of a
+workspace."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CONTROLLER = 100
 """Node id of the controller."""
 HOST = "127.0.0.1"
 KEEPER_SPEC = "keeper.json"
-"""The keeper's spec. It is written into a workspace before anything else."""
+"""The file with the inputs of the keeper. No other file of a workspace is written before this file."""
 KEEPER_SOCKET, PROXY_SOCKET = "keeper.sock", "proxy.sock"
-"""Where keeper and proxy take requests."""
+"""The Unix sockets at which keeper and proxy take requests."""
 
 
 class ClusterLayout(Struct, frozen=True, kw_only=True):
-    """Where the nodes of one embedded cluster listen and live. Ports by node id."""
+    """The ports and the workspace of one embedded cluster. Ports are by node id."""
 
     workspace: str
     spec: ClusterSpec
@@ -26,27 +26,28 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
     client_ports: dict[int, int]
     replication_ports: dict[int, int]
     proxied_ports: dict[int, int] = {}
-    """Where brokers listen for what comes through the proxy; empty without a proxy."""
+    """The ports at which brokers listen for the proxy's connections. Empty without a proxy."""
     proxy_ports: dict[int, int] = {}
-    """Where the proxy listens, per broker that it stands before; empty without a proxy."""
+    """The ports at which the proxy listens, by the broker to which the proxy forwards. Empty without a proxy."""
 
     @property
     def brokers(self) -> list[int]:
-        """Broker ids."""
+        """Broker ids, in ascending order."""
         return sorted(self.client_ports)
 
     @property
     def connection(self) -> Connection:
-        """How the verifier's own clients reach the brokers."""
+        """The way in which the verifier's own clients reach the brokers."""
         return _connection(self.client_ports)
 
     @property
     def load_connection(self) -> Connection:
-        """How the producers under test reach the brokers: through the proxy, where there is one."""
+        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
         return _connection(self.proxy_ports or self.client_ports)
 
     def listeners(self, broker: int) -> dict[str, tuple[int, int]]:
-        """Per listener of a broker the port that it binds, and the port that it advertises."""
+        """Returns, for each listener of a broker, the port that the broker binds and the port that the broker
+        advertises."""
         client, replication = self.client_ports[broker], self.replication_ports[broker]
         ports = {"CLIENT": (client, client), "REPL": (replication, replication)}
         if self.proxy_ports:

@@ -1,4 +1,5 @@
-"""The lease: a run's claim to its cluster, which every working step renews; requests to the keeper; the host's lock."""
+"""The lease, requests to the keeper, and the host's lock. The lease is a run's claim to its cluster. Every working step
+renews the lease."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
-"""Seconds that a cluster outlives its last renewal. No process renews the lease while Airflow starts the next task,
-which is slow on a loaded host. The end of a killed run is noticed much sooner: its owner ends, or Airflow's
-supervisor."""
+"""Seconds that a cluster lives after the last renewal of its lease. No process renews the lease while Airflow starts
+the next task, and such a start is slow on a loaded host. A killed run is noticed much sooner, because its owner or
+Airflow's supervisor ends."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock, which `holder` takes for a moment."""
+"""Seconds to wait for the host's lock, because `holder` takes the lock for a moment."""
 ANSWER_S = 5.0
 """Seconds that a server waits for the text of a request after the client has connected."""
 
@@ -35,22 +36,22 @@ class ClusterGone(VerifierError, RuntimeError):
 
 
 class HostBusy(VerifierError, RuntimeError):
-    """Another run holds this host."""
+    """Another run uses this host."""
 
     exit_code = 75
 
 
 def lock_file() -> Path:
-    """The file of the host's lock (KDV_LOCK). There is one lock per host and user, whatever folder the project is in:
-    two clusters at once would falsify each other's timing."""
+    """Returns the file of the host's lock (KDV_LOCK). There is one lock per host and user, whatever folder the project
+    is in, because two clusters at once would falsify each other's timing."""
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
 
 def acquire_host(run_id: str) -> IO[str]:
-    """Takes the host's lock, and returns the open file that holds it.
+    """Takes the host's lock. Returns the open file that holds the lock.
 
-    The lock lasts until the file is closed, in this process and in every child that inherited it. Raises HostBusy,
-    which names the holder.
+    The lock lasts until this process, and every child that inherited the file, has closed the file. Raises HostBusy,
+    which names the holder, if another process holds the lock.
     """
     stream = lock_file().open("a+")
     try:
@@ -67,13 +68,15 @@ def acquire_host(run_id: str) -> IO[str]:
 
 
 def sign(stream: IO[str], name: str) -> None:
-    """Writes the name of the lock's holder into the lock file. `stream` is the open file that holds the lock."""
+    """Writes `name`, the name of the lock's holder, into the lock file. `stream` is the open file that holds the
+    lock."""
     stream.truncate(0)
     stream.write(name)
     stream.flush()
 
 
 def _lock(stream: IO[str]) -> bool:
+    """Tries to take the lock. Returns whether that succeeded."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -82,7 +85,7 @@ def _lock(stream: IO[str]) -> bool:
 
 
 def holder() -> str | None:
-    """The name of the process that holds the host's lock; None if the lock is free."""
+    """Returns the name of the process that holds the host's lock; None if the lock is free."""
     if not lock_file().exists():
         return None
     with lock_file().open("r+") as stream:
@@ -94,8 +97,8 @@ def holder() -> str | None:
 
 
 def listening(socket_path: Path) -> socket.socket:
-    """A Unix socket that listens at `socket_path`. The file appears only once the socket listens, so that no client
-    that sees the file is refused."""
+    """Returns a Unix socket that listens at `socket_path`. The file appears only once the socket listens, so that a
+    client that sees the file is never refused."""
     listener, partial = socket.socket(socket.AF_UNIX), socket_path.with_suffix(".new")
     listener.bind(str(partial))
     listener.listen(16)
@@ -111,8 +114,9 @@ def answer(
 ) -> None:
     """Accepts one connection and answers its request.
 
-    `carry_out` takes the operation and its arguments, and returns what msgspec can encode. An error that `carry_out`
-    raises becomes the answer. `server`: the name of this process, for its log.
+    `carry_out` takes the operation's name and its arguments, and returns a value that msgspec can encode. An error that
+    `carry_out` raises becomes the answer. `server`: the name of this process, for its log. `timeout_s`: seconds to wait
+    for the text of the request.
     """
     connection, _ = listener.accept()
     with connection:
@@ -132,9 +136,9 @@ def answer(
 def call(
     socket_path: Path, operation: str, timeout_s: float = 15.0, server: str = "keeper", **arguments: object
 ) -> Any:
-    """Sends one request to the keeper, or to another `server`, and returns its result as JSON.
+    """Sends one request to the keeper, or to the process that `server` names. Returns the result in plain data.
 
-    Raises ClusterGone if the server is not there, RuntimeError with what the server refused.
+    Raises ClusterGone if the server does not answer, and RuntimeError with the reason if the server refuses.
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -158,12 +162,12 @@ def call(
 
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Renews the lease while the block runs. The event is set when the keeper is gone: a block that waits checks the
-    event.
+    """Renews the lease while the block runs. Yields an event that is set when the keeper is gone: a block that waits
+    checks this event.
 
-    A block that cannot check the event passes `when_gone`, which is called in another thread and has to make the block
-    fail. If the block raises anything once the keeper is gone, ClusterGone is raised instead, because that is the
-    cause.
+    A block that cannot check the event passes `when_gone`. This function is called in another thread, and has to make
+    the block fail. If the block raises any error once the keeper is gone, ClusterGone is raised instead, because the
+    lost keeper is the cause of the error.
     """
     done, gone = threading.Event(), threading.Event()
 

@@ -1,6 +1,7 @@
 """The observer: records every change of leadership, ISR and process state, whatever caused the change.
 
-The observer knows nothing of the fault plan. So its record can prove that a fault bit, and that nothing else happened.
+The observer knows nothing of the fault plan. Its record can therefore prove that a fault bit, and that nothing else
+happened.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.history import Observation, now_us
 
 EVERY_S = 0.1
+"""Seconds between two polls of the partitions."""
 
 
 class Observer:
-    """Polls partitions in a thread of its own and appends `Observation`s to a file, one JSON object per line."""
+    """Polls partitions in a thread of its own, and appends `Observation`s to `file`, one JSON object per line."""
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
         self._requests, self._brokers, self._file = requests, brokers, file
@@ -31,21 +33,21 @@ class Observer:
         self._thread = threading.Thread(target=self._poll, name="observer", daemon=True)
 
     def start(self) -> None:
-        """Begins to look."""
+        """Starts the thread that polls."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops looking."""
+        """Stops the thread that polls."""
         self._done.set()
         self._thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Adds topics to look at."""
+        """Adds `topics` to the topics whose partitions are polled."""
         with self._lock:
             self._topics = sorted({*self._topics, *topics})
 
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
-        """Notes the state of a broker process, if it changed."""
+        """Records the state of a broker's process if the state has changed."""
         if self._processes.get(broker) != state:
             self._processes[broker] = state
             self._write(Observation(at_us=now_us(), kind="process", broker=broker, state=state, exit_code=exit_code))
@@ -58,7 +60,8 @@ class Observer:
                 self._look(topics)
 
     def _look(self, topics: list[str]) -> None:
-        """Asks every broker that runs, because a broker that was cut off, or just woke up, may report an old state."""
+        """Asks every running broker for the state of the partitions, and records what is new. A single broker would not
+        do: a broker that was cut off, or has just woken up, may report an old state."""
         views = []
         for broker in self._brokers:
             if self._processes.get(broker) != "running":
@@ -71,6 +74,8 @@ class Observer:
             self._note(key, state)
 
     def _note(self, key: tuple[str, int], state: PartitionState) -> None:
+        """Records the state of a partition if the state differs from the last recorded state. Ignores states of an
+        earlier leader epoch, and states with an error code other than 5."""
         before = self._partitions.get(key)
         if state.error not in (0, 5) or (before and state.leader_epoch < before.leader_epoch):  # 5: no leader now
             return
@@ -105,10 +110,11 @@ View = dict[tuple[str, int], PartitionState]
 
 
 def newest(views: Iterable[View]) -> View:
-    """Per partition the state with the highest leader epoch; of several such states the one that most brokers report.
+    """Returns, for each partition, the state with the highest leader epoch. If several states have this epoch, the
+    state that most brokers report is returned.
 
-    A broker that is cut off from the controller goes on reporting the state that it knew last, and so does a broker
-    that has just woken up.
+    A broker that is cut off from the controller goes on to report the last state that it knew. So does a broker that
+    has just woken up.
     """
     states_of: dict[tuple[str, int], list[PartitionState]] = {}
     for view in views:

@@ -1,4 +1,5 @@
-"""Topics: creation with one replica assignment for all arms, offsets, and the settings that keep the log whole."""
+"""Topics: their creation with one replica assignment for all arms, the settings that keep every record in the log, and
+offsets."""
 
 from __future__ import annotations
 
@@ -12,18 +13,19 @@ from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.scenario import Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-"""Settings of every topic. Without them a broker may remove records itself, and the absence of a record would prove
-nothing."""
+"""Settings of every topic. Without these settings a broker may remove records itself, and the absence of a record would
+prove nothing."""
 TIMEOUT_S = 20.0
 
 
 def admin(connection: Connection) -> AdminClient:
-    """An admin client with short timeouts."""
+    """Returns an admin client with short timeouts."""
     return AdminClient({**connection.client_properties(), "socket.timeout.ms": 10_000, "log_level": 0})
 
 
 def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
-    """Replicas per partition, the preferred leader first: leadership goes round `brokers`, from the seed on."""
+    """Returns the replicas of every partition, the preferred leader first. Leadership goes round `brokers`; the seed
+    decides which broker leads partition 0."""
     copies = scenario.load.replication_factor
     return [
         [brokers[(scenario.seed + partition + copy) % len(brokers)] for copy in range(copies)]
@@ -48,7 +50,8 @@ def create(scenario: Scenario, connection: Connection) -> None:
 
 
 def check_whole_log(connection: Connection, topics: list[str]) -> None:
-    """Raises ValueError naming the first topic and setting under which a broker may remove records itself."""
+    """Raises ValueError if a setting of a topic lets a broker remove records itself. The error names topic and
+    setting."""
     client = admin(connection)
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     for resource, future in client.describe_configs(resources).items():
@@ -61,22 +64,24 @@ def check_whole_log(connection: Connection, topics: list[str]) -> None:
 def offsets(
     client: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
 ) -> dict[tuple[str, int], int]:
-    """Offset per partition, as the leader answers."""
+    """Returns an offset for each partition, as the partition's leader reports it. `spec` says which offset."""
     specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
     answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
     return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}
 
 
 def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """High watermark per partition. With a full ISR, all replicas have the records below it."""
+    """Returns the high watermark of each partition. If the ISR is full, all replicas have the records below the high
+    watermark."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 
 def last_stable_offsets(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Last stable offset per partition: a read_committed consumer sees all below it."""
+    """Returns the last stable offset of each partition. A read_committed consumer sees no record from this offset
+    on."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
 
 
 def start_offsets(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Log start offset per partition."""
+    """Returns the log start offset of each partition."""
     return offsets(client, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)

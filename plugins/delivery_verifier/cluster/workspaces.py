@@ -1,4 +1,5 @@
-"""Workspaces: the folders with the data of running clusters, and of ended ones that are kept."""
+"""Workspaces. A workspace is the folder with the data of one cluster: of a running cluster, or of an ended cluster
+whose data are kept."""
 
 from __future__ import annotations
 
@@ -16,52 +17,55 @@ from delivery_verifier.host import variables
 from delivery_verifier.host.processes import identify, lives, myself
 
 KEPT = "KEPT"
-"""The file that marks a workspace which is kept though its run is over."""
+"""The name of the file that marks a workspace as kept, although its run is over."""
 AWAITED = "AWAITED"
-"""The file that names the process which will judge the run of a workspace, and then keep or remove the workspace."""
+"""The name of the file that holds the identity of the process that will judge the run of a workspace. This process then
+keeps or removes the workspace."""
 
 
 def folder() -> Path:
-    """Where workspaces are (KDV_WORKSPACES). The path is short, because a Unix socket's path has at most 107 bytes."""
+    """Returns the folder of all workspaces (KDV_WORKSPACES). Its path is short, because a Unix socket's path has at
+    most 107 bytes."""
     return variables.short_path("KDV_WORKSPACES") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}"
 
 
 def all_workspaces() -> list[Path]:
-    """All workspaces. Whatever else is in the folder is not the verifier's, and is never touched."""
+    """Returns all workspaces. Anything else in the folder does not belong to the verifier, and is never touched."""
     return sorted(filter(is_workspace, folder().iterdir())) if folder().is_dir() else []
 
 
 def is_workspace(path: Path) -> bool:
-    """Whether `path` is a workspace: a folder with the name of a run's token, which has a keeper spec or is empty."""
+    """Whether `path` is a workspace: a folder whose name has the form of a run's token, and that is empty or has a
+    keeper spec."""
     if path.is_symlink() or not path.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", path.name):
         return False
     return (path / KEEPER_SPEC).is_file() or next(path.iterdir(), None) is None
 
 
 def is_served(workspace: Path) -> bool:
-    """Whether a keeper may still serve the workspace: its socket is there."""
+    """Whether a keeper may still serve the workspace, i.e. whether the keeper's socket exists."""
     return (workspace / KEEPER_SOCKET).exists()
 
 
 def remove(path: Path) -> None:
-    """Removes a workspace. Does nothing if `path` is no workspace: a file may name any folder as one."""
+    """Removes a workspace. Does nothing if `path` is no workspace: the path may come from a file, and such a file may
+    name any folder."""
     if is_workspace(path):
         _erase(path)
 
 
 def is_kept(workspace: Path) -> bool:
-    """Whether a workspace stays though no keeper serves it: it is marked as kept, or the process that will judge its
-    run still lives."""
+    """Whether a workspace must stay although no keeper serves it. True if the workspace is marked as kept, or if the
+    process that will judge its run still lives."""
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
 
 
 def sweep() -> list[Path]:
-    """Removes workspaces that are not kept and have no keeper, and what dead runs left on the host.
+    """Removes workspaces that are not kept and have no keeper, superfluous kept workspaces (see `trim`), and what dead
+    runs left on the host. Returns the removed workspaces.
 
-    Returns the removed workspaces.
-
-    This is the second line of defence, behind the keeper. Only a process that holds the host's lock
+    The sweep is the second line of defence, behind the keeper. Only a process that holds the host's lock
     (lease.acquire_host) may sweep: any other sweep could remove the workspace of a run whose keeper has yet to start.
     """
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
@@ -78,12 +82,13 @@ def sweep_host() -> list[str]:
 
 
 def host_leftovers() -> list[str]:
-    """Names of what dead runs left on the host outside workspaces."""
+    """Returns the names of what dead runs left on the host outside workspaces."""
     return [name for backend in BACKENDS.values() for name in backend.leftovers()]
 
 
 def mounted() -> list[Path]:
-    """Workspaces that are kept and still have disks mounted: their keeper was killed and could not unmount them."""
+    """Returns the kept workspaces whose disks are still mounted. Their keeper was killed, and so could not unmount the
+    disks."""
     return [
         workspace
         for workspace in all_workspaces()
@@ -92,8 +97,8 @@ def mounted() -> list[Path]:
 
 
 def unmount() -> list[Path]:
-    """Unmounts the disks of the workspaces that `mounted` names; the images of the disks stay. Returns the workspaces.
-    Raises DeadlinePassed where a disk is still in use."""
+    """Unmounts the disks of the workspaces that `mounted` returns. The images of the disks stay. Returns these
+    workspaces. Raises DeadlinePassed if a disk is still in use."""
     workspaces = mounted()
     for workspace in workspaces:
         _release(workspace)
@@ -101,8 +106,8 @@ def unmount() -> list[Path]:
 
 
 def sweep_unless_busy() -> list[Path]:
-    """Sweeps if no run holds the host. For use after a run was ended by force, so that its keeper had no time to clear
-    up."""
+    """Sweeps, unless a run uses the host. Returns the removed workspaces. Called after a run was ended by force: the
+    keeper of such a run had no time to clear up."""
     try:
         with lease.acquire_host("a sweep"):
             return sweep()
@@ -111,18 +116,18 @@ def sweep_unless_busy() -> list[Path]:
 
 
 def hold(workspace: Path) -> None:
-    """Keeps a workspace until this process has judged its run, or has ended."""
+    """Keeps a workspace until this process has judged the workspace's run, or has ended."""
     (workspace / AWAITED).write_text(str(myself()))
 
 
 def keep(workspace: Path) -> None:
-    """Marks a workspace whose run is over as kept. Only the newest of them stay (see `trim`)."""
+    """Marks a workspace whose run is over as kept. Only the newest kept workspaces stay (see `trim`)."""
     (workspace / KEPT).touch()
     trim()
 
 
 def trim() -> list[Path]:
-    """Removes all but the newest kept workspaces (KDV_KEPT says how many stay). Returns those removed."""
+    """Removes all kept workspaces except the newest (KDV_KEPT says how many stay). Returns the removed workspaces."""
     old = sorted(_marked_workspaces(), reverse=True)[variables.workspaces_to_keep() :]
     for _, workspace in old:
         _erase(workspace)
@@ -130,7 +135,7 @@ def trim() -> list[Path]:
 
 
 def _erase(workspace: Path) -> None:
-    """Removes a workspace. Its disks are unmounted first: a loop device would go on using the space of a removed
+    """Removes a workspace. First unmounts its disks: otherwise a loop device would go on using the space of the removed
     image."""
     _release(workspace)
     shutil.rmtree(workspace, ignore_errors=True)
@@ -146,7 +151,7 @@ def _is_mounted(workspace: Path) -> bool:
 
 
 def _marked_workspaces() -> Iterator[tuple[int, Path]]:
-    """Every workspace that is marked as kept, behind the time of its mark (ns since the epoch)."""
+    """Yields every workspace that is marked as kept, preceded by the time of the mark (ns since the epoch)."""
     for workspace in all_workspaces():
         try:
             yield (workspace / KEPT).stat().st_mtime_ns, workspace

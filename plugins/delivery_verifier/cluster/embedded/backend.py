@@ -1,4 +1,5 @@
-"""The embedded backend: Apache Kafka as processes of this host, started by a keeper of their own."""
+"""The embedded backend: Apache Kafka as processes of this host. Every cluster has its own keeper, which starts these
+processes."""
 
 from __future__ import annotations
 
@@ -23,9 +24,10 @@ ANSWER_DEADLINE_S = 60.0
 
 
 class KeeperSpec(Struct, frozen=True, kw_only=True):
-    """The inputs of a keeper, as the file `keeper.json` in its workspace.
+    """The inputs of a keeper, stored as the file `keeper.json` in its workspace.
 
-    `lock_descriptor`: an open file that holds the host's lock; None: the keeper takes the lock itself.
+    `lock_descriptor`: an open file that holds the host's lock. If it is None, the keeper takes the lock itself.
+    `lease_s`: seconds that the cluster lives after the last renewal of its lease.
     """
 
     run_id: str
@@ -38,16 +40,16 @@ class KeeperSpec(Struct, frozen=True, kw_only=True):
 
 
 class EmbeddedBackend:
-    """Runs clusters as processes of this host."""
+    """A backend that runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Why this host lacks `capability`; None if the host has it. Brokers without extra capabilities run on every
-        host that the doctor accepts."""
+        """Returns why this host lacks `capability`; None if the host has the capability. Returns None without a
+        `capability`: brokers without extra capabilities run on every host that the doctor accepts."""
         return None if capability is None else equipment.tried(capability)
 
     def start(self, request: StartRequest) -> EmbeddedCluster:
-        """Lays the cluster out, starts its keeper, and waits until the keeper answers. If the keeper ends, raises
-        RuntimeError with its last line."""
+        """Writes the cluster's layout, starts its keeper, and waits until the keeper answers. Raises RuntimeError with
+        the last line of the keeper's log if the keeper ends."""
         workspace = Path(request.workspace)
         spec = KeeperSpec(
             run_id=request.run_id,
@@ -79,7 +81,7 @@ class EmbeddedBackend:
         return EmbeddedCluster(workspace)
 
     def attach(self, workspace: Path) -> EmbeddedCluster:
-        """The cluster in `workspace`. Raises ClusterGone if the workspace is gone."""
+        """Returns the cluster in `workspace`. Raises ClusterGone if the workspace is gone."""
         return EmbeddedCluster(workspace)
 
     def is_mounted(self, workspace: Path) -> bool:
@@ -87,14 +89,16 @@ class EmbeddedBackend:
         return bool(disks.mounts(workspace))
 
     def release(self, workspace: Path) -> None:
-        """Unmounts the disks of the workspace; their images stay. Raises DeadlinePassed where one is still in use."""
+        """Unmounts the disks of the workspace. The images of the disks stay. Raises DeadlinePassed if a disk is still
+        in use."""
         disks.release(workspace)
 
     def leftovers(self) -> list[str]:
-        """Chains in the packet filter whose process has ended, and folders of trials whose process has ended."""
+        """Returns the names of leftovers whose process has ended: chains in the packet filter, and folders of trials
+        (see `equipment`)."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:
-        """Removes those chains and folders. Returns what was removed, in words."""
+        """Removes these chains and folders. Returns what was removed, in words."""
         chains = [f"the packet filter's chain {chain}" for chain in packet_filter.sweep()]
         return chains + [str(folder) for folder in equipment.sweep()]

@@ -21,7 +21,7 @@ from delivery_verifier.model.act import Capability
 
 
 class EmbeddedCluster:
-    """A cluster of processes on this host. Raises ClusterGone if its workspace is gone."""
+    """A cluster that runs as processes of this host. The constructor raises ClusterGone if the workspace is gone."""
 
     def __init__(self, workspace: Path) -> None:
         spec_file = workspace / KEEPER_SPEC
@@ -35,31 +35,32 @@ class EmbeddedCluster:
 
     @property
     def capabilities(self) -> tuple[Capability, ...]:
-        """What this cluster was started with beside its brokers."""
+        """The capabilities that this cluster was started with."""
         return self.layout.spec.equipment
 
     @property
     def connection(self) -> Connection:
-        """How the verifier's own clients reach the brokers."""
+        """The way in which the verifier's own clients reach the brokers."""
         return self.layout.connection
 
     @property
     def load_connection(self) -> Connection:
-        """How the producers under test reach the brokers: through the proxy, where there is one."""
+        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
         return self.layout.load_connection
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """One request to the proxy (see `cluster.proxy`). Raises ClusterGone, RuntimeError with what it refused,
-        CapabilityMissing."""
+        """Sends one request to the proxy (see `cluster.proxy.server`), and returns the answer. Raises ClusterGone if
+        the proxy does not answer, RuntimeError with the reason if the proxy refuses, CapabilityMissing if the cluster
+        has no proxy."""
         self._require("proxy")
         return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
 
     def proxy_listens(self) -> bool:
-        """Whether the proxy takes requests yet. True where there is none."""
+        """Whether the proxy takes requests yet. True if the cluster has no proxy."""
         return "proxy" not in self.capabilities or (self.workspace / PROXY_SOCKET).exists()
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of brokers. Raises OSError, CapabilityMissing."""
+        """Flushes the disks of brokers. Raises OSError; CapabilityMissing without the capability power."""
         self._require("power")
         for broker in brokers:
             Disk.of_broker(self.workspace, broker).sync()
@@ -69,13 +70,13 @@ class EmbeddedCluster:
         return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
 
     def last_log(self, node: int) -> str:
-        """The last error lines of a node's log, or its last lines if there is no error."""
+        """Returns the last error lines of a node's log, or the log's last lines if it has no error lines."""
         lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 
     def release(self) -> None:
-        """Removes what a killed keeper left: rules of the packet filter, mounts, sockets. Logs and images of disks
-        stay."""
+        """Removes what a killed keeper left: rules of the packet filter, mounts and sockets. The logs and the images of
+        the disks stay."""
         packet_filter.sweep()
         disks.release(self.workspace)
         for socket in (self.socket, self.workspace / PROXY_SOCKET):

@@ -1,8 +1,9 @@
-"""Disks: brokers' data on file systems of their own, whose power can be cut.
+"""Disks: file systems that hold one broker's data each, and whose power can be cut.
 
-Each disk is an ext4 in a sparse file, mounted through a loop device. A power cut is the kernel's own shutdown of the
-file system without a flush of its log (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`): what was not yet on the disk is gone, as
-after a power failure of the host. If only a process is killed, all of that survives in the page cache.
+Each disk is an ext4 file system in a sparse file, mounted through a loop device. A power cut is the kernel's own
+shutdown of the file system without a flush of its journal (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`). Data that had not
+reached the disk are lost, as after a power failure of the host. If only the broker's process is killed, these data
+survive in the page cache.
 """
 
 from __future__ import annotations
@@ -20,30 +21,32 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import VerifierError
 
 SIZE = 512 << 20
+"""Size of a broker's disk in bytes."""
 _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
-"""Linux, include/uapi/linux/ext4.h: EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH."""
+"""The request and its flag, from Linux's include/uapi/linux/ext4.h: EXT4_IOC_SHUTDOWN, EXT4_GOING_FLAGS_NOLOGFLUSH."""
 _OPTIONS = "loop,noatime,commit=300"
-"""The journal is committed on request, and not by its usual timer of 5 s."""
+"""Mount options. With `commit=300` the kernel commits the journal on request or after 300 s; the default is 5 s."""
 FREE_DEADLINE_S = 10.0
+"""Seconds that an unmount waits for a disk that is in use."""
 
 
 class DiskError(VerifierError, RuntimeError):
-    """A file system could not be made, mounted or unmounted; the message has the tool's own words."""
+    """A file system could not be made, mounted or unmounted. The message contains the error message of the tool."""
 
 
 class Disk(NamedTuple):
-    """One file system: the image that holds it, and the folder where it is mounted."""
+    """One file system. `image`: the sparse file that holds the file system. `folder`: its mount point."""
 
     image: Path
     folder: Path
 
     @classmethod
     def of_broker(cls, workspace: Path, broker: int) -> Disk:
-        """The disk with a broker's data folder."""
+        """Returns the disk that holds the data folder of a broker."""
         return cls(workspace / f"disks/{broker}.img", workspace / f"data/{broker}")
 
     def make(self, size: int = SIZE) -> None:
-        """Formats the image and mounts it, empty. `size` in bytes. Raises DiskError."""
+        """Formats the image, and mounts the empty file system. `size` is in bytes. Raises DiskError."""
         self.image.parent.mkdir(parents=True, exist_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.image.open("wb") as out:
@@ -53,17 +56,18 @@ class Disk(NamedTuple):
         (self.folder / "lost+found").rmdir()  # a broker reads every folder here as a partition
 
     def mount(self) -> None:
-        """Mounts the disk. The kernel recovers what is in the journal, as at a boot. Raises DiskError."""
+        """Mounts the disk. The kernel replays the journal, as after a reboot. Raises DiskError."""
         _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
 
     def remount(self) -> None:
-        """Mounts the disk again if its power is off. What had reached the disk is there again. Raises DiskError."""
+        """Mounts the disk again if its power is off. The data that had reached the disk are readable again. Raises
+        DiskError."""
         if self.is_off():
             unmount(self.folder)
             self.mount()
 
     def sync(self) -> None:
-        """Puts everything written so far on the disk. Raises OSError."""
+        """Flushes everything that was written so far to the disk. Raises OSError."""
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             if LIBC.syncfs(descriptor):
@@ -72,7 +76,8 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def cut_power(self) -> None:
-        """Cuts the power. What has not reached the disk is lost, and nothing more can be written. Raises OSError."""
+        """Cuts the power. Data that have not reached the disk are lost, and nothing more can be written. Raises
+        OSError."""
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
@@ -80,8 +85,8 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def is_off(self) -> bool:
-        """Whether the power is off, so that the file system answers with an I/O error. The trial uses a file without a
-        name, which leaves nothing behind."""
+        """Whether the power is off, so that the file system answers with an I/O error. The check opens a file without a
+        name, which leaves nothing on the disk."""
         try:
             os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
         except OSError:
@@ -94,7 +99,7 @@ class Disk(NamedTuple):
 
 
 def mounts(below: Path) -> list[Path]:
-    """The mount points at `below` or beneath it, the innermost first (proc(5): mountinfo, field 5)."""
+    """Returns the mount points at `below` and beneath `below`, the innermost first (proc(5): mountinfo, field 5)."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [Path(re.sub(r"\\([0-7]{3})", _unescaped, line.split()[4])) for line in lines]
     real = below.resolve()
@@ -102,26 +107,30 @@ def mounts(below: Path) -> list[Path]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """The character whose octal number stands in mountinfo."""
+    """Returns the character that stands in mountinfo as an octal number."""
     return chr(int(match[1], 8))
 
 
 def unmount(folder: Path) -> None:
-    """Unmounts a disk and frees its loop device. Waits while somebody uses it. Raises DeadlinePassed."""
+    """Unmounts the disk at `folder` and frees its loop device. Waits while a process uses the disk. Raises
+    DeadlinePassed after `FREE_DEADLINE_S` seconds."""
     wait_until(lambda: _quietly("umount", str(folder)), f"{folder} to be unmounted", FREE_DEADLINE_S)
 
 
 def release(workspace: Path) -> None:
-    """Unmounts every disk beneath a workspace, so that the workspace can be removed. Raises DeadlinePassed."""
+    """Unmounts every disk in a workspace, so that the workspace can be removed. Raises DeadlinePassed if a disk stays
+    in use."""
     for folder in mounts(workspace):
         unmount(folder)
 
 
 def _quietly(*command: str) -> bool:
+    """Runs a command. Returns whether the command succeeded."""
     return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
 
 
 def _call(*command: str) -> None:
+    """Runs a command. Raises DiskError if the command fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:

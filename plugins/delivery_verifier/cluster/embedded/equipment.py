@@ -1,4 +1,4 @@
-"""Equipment: whether this host has what some faults need. Every capability is really tried."""
+"""Equipment: whether this host has the capabilities that some faults need. Every capability is really tried."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
 
 TRIAL = 16 << 20
+"""Size in bytes of the disk that the trial of power makes."""
 LOOP_CONTROL = "/dev/loop-control"
 _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
-"""The name of a trial's folder: pid and start of the process that tries."""
+"""The name of a trial's folder. The name contains pid and start time of the process that made the trial."""
 _REFUSALS = re.compile(
     r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
-"""Words of tools where the kernel forbids or lacks something, which lasts. With any other words, a trial went wrong."""
+"""What tools say if the kernel forbids or lacks something. Such a lack lasts. If a tool fails with any other words,
+only this trial went wrong."""
 
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
-    """Why this host lacks `equipment`; None if it has it. Tried once per process."""
+    """Returns why this host lacks `equipment`; None if the host has it. The host is tried once per process."""
     return _TRIALS[equipment]()
 
 
 def _network() -> Lack | None:
+    """Tries the capability network: adds a rule to the packet filter, and reads the rule back."""
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Lack(reason)
     chain = packet_filter.Chain.own("trial")
@@ -53,6 +56,7 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
+    """Tries the capability power: makes a small disk, and cuts its power."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
     me = myself()
@@ -72,7 +76,8 @@ def _power() -> Lack | None:
 
 
 def abandoned() -> list[Path]:
-    """Folders of trials whose process was killed, which may have mounts. Folders of other users are left alone."""
+    """Returns the folders of trials whose process was killed. Such a folder may have mounts. Folders of other users are
+    left out."""
     folders = []
     for folder in Path(tempfile.gettempdir()).glob("kdv-trial-*"):
         name = _TRIAL_FOLDER.fullmatch(folder.name)
@@ -84,12 +89,12 @@ def abandoned() -> list[Path]:
 def _is_mine(folder: Path) -> bool:
     try:
         return folder.stat().st_uid == os.geteuid()
-    except FileNotFoundError:  # swept by another process just now
+    except FileNotFoundError:  # another process has just removed the folder
         return False
 
 
 def sweep() -> list[Path]:
-    """Removes the folders of trials whose process was killed. Returns them."""
+    """Removes the folders of trials whose process was killed. Returns these folders."""
     folders = abandoned()
     for folder in folders:
         _clear(folder)
@@ -97,16 +102,17 @@ def sweep() -> list[Path]:
 
 
 def _refused(message: str, error: Exception) -> Lack:
-    """The lack that `error` shows.
+    """Returns the lack that `error` shows. `message`: the reason and the remedy.
 
-    `mount` reports a failed setup of the loop device in any case. If this process may open the control device, then the
-    loop devices are only busy, and the trial went wrong.
+    `mount` reports a failed setup of the loop device both if the host lacks loop devices and if all loop devices are
+    busy. If this process may open the control device of the loop devices, they are only busy, and the trial went wrong.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
 
 
 def _clear(folder: Path) -> None:
+    """Unmounts the disk in a trial's folder, and removes the folder. Raises StepFailed if the disk stays in use."""
     try:
         disks.release(folder)
     except DeadlinePassed as error:
@@ -115,6 +121,8 @@ def _clear(folder: Path) -> None:
 
 
 def _lacks(packages: str, *programs: str) -> str | None:
+    """Returns why this process cannot use `programs`; None if it can. `packages`: the packages that contain the
+    programs."""
     if os.geteuid():
         return "only root may do that: run as root"
     missing = [program for program in programs if shutil.which(program) is None]
@@ -126,3 +134,4 @@ def _line(error: Exception) -> str:
 
 
 _TRIALS: dict[Capability, Callable[[], Lack | None]] = {"proxy": lambda: None, "network": _network, "power": _power}
+"""The function that tries each capability. The capability proxy needs nothing of the host."""

@@ -1,4 +1,4 @@
-"""Isolation: brokers cut off from the controller, from other brokers or from clients, by dropping their packets."""
+"""Isolation: cuts brokers off from the controller, from other brokers or from clients, by dropping packets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """The rules that drop the packets of `broker` on `links`, in both directions.
+    """Returns the rules that drop the packets of `broker` on `links`, in both directions.
 
-    The controller only answers a broker, so that it is enough to drop the broker's requests to the controller. Other
-    nodes send their requests to the broker's own ports.
+    The controller sends no requests to a broker, but only answers. So it is enough to drop the broker's requests to the
+    controller. Other brokers and clients send requests to the broker's own ports, so packets to and from these ports
+    are dropped, too.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]
@@ -34,7 +35,8 @@ def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[Fil
 
 
 class Isolation:
-    """The brokers of one cluster that this process has cut off."""
+    """The brokers of one cluster that this process has cut off. `token` becomes part of the name of the chain in the
+    packet filter."""
 
     def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
@@ -42,7 +44,7 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off. Raises ValueError if the broker is cut off already, FilterError."""
+        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, FilterError."""
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
@@ -50,16 +52,16 @@ class Isolation:
         self._chain.add(self._rules[broker])
 
     def mend(self, broker: int) -> None:
-        """Lets the packets of `broker` through again; harmless if `broker` is not cut off. Raises FilterError if the
-        kernel still drops any."""
+        """Lets the packets of `broker` through again. Does no harm if `broker` is not cut off. Raises FilterError if
+        the kernel still drops packets of `broker`."""
         self._chain.remove(self._rules.get(broker, []))
         if remaining := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:
             raise FilterError(f"broker {broker} is still cut off: {', '.join(remaining)}")
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Per broker that was cut off and link the packets dropped so far. A link of which the kernel has not every
-        rule is left out."""
+        """Returns the number of packets dropped so far, for each link of each broker that is cut off. A link is left
+        out if the kernel lacks one of the link's rules."""
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}
@@ -72,9 +74,9 @@ class Isolation:
 
     def end(self) -> None:
         """Removes the chain with all its rules."""
-        if self._used:  # the chain itself is still there when no broker is cut off any more
+        if self._used:  # the chain stays when the last broker is mended
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:
-        """Name and dropped packets of every rule that the kernel has."""
+        """Returns the name and the number of dropped packets of every rule that the kernel has."""
         return self._chain.dropped() if self._rules else []

@@ -1,8 +1,11 @@
-"""The keeper: the parent of the brokers, so that nothing outlives a run that was cut short.
+"""The keeper: the parent process of the brokers. The keeper makes sure that no process of a run outlives the run, even
+if the run was killed.
 
-The keeper kills what is alive and removes the workspace on the request `finish`, when its lease runs out, when the
-process that owns the run is gone, or when the run's deadline passes. If the keeper itself is killed, the kernel kills
-its children. Protocol: one JSON object per line on a Unix socket in the workspace (see `lease.call`). The operations
+The keeper ends the cluster on the request `finish`, when its lease runs out, when the process that owns the run is
+gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or SIGINT. The keeper then kills the run's
+processes and removes the workspace. If the keeper itself is killed, the kernel kills its children.
+
+The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
 are those of `backend.KeeperOperations`.
 """
 
@@ -32,10 +35,11 @@ from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
 from delivery_verifier.host.processes import ProcessId, identify
 
 TICK_S = 0.05
+"""Seconds between two looks at the processes and at the reasons to end."""
 
 
 class Keeper(NodeProcesses):
-    """Owns one embedded cluster. Has one thread beside the observer's, which only reads."""
+    """The owner of one embedded cluster. Its requests run in the main thread. The observer's thread only reads."""
 
     def __init__(self, spec: KeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
@@ -53,7 +57,7 @@ class Keeper(NodeProcesses):
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer look at `topics`."""
+        """Adds `topics` to the topics that the observer watches."""
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
@@ -62,11 +66,11 @@ class Keeper(NodeProcesses):
             self.guests.append(process)
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster and, unless `keep_workspace`, removes its workspace. Returns before that is done."""
+        """Ends the cluster, and removes its workspace unless `keep_workspace`. Returns before the cluster has ended."""
         self.end_reason, self.keep_workspace = "finished", keep_workspace
 
     def run(self, listener: socket.socket) -> None:
-        """Serves requests until the end, whatever its reason, and then cleans up."""
+        """Serves requests until the cluster has to end, for any reason. Then cleans up."""
         selector = selectors.DefaultSelector()
         selector.register(listener, selectors.EVENT_READ)
         self.observer.start()
@@ -75,7 +79,7 @@ class Keeper(NodeProcesses):
                 for _ in selector.select(TICK_S):
                     lease.answer(listener, self._carry_out, "keeper")
                 self.observe()
-                # A signal handler may set the reason while this one is looked for: an empty one must not replace it.
+                # A signal handler may set `end_reason` at any moment. Its reason must not be replaced.
                 if reason := self._reason_to_end():
                     self.end_reason = self.end_reason or reason
         finally:
@@ -88,7 +92,7 @@ class Keeper(NodeProcesses):
         return getattr(operations, operation)(**arguments)
 
     def _reason_to_end(self) -> str:
-        """Why the cluster has to end now; empty if it goes on."""
+        """Returns why the cluster has to end now; an empty text if the cluster goes on."""
         now_s = time.monotonic()
         if ended := self.proxy_ended():
             return f"the proxy ended with {ended}, by no plan"
@@ -101,7 +105,8 @@ class Keeper(NodeProcesses):
         return ""
 
     def clean_up(self) -> None:
-        """Kills every process of the run and frees what the cluster has of the host."""
+        """Kills every process of the run, and releases what the cluster uses of the host. Removes the workspace, unless
+        `finish` asked to keep the workspace."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:
@@ -115,7 +120,8 @@ class Keeper(NodeProcesses):
 
 
 def main() -> None:
-    """`python -m delivery_verifier.cluster.embedded.keeper SPEC`: SPEC is a file with a KeeperSpec in JSON."""
+    """Runs a keeper: `python -m delivery_verifier.cluster.embedded.keeper SPEC`. SPEC is a JSON file with a
+    KeeperSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=KeeperSpec)
     inherited = spec.lock_descriptor
     host_lock = lease.acquire_host(spec.run_id) if inherited is None else os.fdopen(inherited, "a+")

@@ -1,4 +1,5 @@
-"""The processes of an embedded cluster, and what can be done to them. The keeper, their parent, runs this code."""
+"""The processes of an embedded cluster, and the operations on these processes. The keeper, their parent process, runs
+this code."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ from delivery_verifier.model.step_options import Link
 
 Process = subprocess.Popen[bytes]
 ARCHIVE_DEADLINE_S = 20.0
-"""How long the last broker may take to write its class data archive while it ends."""
+"""Seconds that the last broker may take to write its class data archive while the broker ends."""
 
 
 class NodeProcesses:
-    """The controller, the brokers and the proxy of one cluster. Not safe for threads."""
+    """The controller, the brokers and the proxy of one cluster. Not safe for use by several threads."""
 
     def __init__(self, workspace: Path, layout: ClusterLayout, observer: Observer) -> None:
         self.workspace, self.layout, self.observer = workspace, layout, observer
@@ -35,7 +36,7 @@ class NodeProcesses:
         self.isolation = Isolation(layout, workspace.name[:8])
 
     def start(self, node: int) -> None:
-        """Starts a node. Raises ValueError if it runs."""
+        """Starts a node. Raises ValueError if the node already runs."""
         running = self.processes.get(node)
         if running is not None and running.poll() is None:
             raise ValueError(f"broker {node} is already running")
@@ -54,7 +55,7 @@ class NodeProcesses:
         self.observer.process(node, "running")
 
     def start_proxy(self) -> None:
-        """Starts the proxy that stands before the brokers."""
+        """Starts the proxy before the brokers."""
         with (self.workspace / "logs/proxy.log").open("ab") as log:
             self.proxy = subprocess.Popen(
                 [sys.executable, "-m", "delivery_verifier.cluster.proxy.server", str(self.workspace / KEEPER_SPEC)],
@@ -73,12 +74,14 @@ class NodeProcesses:
             raise CapabilityMissing(capability)
 
     def _group(self, node: int) -> int | None:
-        """The group by which the packet filter tells a broker's connections from other processes' connections."""
+        """Returns the group id (gid) of a broker's process. By this gid the packet filter tells the broker's
+        connections from the connections of other processes. Returns None if no packet filter needs a gid for the
+        node."""
         return GROUPS + node if node in self.layout.brokers and self._has("network") else None
 
     def send(self, node: int, signal_name: str) -> int:
-        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the wall time (µs) just before. Raises
-        ValueError if the node does not run."""
+        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the wall time (µs) just before the signal.
+        Raises ValueError if the node does not run."""
         process = self.processes[node]
         if process.poll() is not None:
             raise ValueError(f"broker {node} is not running")
@@ -87,7 +90,7 @@ class NodeProcesses:
         return at_us
 
     def status(self) -> ClusterStatus:
-        """The state of every node."""
+        """Returns the state of every node."""
         statuses = {}
         for node, process in self.processes.items():
             state, exit_code = _state(process)
@@ -105,12 +108,14 @@ class NodeProcesses:
         return at_us
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of brokers through again; harmless for brokers that are not isolated. Raises FilterError."""
+        """Lets the packets of brokers through again. Does no harm to brokers that are not isolated. Raises
+        FilterError."""
         for node in nodes:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Per isolated broker and link the packets dropped so far; without the links that are not wholly cut."""
+        """Returns the number of packets dropped so far, per isolated broker and link. A link that is not wholly cut is
+        left out."""
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:
@@ -129,12 +134,13 @@ class NodeProcesses:
             self.observer.process(node, state, exit_code)
 
     def proxy_ended(self) -> str:
-        """How the proxy ended, though no plan ends a proxy; empty while it runs, and where there is none."""
+        """Returns how the proxy ended, although nothing should end a proxy. Returns an empty text if the proxy runs, or
+        if the cluster has no proxy."""
         exit_code = self.proxy.poll() if self.proxy is not None else None
         return "" if exit_code is None else how_it_ended(exit_code)
 
     def kill_all(self) -> None:
-        """Kills every process, frozen ones too, and takes the rules of the packet filter away."""
+        """Kills every process, also frozen processes. Removes the cluster's rules from the packet filter."""
         children = [*self.processes.values(), *([self.proxy] if self.proxy is not None else [])]
         for process in children:
             if process.poll() is None:
@@ -144,8 +150,8 @@ class NodeProcesses:
         self.isolation.end()
 
     def keep_class_archive(self) -> None:
-        """Lets the last broker end by itself if there is no class data archive yet: the broker writes one at its
-        exit, and later clusters boot faster with it."""
+        """Lets the last broker end by itself if there is no class data archive yet. The broker writes such an archive
+        when it exits, and later clusters boot faster with the archive."""
         last, archive = self.processes.get(max(self.layout.brokers)), nodes.archive(self.layout)
         if last is None or last.poll() is not None or archive.file.exists():
             return
@@ -159,7 +165,7 @@ class NodeProcesses:
 
 
 def _state(process: Process) -> tuple[ProcessState, int | None]:
-    """The state of a process, and its exit code if it has exited."""
+    """Returns the state of a process, and its exit code if the process has exited."""
     exit_code = process.poll()
     if exit_code is not None:
         return "exited", exit_code

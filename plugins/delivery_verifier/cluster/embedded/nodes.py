@@ -1,4 +1,5 @@
-"""The embedded cluster: real Apache Kafka as processes, one KRaft controller and up to three brokers on loopback."""
+"""The nodes of an embedded cluster: one KRaft controller and up to three brokers, real Apache Kafka on loopback. The
+module writes their configurations and data folders, and composes their command lines."""
 
 from __future__ import annotations
 
@@ -17,8 +18,11 @@ from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.scenario import ClusterSpec
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""The cluster id with which every data folder is formatted."""
 HEAP = "256m"
+"""The heap size of every node's JVM."""
 NO_ELR = ("--feature", "eligible.leader.replicas.version=0")
+"""Options of Kafka's storage tool that switch eligible leader replicas off."""
 
 _LOG4J = """status=error
 rootLogger.level=INFO
@@ -47,10 +51,12 @@ _BROKER = {
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.retention.ms": "-1",
 }
+"""Settings of every broker. `ClusterSpec.broker_settings` may replace them."""
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
-    """Chooses free loopback ports and writes configurations and formatted data folders into `workspace`."""
+    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. Returns the
+    layout."""
     ids = list(range(1, spec.brokers + 1))
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
@@ -79,25 +85,28 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
 
 
 def _disks(layout: ClusterLayout) -> list[Disk]:
-    """The brokers' disks; empty unless the brokers have disks of their own. The controller never loses power."""
+    """Returns the brokers' disks. Empty if the cluster lacks the capability power. The controller has no such disk,
+    because it never loses power."""
     has_own = "power" in layout.spec.equipment
     return [Disk.of_broker(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 
 
 def command(layout: ClusterLayout, node: int) -> list[str]:
-    """The command line of one node. The last broker writes the class data archive at exit if there is none yet."""
+    """Returns the command line of one node. If there is no class data archive yet, the last broker writes the archive
+    at exit."""
     classes = archive(layout)
     sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []
     return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
 
 
 def archive(layout: ClusterLayout) -> ClassArchive:
-    """The brokers' class data archive."""
+    """Returns the class data archive of the brokers."""
     return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 
 def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
-    """A command line of Java. C1 only and the serial collector: the fastest measured boot of short-lived brokers."""
+    """Returns a command line of Java. `arguments`: JVM options, then the main class and its first argument. C1 only and
+    the serial collector gave the fastest measured boot of short-lived brokers."""
     classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
     options, main = arguments[:-2], arguments[-2:]
     return [
@@ -116,6 +125,7 @@ def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
 
 
 def _properties(layout: ClusterLayout, node: int) -> str:
+    """Returns the configuration of a node, as the text of a properties file."""
     spec = layout.spec
     settings = {
         "node.id": node,
@@ -123,7 +133,7 @@ def _properties(layout: ClusterLayout, node: int) -> str:
         "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{layout.controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENT:PLAINTEXT,REPL:PLAINTEXT,PROXIED:PLAINTEXT",
-        # The controller reads both as well, because the controller fences a silent broker.
+        # The controller needs these two settings, too, because the controller fences a silent broker.
         "broker.session.timeout.ms": spec.session_timeout_ms,
         "broker.heartbeat.interval.ms": spec.heartbeat_interval_ms,
         "unclean.leader.election.enable": "false",
@@ -150,8 +160,9 @@ def _properties(layout: ClusterLayout, node: int) -> str:
 
 
 def _template(layout: ClusterLayout) -> Path:
-    """The template of the data folders, formatted once per version and then copied: formatting takes four JVM
-    starts."""
+    """Returns the folder with formatted data folders, from which the data folders of every cluster are copied. The
+    template is formatted once per Kafka version, number of brokers and use of ELR, because formatting takes one JVM
+    start per node."""
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"
     template = cache_dir() / "templates" / f"kafka-{spec.kafka_version}-{spec.brokers}{without}"
@@ -181,7 +192,7 @@ def _template(layout: ClusterLayout) -> Path:
     shutil.copytree(Path(layout.workspace) / "data", partial)
     try:
         partial.rename(template)
-    except OSError:  # another run was faster
+    except OSError:  # another run has just written the same template
         shutil.rmtree(partial)
     for node in nodes:
         shutil.rmtree(Path(layout.workspace) / "data" / str(node))
@@ -189,6 +200,7 @@ def _template(layout: ClusterLayout) -> Path:
 
 
 def _free_ports(count: int) -> list[int]:
+    """Returns `count` free loopback ports."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for listener in sockets:

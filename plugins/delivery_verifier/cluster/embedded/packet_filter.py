@@ -1,8 +1,8 @@
-"""The packet filter: rules that cut brokers off, in a chain of their own for every process that sets any.
+"""The packet filter: rules of iptables that cut brokers off. Every process that sets rules has a chain of its own.
 
-The filter recognises a broker's packets by the group of its process: brokers on one host share their address, and
-connections from a broker have no port of their own. All reading and writing goes through iptables. Every reading asks
-the kernel.
+The group id of a broker's process marks the packets that the broker sends. Address and port are not enough: brokers on
+one host share their address, and connections that a broker opens have no fixed port of their own. All reading and
+writing goes through iptables. Every read asks the kernel.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from delivery_verifier.model.errors import VerifierError
 
 PREFIX = "kdv"
 GROUPS = 22_000
-"""The group of broker 1 is 22001, and so on. No such group need exist on the host."""
+"""The group id of broker 1 is 22001, of broker 2 22002, and so on. These groups need not exist on the host."""
 
 
 class FilterError(VerifierError, RuntimeError):
-    """The packet filter could not be read or changed; the message has the tool's own words."""
+    """The packet filter could not be read or changed. The message contains the error message of the tool."""
 
 
 class FilterRule(NamedTuple):
-    """Packets that are dropped: `match` in iptables' words, `name` under which they are counted."""
+    """A rule that drops packets. `match`: the packets to drop, in the syntax of iptables. `name`: the name under which
+    the dropped packets are counted."""
 
     name: str
     match: str
@@ -35,14 +36,14 @@ class FilterRule(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A chain of rules. Its `name` has the label of the run, and the pid and start of the process that set it, so that
-    a chain whose process has ended can be recognised."""
+    """A chain of rules. Its `name` contains the label of the run, and pid and start time of the process that set the
+    chain. So a chain whose process has ended can be recognised."""
 
     name: str
 
     @classmethod
     def own(cls, label: str) -> Chain:
-        """The chain of this process, for a run's token or another label of up to eight characters."""
+        """Returns the chain of this process. `label`: a run's token, or another text of up to eight characters."""
         me = myself()
         return cls(f"{PREFIX}-{label}-{me.pid:x}-{_short(me):x}")
 
@@ -54,7 +55,7 @@ class Chain(NamedTuple):
         return process is not None and process.alive and _short(process) == started
 
     def add(self, rules: Iterable[FilterRule]) -> None:
-        """Sets all of `rules` in one transaction of the kernel. Raises FilterError."""
+        """Adds all of `rules` in one transaction of the kernel. Raises FilterError."""
         table = _save()
         if f":{self.name} " not in table:
             _call("iptables", "-w", "-N", self.name)
@@ -63,13 +64,13 @@ class Chain(NamedTuple):
         _call("iptables-restore", "-w", "--noflush", stdin=commands)
 
     def remove(self, rules: Iterable[FilterRule]) -> None:
-        """Removes each of `rules` once. A rule that is not there is no error."""
+        """Removes each of `rules` once. It is no error if a rule does not exist."""
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """The name of every rule that the kernel has now, and the packets that it dropped. Empty if no rule of OUTPUT
-        leads to the chain."""
+        """Returns, for every rule that the kernel has now, the rule's name and the number of packets that the rule
+        dropped. Empty if no rule of OUTPUT jumps to the chain."""
         table = _save()
         if self._jump not in table:
             return []
@@ -77,7 +78,7 @@ class Chain(NamedTuple):
         return [(name, int(packets)) for packets, name in line.findall(table)]
 
     def destroy(self) -> None:
-        """Removes the chain with all its rules; harmless if there is no such chain."""
+        """Removes the chain with all its rules. Does no harm if there is no such chain."""
         while _run("iptables", "-w", "-D", "OUTPUT", "-o", "lo", "-p", "tcp", "-j", self.name).returncode == 0:
             continue
         for option in ("-F", "-X"):
@@ -85,11 +86,12 @@ class Chain(NamedTuple):
 
     @property
     def _jump(self) -> str:
+        """The rule of OUTPUT that jumps to this chain, as `iptables-save` prints the rule."""
         return f" -A OUTPUT -o lo -p tcp -j {self.name}\n"
 
 
 def abandoned() -> list[Chain]:
-    """Chains whose process has ended. Empty where the packet filter cannot be read."""
+    """Returns the chains whose process has ended. Empty if the packet filter cannot be read."""
     try:
         table = _save()
     except FilterError:
@@ -99,7 +101,7 @@ def abandoned() -> list[Chain]:
 
 
 def sweep() -> list[str]:
-    """Removes what dead processes left in the packet filter. Returns the chains' names."""
+    """Removes the chains that dead processes left in the packet filter. Returns the names of these chains."""
     chains = abandoned()
     for chain in chains:
         chain.destroy()
@@ -107,15 +109,18 @@ def sweep() -> list[str]:
 
 
 def _short(process: ProcessId) -> int:
-    """The low 32 bits of the start time: a chain's name has at most 28 characters."""
+    """Returns the low 32 bits of the start time. The full time would be too long: a chain's name has at most 28
+    characters."""
     return process.started & 0xFFFF_FFFF
 
 
 def _save() -> str:
+    """Returns the rules and counters of the packet filter's filter table, as `iptables-save` prints them."""
     return _call("iptables-save", "-c", "-t", "filter")
 
 
 def _call(*command: str, stdin: str | None = None) -> str:
+    """Runs a command. Returns its output. Raises FilterError if the command fails."""
     done = _run(*command, stdin=stdin)
     if done.returncode:
         raise FilterError(f"{command[0]}: {done.stderr.strip() or f'exit code {done.returncode}'}")
@@ -123,6 +128,7 @@ def _call(*command: str, stdin: str | None = None) -> str:
 
 
 def _run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command. Returns its result, whatever the exit code. Raises FilterError if the command cannot be run."""
     try:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.SubprocessError) as error:

@@ -1,1 +1,1 @@
-"""Raw requests of Kafka's protocol, for what confluent-kafka's clients cannot ask."""
+"""Raw requests of Kafka's protocol, for questions that confluent-kafka's clients cannot ask."""

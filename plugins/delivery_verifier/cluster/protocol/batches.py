@@ -1,9 +1,10 @@
-"""Batches: control records and aborted records, which no consumer shows, counted from the headers of a log's batches.
+"""Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so they
+are counted from the headers of the log's batches.
 
 The batches are fetched from the leader in Kafka's own protocol (`FetchRequest.json` v4, isolation level
-read_uncommitted). This code shares nothing with the code that reads the records for the reconciliation: so the offsets
-that a consumer skips are accounted for independently. The control batch that ends a transaction in the partition shows
-how the transaction ended; what a producer reported does not matter here.
+read_uncommitted). This code shares nothing with the code that reads the records for the reconciliation. The offsets
+that a consumer skips are therefore accounted for independently. The control batch that ends a transaction in the
+partition shows how the transaction ended. What a producer reported does not matter here.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from delivery_verifier.cluster.protocol.encoding import call
 FETCH_BYTES = 8 << 20
 TIMEOUT_S = 20.0
 TRANSACTIONAL, CONTROL = 0x10, 0x20
-"""Bits of a batch's attributes. A control batch is a transaction's commit or abort marker."""
+"""Bits in the attributes of a batch. A control batch is a transaction's commit marker or abort marker."""
 ABORT, COMMIT = 0, 1
-"""Types of control records in a log of data (`ControlRecordType`)."""
+"""Types of control records in the log of a data topic (Kafka: `ControlRecordType`)."""
 _FRAME = struct.Struct(">qi")
-"""Base offset, and length of all that follows."""
+"""The first fields of a batch: its base offset, and the length of all fields that follow."""
 _HEADER = struct.Struct(">ibIhiqqqhii")
-"""Leader epoch, magic, CRC, attributes, last offset delta, two timestamps, producer id and epoch, sequence, records."""
+"""The fields after `_FRAME`: leader epoch, magic, CRC, attributes, last offset delta, two timestamps, producer id,
+producer epoch, base sequence, number of records."""
 
 
 class Batch(NamedTuple):
-    """Offsets [first, end) of the log; `records` is what its header counts. `kind` is a control record's type, else
-    None."""
+    """The batch at offsets [first, end) of a log. `records`: the number of records that the batch's header gives.
+    `kind`: the type of the control record, or None if the batch is no control batch."""
 
     first: int
     end: int
@@ -41,19 +43,19 @@ class Batch(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """Records between two offsets: `control` ones, which no consumer shows, and those of `aborted` transactions."""
+    """Numbers of records that no read_committed consumer shows. `control`: control records. `aborted`: records of
+    aborted transactions."""
 
     control: int
     aborted: int
 
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
-    """The unseen records of offsets [start, end), whose transactions are all decided, as the leader at `address` has
-    them.
+    """Counts the unseen records of the offsets [start, end), as the leader at `address` has them.
 
-    The control batch that ends a transaction may stand behind `end`: the log is read until every transaction with
-    records before `end` has ended. Raises OSError where the broker does not lead, cannot be reached, or leaves out any
-    offset up to there.
+    Every transaction with records in this range must be decided. The control batch that ends such a transaction may
+    stand behind `end`, so the log is read until all these transactions have ended. Raises OSError if the broker does
+    not lead, cannot be reached, or leaves out an offset on the way.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()
@@ -71,7 +73,8 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
 
 
 def _batches(address: Address, topic: str, partition: int, offset: int) -> Iterator[Batch]:
-    """The log's batches from `offset` on. Raises ConnectionError at its end, and where an offset is left out."""
+    """Yields the log's batches from `offset` on. Raises ConnectionError at the end of the log, and if an offset is
+    missing."""
     while True:
         batches = [batch for batch in parse(_fetch(address, topic, partition, offset)) if batch.end > offset]
         if not batches:
@@ -86,8 +89,8 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """The whole batches in `data`; the last may have been cut by the broker. Raises ConnectionError for another
-    format."""
+    """Yields the complete batches in `data`. The broker may have cut the last batch short; such a batch is left out.
+    Raises ConnectionError if a batch has another format than 2."""
     position = 0
     while position + _FRAME.size + _HEADER.size <= len(data):
         first, length = _FRAME.unpack_from(data, position)
@@ -102,8 +105,10 @@ def parse(data: bytes) -> Iterator[Batch]:
 
 
 def _control_kind(record: bytes, offset: int) -> int:
-    """The type in the key of a control batch's only record: length, attributes, two deltas, length of the key, version,
-    type."""
+    """Returns the type in the key of a control batch's only record. `offset` is for the error message.
+
+    The record's fields: length, attributes, two deltas, length of the key, version, type.
+    """
     position = _behind_varint(record, 0) + 1
     for _ in range(3):
         position = _behind_varint(record, position)
@@ -114,12 +119,14 @@ def _control_kind(record: bytes, offset: int) -> int:
 
 
 def _behind_varint(data: bytes, position: int) -> int:
+    """Returns the position after the varint that begins at `position`."""
     while position < len(data) and data[position] & 0x80:
         position += 1
     return position + 1
 
 
 def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
+    """Fetches batches of a partition from `offset` on. Returns the bytes of these batches. Raises OSError."""
     body = struct.pack(">hhih", 1, 4, 6, 3) + b"kdv" + struct.pack(">iiiibi", -1, 1000, 1, FETCH_BYTES, 0, 1)
     body += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">iiqi", 1, partition, offset, FETCH_BYTES)
     answer = call(address, body, TIMEOUT_S)
@@ -130,8 +137,9 @@ def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
 
 
 def _records(answer: bytes, name_bytes: int) -> bytes:
-    """The records of a FetchResponse v4 of one partition."""
-    position = 4 + 4 + 4 + 2 + name_bytes + 4  # correlation, throttle, topics, name, partitions
+    """Returns the bytes of the batches in a FetchResponse v4 of one partition. `name_bytes`: the length of the topic's
+    name."""
+    position = 4 + 4 + 4 + 2 + name_bytes + 4  # correlation id, throttle time, topics, name, partitions
     partition, error, _mark, _stable, aborted = struct.unpack_from(">ihqqi", answer, position)
     if error:
         raise ConnectionError(f"partition {partition} was not fetched: error {error}")

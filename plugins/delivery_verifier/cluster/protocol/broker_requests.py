@@ -1,4 +1,5 @@
-"""Requests to single brokers of a real cluster, addressed by broker id (`cluster.backend.BrokerRequests`)."""
+"""Requests to single brokers of a real cluster, addressed by broker id. They implement
+`cluster.protocol.interface.BrokerRequests`."""
 
 from __future__ import annotations
 
@@ -10,29 +11,29 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
 class SocketRequests:
-    """Speaks to each broker over a plain socket. Every method raises OSError, and connection.UnsupportedSecurity where
-    the connection is not plain TCP."""
+    """Sends each request over a plain socket of its own. Every method raises OSError, and
+    connection.UnsupportedSecurity if the connection is not plain TCP."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """The state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
         return requests.describe_partitions(self._connection.address(broker), topics)
 
     def live_brokers(self, broker: int) -> set[int]:
-        """Ids of the unfenced brokers, as `broker` sees them."""
+        """Returns the ids of the unfenced brokers, as `broker` sees them."""
         return requests.live_brokers(self._connection.address(broker))
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions these replicas, the preferred leader first; `broker` passes the request to the
+        """Gives partitions the replicas `replicas`, the preferred leader first. `broker` passes the request to the
         controller."""
         requests.assign_replicas(self._connection.address(broker), replicas)
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic to `value`; `broker` passes the request to the controller."""
+        """Sets `setting` of every topic to `value`. `broker` passes the request to the controller."""
         requests.alter_topics(self._connection.address(broker), topics, setting, value)
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """The value of `setting` per topic, as `broker` knows it."""
+        """Returns the value of `setting` by topic, as `broker` knows the value."""
         return requests.topic_setting(self._connection.address(broker), topics, setting)

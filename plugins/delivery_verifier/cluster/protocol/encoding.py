@@ -1,4 +1,5 @@
-"""The encoding of Kafka's protocol: fields of requests and answers, and one exchange of them over a plain socket."""
+"""The encoding of Kafka's protocol: the fields of requests and answers, and one exchange of a request and its answer
+over a plain socket."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ class Reader:
         self._data, self._offset = data, 0
 
     def number(self, code: str) -> int:
-        """A big-endian number; `code` is its letter in `struct`."""
+        """Reads a big-endian number. `code` is the letter of the number's type in Python's `struct` module."""
         (value,) = struct.unpack_from(">" + code, self._data, self._offset)
         self._offset += struct.calcsize(">" + code)
         return int(value)
 
     def varint(self) -> int:
-        """An unsigned varint."""
+        """Reads an unsigned varint."""
         value = shift = 0
         while True:
             byte = self._data[self._offset]
@@ -37,37 +38,37 @@ class Reader:
         self._offset += count
 
     def text(self, length: int) -> str:
-        """A string of `length` bytes. A negative length means null, which is read as an empty string."""
+        """Reads a string of `length` bytes. A negative length means null. Null is returned as an empty string."""
         value = self._data[self._offset : self._offset + max(length, 0)].decode()
         self._offset += max(length, 0)
         return value
 
     def short_text(self) -> str:
-        """A string behind its length as int16."""
+        """Reads a string with its length before it, as int16."""
         return self.text(self.number("h"))
 
     def compact_text(self) -> str:
-        """A string behind its length plus one as varint."""
+        """Reads a string with its length plus one before it, as a varint."""
         return self.text(self.varint() - 1)
 
     def compact_ints(self) -> tuple[int, ...]:
-        """An array of int32 behind its length plus one as varint."""
+        """Reads an array of int32 with its length plus one before it, as a varint."""
         return tuple(self.number("i") for _ in range(self.varint() - 1))
 
     def tags(self) -> None:
-        """Skips the tagged fields of a flexible version."""
+        """Skips the tagged fields. Only the flexible versions of Kafka's requests and answers have tagged fields."""
         for _ in range(self.varint()):
             self.varint()
             self.skip(self.varint())
 
 
 def short_text(text: str) -> bytes:
-    """A string behind its length as int16."""
+    """Returns `text` encoded, with its length before it, as int16."""
     return struct.pack(">h", len(text)) + text.encode()
 
 
 def varint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Returns `value` encoded as an unsigned varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -76,7 +77,7 @@ def varint(value: int) -> bytes:
 
 
 def call(address: Address, request: bytes, timeout_s: float) -> bytes:
-    """Sends one request, and returns the answer without its size. Raises OSError."""
+    """Sends one request. Returns the answer without the size that precedes it. Raises OSError."""
     with socket.create_connection(address, timeout=timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(struct.pack(">i", len(request)) + request)
@@ -85,6 +86,7 @@ def call(address: Address, request: bytes, timeout_s: float) -> bytes:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
+    """Reads `count` bytes. Raises ConnectionError if the broker closes the connection before."""
     chunks = bytearray()
     while len(chunks) < count:
         chunk = connection.recv(count - len(chunks))

@@ -1,4 +1,4 @@
-"""The requests of Kafka's protocol that the verifier sends to single brokers, whatever code sends them."""
+"""The interface of the requests that the verifier sends to single brokers in Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
 class BrokerRequests(Protocol):
-    """Requests of Kafka's protocol to one broker each. All raise OSError where the broker does not answer or refuses.
+    """Requests of Kafka's protocol, each to one broker. All raise OSError if the broker does not answer or refuses.
 
-    `cluster.protocol.broker_requests` sends them to any real broker.
+    `cluster.protocol.broker_requests` sends these requests to any real broker.
     """
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """The state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
         ...
 
     def live_brokers(self, broker: int) -> set[int]:
-        """Ids of the unfenced brokers, as `broker` sees them."""
+        """Returns the ids of the unfenced brokers, as `broker` sees them."""
         ...
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions these replicas, the preferred leader first."""
+        """Gives partitions the replicas `replicas`, the preferred leader first."""
         ...
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
@@ -31,5 +31,5 @@ class BrokerRequests(Protocol):
         ...
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """The value of `setting` per topic, as `broker` knows it."""
+        """Returns the value of `setting` by topic, as `broker` knows the value."""
         ...

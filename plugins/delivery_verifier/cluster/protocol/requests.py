@@ -1,9 +1,9 @@
-"""Raw requests of Kafka's protocol: about leaders, replica assignments, live brokers, and settings of topics.
+"""Raw requests of Kafka's protocol about partition states, replica assignments, live brokers, and settings of topics.
 
 librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may
-hang on a frozen broker; one socket with a short timeout cannot. Layouts: Kafka's `DescribeTopicPartitionsRequest.json`
-v0, `MetadataRequest.json` v7, `AlterPartitionReassignmentsRequest.json` v0, `IncrementalAlterConfigsRequest.json` v0
-and `DescribeConfigsRequest.json` v1.
+hang on a frozen broker. A single socket with a short timeout cannot hang. Sources of the layouts: Kafka's
+`DescribeTopicPartitionsRequest.json` v0, `MetadataRequest.json` v7, `AlterPartitionReassignmentsRequest.json` v0,
+`IncrementalAlterConfigsRequest.json` v0 and `DescribeConfigsRequest.json` v1.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from delivery_verifier.cluster.protocol.encoding import Reader, call, short_text
 
 TIMEOUT_S = 0.7
 ASSIGNMENT_S = 10.0
-"""Seconds for a change, which waits for a controller that may be busy."""
+"""Seconds to wait for the answer to a change. The controller makes the change, and may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Leadership of one partition as one broker sees it. `leader` -1: none. `elr`: eligible leader replicas."""
+    """The state of one partition, as one broker sees the partition. `leader`: the leader's broker id; -1 if the
+    partition has no leader. `elr`: the eligible leader replicas. `error`: an error code of Kafka's protocol; 0 means no
+    error."""
 
     leader: int
     leader_epoch: int
@@ -35,9 +37,9 @@ class PartitionState:
 def describe_partitions(
     address: Address, topics: list[str], timeout_s: float = TIMEOUT_S
 ) -> dict[tuple[str, int], PartitionState]:
-    """State of every partition of `topics` as the broker at `address` sees it.
+    """Returns the state of every partition of `topics`, as the broker at `address` sees it.
 
-    Raises OSError, also on a timeout and where the answer cannot be understood.
+    Raises OSError, also on a timeout and if the answer cannot be read.
     """
     names = b"".join(varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
     body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + varint(len(topics) + 1) + names
@@ -49,6 +51,7 @@ def describe_partitions(
 
 
 def _partition_states(reader: Reader) -> dict[tuple[str, int], PartitionState]:
+    """Returns the states in a DescribeTopicPartitionsResponse v0, by (topic, partition)."""
     reader.skip(4)
     reader.tags()
     reader.skip(4)
@@ -66,6 +69,7 @@ def _partition_states(reader: Reader) -> dict[tuple[str, int], PartitionState]:
 
 
 def _partition(reader: Reader) -> tuple[int, PartitionState]:
+    """Reads one partition of a DescribeTopicPartitionsResponse v0. Returns the partition's number and state."""
     error, index, leader, epoch = (reader.number(code) for code in "hiii")
     replicas, isr, elr, _last_known, _offline = (reader.compact_ints() for _ in range(5))
     reader.tags()
@@ -73,7 +77,7 @@ def _partition(reader: Reader) -> tuple[int, PartitionState]:
 
 
 def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
-    """Ids of the unfenced brokers as the broker at `address` sees them. Raises OSError."""
+    """Returns the ids of the unfenced brokers, as the broker at `address` sees them. Raises OSError."""
     reader = Reader(call(address, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
     reader.skip(8)
     ids = set()
@@ -88,10 +92,10 @@ def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
 def assign_replicas(
     address: Address, replicas_of: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
 ) -> None:
-    """Gives partitions the replicas `replicas_of`, the preferred leader first; the broker at `address` passes the
+    """Gives partitions the replicas in `replicas_of`, the preferred leader first. The broker at `address` passes the
     request to the controller.
 
-    Raises OSError, also where the controller refuses any of the changes.
+    Raises OSError, also if the controller refuses any of the changes.
     """
     topics = sorted({topic for topic, _ in replicas_of})
     body = (
@@ -119,7 +123,8 @@ def assign_replicas(
 
 
 def _refusals(reader: Reader) -> Iterator[str]:
-    """What an AlterPartitionReassignmentsResponse v0 refuses: all, or single partitions."""
+    """Yields the refusals in an AlterPartitionReassignmentsResponse v0: a refusal of all changes, or of single
+    partitions."""
     reader.skip(4)
     reader.tags()
     reader.skip(4)
@@ -138,14 +143,15 @@ def _refusals(reader: Reader) -> Iterator[str]:
 
 
 _TOPIC, _SET = 2, 0
+"""Codes of Kafka's protocol: the resource type of a topic, and the operation that sets a configuration."""
 
 
 def alter_topics(
     address: Address, topics: Sequence[str], setting: str, value: str, timeout_s: float = ASSIGNMENT_S
 ) -> None:
-    """Sets `setting` of every topic to `value`; the broker at `address` passes the request to the controller.
+    """Sets `setting` of every topic to `value`. The broker at `address` passes the request to the controller.
 
-    Raises OSError, also where the controller refuses any of the changes.
+    Raises OSError, also if the controller refuses any of the changes.
     """
     change = struct.pack(">i", 1) + short_text(setting) + struct.pack(">b", _SET) + short_text(value)
     body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
@@ -156,7 +162,7 @@ def alter_topics(
 def topic_setting(
     address: Address, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S
 ) -> dict[str, str]:
-    """The value of `setting` per topic, as the broker at `address` knows it. Raises OSError."""
+    """Returns the value of `setting` by topic, as the broker at `address` knows the value. Raises OSError."""
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(
         struct.pack(">b", _TOPIC) + short_text(topic) + struct.pack(">i", 1) + short_text(setting) for topic in topics
@@ -165,8 +171,9 @@ def topic_setting(
 
 
 def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, str]:
-    """The values by topic of a DescribeConfigsResponse v1 (`with_values`), or of an IncrementalAlterConfigsResponse v0,
-    which has none."""
+    """Returns the values by topic in a DescribeConfigsResponse v1. If not `with_values`, the answer is an
+    IncrementalAlterConfigsResponse v0, which has no values. Raises ConnectionError if the answer refuses a setting or
+    cannot be read."""
     reader, values = Reader(answer), dict[str, str]()
     try:
         reader.skip(8)
@@ -177,7 +184,7 @@ def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, s
             for _ in range(reader.number("i") if with_values else 0):
                 reader.short_text()
                 values[topic] = reader.short_text()
-                reader.skip(3 + 4)  # three flags, and no synonyms
+                reader.skip(3 + 4)  # three flags, and an empty list of synonyms
     except (struct.error, IndexError, ValueError) as error:
         raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
     return values

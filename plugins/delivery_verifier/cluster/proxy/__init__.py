@@ -1,1 +1,1 @@
-"""The proxy before every broker: it drops, holds, delays and cuts requests and answers."""
+"""The proxy before every broker. Its rules drop, hold or delay requests and responses, or close connections."""

@@ -1,6 +1,7 @@
-"""One connection through the proxy: two directions of frames, each in order, each with the frames that wait.
+"""One connection through the proxy. Each of its two directions passes frames on in order, and keeps the frames that
+have to wait.
 
-This module has no sockets and no clock: bytes and times come in as arguments, and bytes go out.
+This module has no sockets and no clock. Bytes and times come in as arguments, and bytes go out.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from delivery_verifier.cluster.proxy.rules import Direction, ProxyRule, RuleBook
 from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
+"""The time at which a held frame is due: never, unless the frame is released."""
 BUFFER_BYTES = 1 << 25
-"""Bytes of one direction that the proxy buffers before the sender has to wait, as on any network."""
+"""Bytes of one direction that the proxy buffers. If the buffer is full, the sender has to wait, as on any network."""
 
 
 class Closed(VerifierError):
-    """A rule closes this connection."""
+    """A rule requires that this connection is closed."""
 
 
 class Flow:
-    """One direction. `out`: the bytes to send now. `waiting`: the frames that are held or delayed, and all frames
-    behind them, each with the time at which it is due. `ended`: the sender has ended."""
+    """One direction of a connection. `out`: the bytes to send now. `waiting`: the frames that are held or delayed, and
+    all frames behind these frames; each frame stands behind the time at which the frame is due. `ended`: the sender has
+    closed its side of the connection."""
 
     def __init__(self) -> None:
         self.splitter, self.out, self.ended = Splitter(), bytearray(), False
@@ -31,21 +34,23 @@ class Flow:
 
     @property
     def full(self) -> bool:
-        """Whether the sender has to wait."""
+        """Whether the buffer is full, so that the sender has to wait."""
         return len(self.out) + self.waiting_bytes > BUFFER_BYTES
 
     @property
     def drained(self) -> bool:
-        """Whether the sender has ended and everything that it sent is on its way."""
+        """Whether the sender has ended and all bytes of the sender have been handed to the receiver's socket."""
         return self.ended and not self.waiting and not self.out
 
     @property
     def due_at(self) -> float:
-        """When the next waiting frame is to go out (seconds, monotonic); infinite if none waits."""
+        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame waits, or the next
+        frame is held."""
         return self.waiting[0][0] if self.waiting else UNTIL_RELEASED
 
     def put(self, frame: bytes, due_at: float = 0.0) -> None:
-        """Sends the frame at `due_at` (seconds, monotonic), but not before any that came earlier."""
+        """Queues the frame for sending at `due_at` (seconds, monotonic; 0: at once). The frame goes out after all
+        earlier frames."""
         if not due_at and not self.waiting:
             self.out += frame
         else:
@@ -53,26 +58,27 @@ class Flow:
             self.waiting_bytes += len(frame)
 
     def advance(self, now: float) -> None:
-        """Lets out the frames that are due at `now` (seconds, monotonic)."""
+        """Moves the frames that are due at `now` (seconds, monotonic) to `out`."""
         while self.waiting and self.waiting[0][0] <= now:
             _, frame = self.waiting.popleft()
             self.waiting_bytes -= len(frame)
             self.out += frame
 
     def release(self) -> None:
-        """Lets out every frame that waits."""
+        """Moves every waiting frame to `out`."""
         self.waiting = deque((0.0, frame) for _, frame in self.waiting)
         self.advance(0.0)
 
     def discard(self) -> None:
-        """Forgets everything: the receiver is gone."""
+        """Drops all bytes and frames, because the receiver is gone."""
         self.out.clear()
         self.waiting.clear()
         self.waiting_bytes = 0
 
 
 class Conversation:
-    """A client's connection to one broker. A response is matched to its request by the correlation id."""
+    """A client's connection to the broker `broker`, under the rules of `book`. A response is matched to its request by
+    the correlation id."""
 
     def __init__(self, broker: int, book: RuleBook) -> None:
         self.broker, self._book = broker, book
@@ -80,7 +86,8 @@ class Conversation:
         self._open: dict[int, Request] = {}
 
     def from_client(self, data: bytes, now: float) -> None:
-        """Takes in what the client sent. Raises NotKafka, Closed."""
+        """Takes in bytes that the client sent. `now`: seconds, monotonic. Raises NotKafka; Closed if a rule closes the
+        connection."""
         for frame in self.requests.splitter.feed(data):
             request = request_of(frame)
             rule = self._decide("request", request)
@@ -90,7 +97,8 @@ class Conversation:
                 self._pass(self.requests, frame, rule, now)
 
     def from_broker(self, data: bytes, now: float) -> None:
-        """Takes in what the broker sent. Raises NotKafka, Closed."""
+        """Takes in bytes that the broker sent. `now`: seconds, monotonic. Raises NotKafka; Closed if a rule closes the
+        connection."""
         for frame in self.responses.splitter.feed(data):
             request = self._open.pop(correlation_of(frame), None)
             rule = None if request is None else self._decide("response", request)
@@ -101,6 +109,7 @@ class Conversation:
         return self._book.decide(direction, request.api, request.client, self.broker)
 
     def _pass(self, flow: Flow, frame: bytes, rule: ProxyRule | None, now: float) -> None:
+        """Queues a frame as its rule says: at once without a rule, later if the rule holds or delays. Raises Closed."""
         if rule is None:
             flow.put(frame)
         elif rule.action == "close":

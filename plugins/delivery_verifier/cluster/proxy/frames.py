@@ -1,8 +1,8 @@
 """Kafka's frames, and the part of their headers that identifies a request.
 
-A frame is a size (int32) and so many bytes. Requests begin with API key and version (int16), correlation id (int32)
-and client.id (nullable string), responses with the correlation id of their request. Source: Kafka protocol guide;
-`ProduceRequest.json` for where acks stands.
+A frame is a size (int32), followed by as many bytes. A request begins with API key and version (int16 each),
+correlation id (int32) and client.id (nullable string). A response begins with the correlation id of its request.
+Sources: the Kafka protocol guide, and `ProduceRequest.json` for the position of acks.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.step_options import APIS
 
 PRODUCE, PRODUCE_FLEXIBLE, PRODUCE_TRANSACTIONAL = APIS["Produce"], 9, 3
+"""The API key of Produce, its first flexible version, and its first version with a transactional.id."""
 LARGEST = 1 << 27
-"""Bytes of the largest frame. Brokers accept no frame above 100 MiB (socket.request.max.bytes)."""
+"""Size in bytes of the largest frame that the proxy accepts. Brokers accept no frame above 100 MiB
+(socket.request.max.bytes)."""
 
 
 class NotKafka(VerifierError, ValueError):
-    """The bytes are no frame of Kafka's protocol."""
+    """The bytes are not a frame of Kafka's protocol."""
 
 
 class Splitter:
-    """Cuts the byte stream of one direction into frames."""
+    """A splitter cuts the byte stream of one direction into frames."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes, each with its size before it. Raises NotKafka."""
+        """Takes in `data`. Returns the frames that are now complete, each with its size before it. Raises NotKafka."""
         self._rest += data
         frames, start = [], 0
         while len(self._rest) - start >= 4:
@@ -46,7 +48,8 @@ class Splitter:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the header of a request says. `answered`: a response will come, as for all but Produce with acks=0."""
+    """The header of a request. `answered`: whether the broker will answer the request. Only Produce with acks=0 gets no
+    answer."""
 
     api: int
     correlation: int
@@ -55,7 +58,7 @@ class Request:
 
 
 def request_of(frame: bytes) -> Request:
-    """The request in `frame`. Raises NotKafka."""
+    """Returns the header of the request in `frame`. Raises NotKafka."""
     try:
         api, version, correlation, length = struct.unpack_from(">hhih", frame, 4)
         body = 14 + max(length, 0)
@@ -66,19 +69,19 @@ def request_of(frame: bytes) -> Request:
 
 
 def correlation_of(frame: bytes) -> int:
-    """The correlation id of a response."""
+    """Returns the correlation id of the response in `frame`."""
     (correlation,) = struct.unpack_from(">i", frame, 4)
     return int(correlation)
 
 
 def _acks(frame: bytes, version: int, offset: int) -> int:
-    """acks of a Produce request. `offset`: where its header ends, without the tagged fields of flexible versions."""
+    """Returns the acks of a Produce request. `offset`: the position after the client.id, where flexible versions have
+    tagged fields."""
     if version >= PRODUCE_FLEXIBLE:
-        if frame[
-            offset
-        ]:  # no client here sends tagged fields; a request with any counts as one that expects a response
+        # No client here sends tagged fields. A request that has tagged fields counts as a request with a response.
+        if frame[offset]:
             return 1
-        length, offset = _varint(frame, offset + 1)  # of the transactional.id, plus one; 0: null
+        length, offset = _varint(frame, offset + 1)  # length of the transactional.id plus one; 0: null
         offset += max(length - 1, 0)
     elif version >= PRODUCE_TRANSACTIONAL:
         (length,) = struct.unpack_from(">h", frame, offset)
@@ -88,7 +91,7 @@ def _acks(frame: bytes, version: int, offset: int) -> int:
 
 
 def _varint(frame: bytes, offset: int) -> tuple[int, int]:
-    """The unsigned varint at `offset`, and where it ends."""
+    """Returns the unsigned varint at `offset`, and the position after it."""
     value = shift = 0
     while True:
         byte = frame[offset]

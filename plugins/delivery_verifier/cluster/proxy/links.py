@@ -1,4 +1,4 @@
-"""A link of the proxy: the sockets of one client's connection and of its continuation to the broker."""
+"""A link of the proxy: the socket of a client's connection, and the socket of the proxy's connection to the broker."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from delivery_verifier.cluster.proxy.flows import Conversation, Flow
 from delivery_verifier.cluster.proxy.rules import RuleBook
 
 CHUNK = 1 << 18
-"""Bytes that are read at once."""
+"""The most bytes that one read returns."""
 
 
 class LinkEnd:
-    """One socket of a link. `incoming`: what was read from the socket. `outgoing`: what is to be written to it. `take`
-    is called with the bytes read and the time."""
+    """One socket of a link. `incoming`: the bytes read from the socket. `outgoing`: the bytes to write to the socket.
+    `take`: a function that is called with the bytes read and the time (seconds, monotonic)."""
 
     def __init__(
         self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]
@@ -29,7 +29,7 @@ class LinkEnd:
 
     @property
     def events(self) -> int:
-        """The events of the socket to wait for, as `selectors` counts them; 0: none."""
+        """The events to wait for at this socket, as a bit mask of `selectors`. 0: no events."""
         events = 0
         if not self.incoming.ended and not self.incoming.full:
             events |= selectors.EVENT_READ
@@ -38,7 +38,7 @@ class LinkEnd:
         return events
 
     def read(self) -> None:
-        """Reads what has arrived. Raises NotKafka, Closed."""
+        """Reads the bytes that have arrived. Raises NotKafka; Closed if a rule closes the connection."""
         if self.incoming.full:
             return
         try:
@@ -53,8 +53,8 @@ class LinkEnd:
             self.incoming.ended = True
 
     def write(self) -> None:
-        """Sends as much as the socket accepts. Nothing is sent to a peer that has ended its own side: no client of
-        Kafka half-closes its connection."""
+        """Sends as many bytes as the socket accepts. Sends nothing to a peer that has ended its side of the connection:
+        no client of Kafka closes only one side."""
         try:
             if self.outgoing.out and not self.incoming.ended:
                 del self.outgoing.out[: self.stream.send(self.outgoing.out)]
@@ -70,7 +70,8 @@ class LinkEnd:
 
 
 class Link:
-    """A client's connection and its continuation to the broker. What a client sent before it hung up still arrives."""
+    """A client's connection, and the proxy's connection to the broker for that client. If the client hangs up, the
+    broker still gets all requests that the client sent before."""
 
     def __init__(self, client: socket.socket, upstream: Address, broker: int, book: RuleBook) -> None:
         conversation, stream = Conversation(broker, book), socket.socket()
@@ -80,25 +81,27 @@ class Link:
             LinkEnd(client, conversation.requests, conversation.responses, conversation.from_client),
             LinkEnd(stream, conversation.responses, conversation.requests, conversation.from_broker),
         )
-        stream.connect_ex(upstream)  # if the broker does not listen, the first read shows it
+        stream.connect_ex(upstream)  # if the broker does not listen, the first read fails
 
     @property
     def over(self) -> bool:
-        """Whether the broker has ended the connection and everything that it sent is on its way."""
+        """Whether the broker has ended the connection and all bytes of the broker have been handed to the client's
+        socket."""
         return self.flows[1].drained
 
     @property
     def due_at(self) -> float:
-        """When the next waiting frame is to go out (seconds, monotonic); infinite if none waits."""
+        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame is due at any
+        time."""
         return min(flow.due_at for flow in self.flows)
 
     def release(self) -> None:
-        """Lets out everything that is held or delayed."""
+        """Lets every frame that is held or delayed go out."""
         for flow in self.flows:
             flow.release()
 
     def advance(self, now: float) -> None:
-        """Sends what is due at `now` (seconds, monotonic)."""
+        """Sends the frames that are due at `now` (seconds, monotonic)."""
         for flow in self.flows:
             flow.advance(now)
         for end in self.ends:

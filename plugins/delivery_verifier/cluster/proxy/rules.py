@@ -1,5 +1,5 @@
-"""The proxy's rules: which requests and responses are dropped, held or delayed, which close the connection, and how
-often each rule acted."""
+"""The proxy's rules. A rule drops, holds or delays requests or responses, or closes their connections. The module also
+counts how often each rule acted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ Hits = dict[str, dict[str, int]]
 
 
 class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the proxy does to requests of clients to `brokers`, or to the responses.
+    """One rule: what the proxy does to requests of clients to `brokers`, or to the responses.
 
-    drop: the frame is swallowed. hold: the frame, and everything behind it on the connection, waits until the rule is
-    released; then all of it is delivered in order, even if the client has hung up meanwhile. delay: the same for
-    `delay_ms`. close: both sides of the connection are closed instead. `api`: a name of `step_options.APIS`, or a
-    number. The rule acts from the `nth` matching frame on, `count` times (0: always); frames are
-    counted per broker and client.id from the moment the rule is in force.
+    Actions: `drop` swallows the frame. `hold` makes the frame, and all frames behind it on the connection, wait until
+    the rule is released. All these frames are then delivered in order, even if the client has hung up meanwhile.
+    `delay` makes the same frames wait for `delay_ms`. `close` closes both sides of the connection and does not pass the
+    frame on.
+
+    `api`: a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame on, `count` times
+    (0: on all frames). Frames are counted per broker and client.id, from the moment when the rule is put in force.
     """
 
     action: Literal["drop", "hold", "delay", "close"]
@@ -37,27 +39,28 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The rule as text, which identifies the rule. A rule is in force at most once."""
+        """The rule as text. This text identifies the rule, so that a rule is in force at most once."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
 def rule_of(fields: object) -> ProxyRule:
-    """The rule in plain data. Raises ValueError naming the field and what it allows."""
+    """Returns the rule that `fields`, plain data, describe. Raises ValueError, which names the field and its allowed
+    values."""
     rule = msgspec.convert(fields, ProxyRule)
     number(rule.api)
     return rule
 
 
 def number(api: str | int) -> int:
-    """The API key. Raises ValueError for an unknown name."""
+    """Returns the API key of `api`, which is a name or already a key. Raises ValueError if the name is unknown."""
     if isinstance(api, str) and api not in APIS:
         raise ValueError(f"api is {api!r}; allowed: {', '.join(APIS)}, or a number")
     return APIS[api] if isinstance(api, str) else api
 
 
 class _RuleInForce:
-    """A rule in force. `matched` and `acted`: how often the rule matched and acted, per broker and client.id.
-    `brokers`: the brokers that have not been released."""
+    """A rule in force. `matched`: how often the rule matched a frame, by (broker, client.id). `acted`: how often the
+    rule acted, by the same keys. `brokers`: the brokers that have not been released."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
@@ -66,19 +69,21 @@ class _RuleInForce:
 
 
 class RuleBook:
-    """The rules in force, in the order in which they were put. The first that matches a frame decides."""
+    """The rules in force, in the order in which they were put. Of several rules that match a frame, the first whose
+    turn it is acts."""
 
     def __init__(self) -> None:
         self._in_force: dict[str, _RuleInForce] = {}
 
     def put(self, rule: ProxyRule) -> None:
-        """Puts a rule in force. Raises ValueError if it is in force already."""
+        """Puts a rule in force. Raises ValueError if the rule is in force already."""
         if rule.key in self._in_force:
             raise ValueError(f"this rule is in force already: {rule.key}")
         self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """The rule to apply to this request or response; None: the frame passes. Counts the frame."""
+        """Returns the rule to apply to a request or response; None if the frame passes. Counts the frame for this rule
+        and for all earlier rules that match the frame."""
         for active in self._in_force.values():
             rule = active.rule
             if rule.direction != direction or active.api != api or broker not in active.brokers:
@@ -91,14 +96,14 @@ class RuleBook:
         return None
 
     def release(self, brokers: Sequence[int]) -> None:
-        """Takes `brokers` out of every rule. A rule without brokers is removed, and its counts with it."""
+        """Takes `brokers` out of every rule. If a rule has no brokers left, the rule and its counts are removed."""
         for key, active in list(self._in_force.items()):
             active.brokers -= set(brokers)
             if not active.brokers:
                 del self._in_force[key]
 
     def hits(self, rule: ProxyRule) -> Hits:
-        """How often the rule acted; empty if never, or if it is not in force."""
+        """Returns how often the rule acted. Empty if the rule never acted, or is not in force."""
         hits: Hits = {}
         active = self._in_force.get(rule.key)
         for (broker, client), count in sorted(active.acted.items()) if active else ():

@@ -1,8 +1,9 @@
-"""The proxy before every broker: it forwards Kafka's frames, and applies its rules to some of them.
+"""The process of the proxy before every broker. The proxy forwards Kafka's frames, and applies its rules to some of the
+frames.
 
-The proxy is a process of its own, which the keeper starts. Brokers advertise it on their listener PROXIED only, so that
-proxied and direct clients coexist. It takes control requests on a Unix socket in the workspace (see `lease.call`):
-`put` a rule in force, ask for its `hits`, `release` brokers.
+The keeper starts this process. Brokers advertise the proxy on their listener PROXIED only, so that proxied clients and
+direct clients coexist. The proxy takes control requests on a Unix socket in the workspace (see `lease.call`): `put`
+puts a rule in force, `hits` asks how often a rule acted, `release` releases brokers from all rules.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from delivery_verifier.cluster.proxy.links import Link, LinkEnd
 from delivery_verifier.cluster.proxy.rules import RuleBook, rule_of
 
 REQUEST_S = 2.0
-"""Seconds that a control request may take to arrive: no frame passes meanwhile."""
+"""Seconds that a control request may take to arrive. The time is short, because no frame passes meanwhile."""
 
 
 class Proxy:
@@ -47,7 +48,7 @@ class Proxy:
             )
 
     def serve(self, control: socket.socket) -> None:
-        """Serves links, and the control requests that come over `control`, until the process ends."""
+        """Serves all links, and the control requests that arrive at the socket `control`, until the process ends."""
         self.selector.register(
             control,
             selectors.EVENT_READ,
@@ -57,7 +58,8 @@ class Proxy:
             self.turn()
 
     def turn(self, patience_s: float | None = None) -> None:
-        """Waits for events, at most `patience_s` seconds, and handles them."""
+        """Waits for events and handles them. If a frame waits, waits at most until the frame is due; otherwise at most
+        `patience_s` seconds (None: without limit)."""
         due_at = min((link.due_at for link in self._waiting), default=UNTIL_RELEASED)
         if due_at != UNTIL_RELEASED:
             patience_s = max(0.0, due_at - time.monotonic())
@@ -69,17 +71,20 @@ class Proxy:
             self._settle(self._touched.pop(), now)
 
     def _accept(self, listener: socket.socket, upstream: Address, broker: int) -> None:
+        """Accepts a client's connection, and opens the connection to the broker at `upstream`."""
         try:
             client, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
-            return  # the client hung up before it was accepted
+            return  # the client hung up before the proxy accepted the connection
         link = Link(client, upstream, broker, self.book)
         self.links.add(link)
         self._touched.add(link)
 
     def _read(self, link: Link, end: LinkEnd) -> None:
+        """Reads from one end of a link. Closes the link if a rule requires that, or if the bytes are not Kafka's
+        protocol."""
         if link not in self.links:
-            return  # the other end of the link has just closed it
+            return  # an event at the other end of the link has just closed the link
         self._touched.add(link)
         try:
             end.read()
@@ -91,7 +96,7 @@ class Proxy:
             self._close(link)
 
     def _settle(self, link: Link, now: float) -> None:
-        """Sends what can be sent, and registers the next events to wait for."""
+        """Sends what can be sent over a link, and registers the events that the link waits for next."""
         if link not in self.links:
             return
         link.advance(now)
@@ -122,7 +127,8 @@ class Proxy:
             end.stream.close()
 
     def carry_out(self, operation: str, arguments: Mapping[str, Any]) -> object:
-        """Carries out one control request. Raises ValueError, KeyError if there is no such operation or argument."""
+        """Carries out one control request. Returns its result. Raises ValueError if there is no such operation,
+        KeyError if an argument is missing."""
         if operation == "put":
             self.book.put(rule_of(arguments["rule"]))
             return None
@@ -134,7 +140,7 @@ class Proxy:
         raise ValueError(f"unknown operation {operation!r}")
 
     def release(self, brokers: list[int]) -> None:
-        """Ends every rule at `brokers`. What was held back there goes out, in order."""
+        """Releases `brokers` from every rule. The frames that were held back at these brokers go out, in order."""
         self.book.release(brokers)
         for link in self.links:
             if link.broker in brokers:
@@ -143,7 +149,8 @@ class Proxy:
 
 
 def main() -> None:
-    """`python -m delivery_verifier.cluster.proxy.server SPEC`: SPEC is the keeper's spec, a file in JSON."""
+    """Runs the proxy: `python -m delivery_verifier.cluster.proxy.server SPEC`. SPEC is the keeper's spec, a JSON
+    file."""
     spec = json.loads(Path(sys.argv[1]).read_text())
     layout = msgspec.convert(spec["layout"], ClusterLayout, strict=False)
     proxy = Proxy({broker: (layout.proxy_ports[broker], layout.proxied_ports[broker]) for broker in layout.proxy_ports})
