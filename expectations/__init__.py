@@ -1,12 +1,13 @@
-"""Great Expectations: the only door to it.
+"""The only package that uses the library Great Expectations.
 
 Owns: the vocabulary of expectations, the committed suites, the checkpoint, Data Docs.
 May use: judgement, store, model.
-Weak spot: Great Expectations fails open, so that the judge believes only the evaluations that were planned; the views
-    of Data Docs find the templates of pages by path, because Great Expectations loads the views by name.
+Weak spot: Great Expectations fails open: for example, an empty table passes. So the judge believes only the evaluations
+    that were planned. The views of Data Docs find the templates of pages by path, because Great Expectations loads the
+    views by name.
 """
 
 import logging
 
-# Before Great Expectations is imported: at INFO it logs some 200 lines while it loads.
+# This must happen before Great Expectations is imported: at level INFO, the import logs some 200 lines.
 logging.getLogger("great_expectations").setLevel(logging.WARNING)

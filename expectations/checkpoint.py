@@ -1,8 +1,9 @@
 """Validation: the committed suites, evaluated by Great Expectations over the books, and Data Docs of every run.
 
-The only module of the library that uses Great Expectations, and only inside its functions: the import costs seconds.
-(`data_docs` is imported by Great Expectations itself.)
-This module decides nothing. Great Expectations fails open, so `judge` reads its results with suspicion.
+The other packages reach Great Expectations only through this module. The functions here import Great Expectations,
+because the import costs seconds. (Great Expectations itself imports `data_docs`.)
+This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judge` reads the
+results with suspicion.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from delivery_verifier.store.books import with_totals
 from delivery_verifier.store.run_directory import RunDirectory
 
 SITE = "data_docs"
-"""Data Docs stand beside the run directories, and keep the results of all runs (hidden, in `.results`)."""
+"""The folder of Data Docs, beside the run directories. Its hidden folder `.results` keeps the results of all runs."""
 SITE_LOCK_S = 300.0
-"""How long a validation waits for another one that is writing the site."""
+"""How long a validation waits, in seconds, while another validation writes the site."""
 HISTORY = 500
-"""How many validations the index page lists."""
+"""The most validations that the index page lists."""
 
 
 def validate(run_dir: Path) -> None:
-    """Evaluates both suites over the books of a run; writes validation.json and the run's Data Docs.
+    """Evaluates both suites over the books of a run. Writes validation.json and the run's Data Docs.
 
-    Raises IncompleteRun if the reconciliation did not finish, filelock.Timeout if the site stays locked.
+    Raises IncompleteRun if the reconciliation did not finish, and filelock.Timeout if the site stays locked.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("validate")
@@ -53,7 +54,7 @@ def validate(run_dir: Path) -> None:
 
 
 def evaluate(evidence: Evidence, runs: Path) -> Validation:
-    """Evaluates every planned expectation; Data Docs go to `runs/data_docs`."""
+    """Evaluates every planned expectation, and writes Data Docs to `runs/data_docs`. Returns the results."""
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
         session = _Session(runs, evidence.scenario.run_id)
@@ -67,10 +68,10 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
 
 
 class _Session:
-    """One ephemeral context: suites come from the committed JSON, results and Data Docs go to files."""
+    """A context of Great Expectations in memory. Suites come from committed JSON. Results and Data Docs go to files."""
 
     def __init__(self, runs: Path, run_id: str) -> None:
-        from expectations import vocabulary  # quietens Great Expectations, and registers the names suites use
+        from expectations import vocabulary  # silences the log, and registers the names in suites
 
         gx = vocabulary.great_expectations
 
@@ -81,12 +82,13 @@ class _Session:
         self._suites: dict[Suite, Any] = {}
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
-        """Evaluates one suite over one table. A result that no plan asked for is kept: `judge` must see it."""
+        """Evaluates one suite over one table. A result that no plan asked for is returned, too: `judge` must see it."""
         checkpoint = self._checkpoint(suite, arm or suite)
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},
             expectation_parameters=_tolerances(plans),
-            # Otherwise the time is read off the name, and `20260101T000000-2764` would be 27 hours from Greenwich.
+            # Without a time, Great Expectations would read the time off the run's name. In `20260101T000000-2764`, it
+            # would take `-2764` for a time zone 27 hours from Greenwich.
             run_id=self._gx.RunIdentifier(run_name=self._run_name, run_time=datetime.now(UTC)),
         )
         ((identifier, result),) = outcome.run_results.items()
@@ -95,6 +97,7 @@ class _Session:
         return [_evaluated(suite, arm, plans_by_subject, item.to_json_dict(), url) for item in result.results]
 
     def _checkpoint(self, suite: Suite, asset: str) -> Any:
+        """A checkpoint that evaluates `suite` over the data frame called `asset`, and updates Data Docs."""
         gx, name = self._gx, f"{suite}-{asset}"
         batch = self._source.add_dataframe_asset(asset).add_batch_definition_whole_dataframe("all")
         definition = gx.ValidationDefinition(name=name, data=batch, suite=self._suite(suite))
@@ -108,6 +111,7 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
+        """The committed suite, loaded once per session."""
         from expectations.suites import load
 
         if name not in self._suites:
@@ -115,11 +119,13 @@ class _Session:
         return self._suites[name]
 
     def _url(self, identifier: Any) -> str:
+        """The Data Docs page of one validation result, relative to the folder of all runs."""
         (site,) = self._context.get_docs_sites_urls(resource_identifier=identifier)
         return str(site["site_url"]).removeprefix("file://").removeprefix(f"{self._runs}/")
 
 
 def _configuration(site: Path) -> Any:
+    """The configuration of the context. Results and pages go to files below `site`. The rest stays in memory."""
     from great_expectations.data_context.types.base import DataContextConfig, ProgressBarsConfig
 
     memory = {"class_name": "InMemoryStoreBackend"}
@@ -149,7 +155,7 @@ def _configuration(site: Path) -> Any:
                 },
                 "site_section_builders": {
                     "expectations": {"view": _ours("Page")},
-                    # A filter that leaves nothing out: the default one hides every run with `profiling` in its name.
+                    # This filter hides no run. The default filter hides every run with `profiling` in its name.
                     "validations": {
                         "renderer": _ours("Results"),
                         "view": _ours("Page"),
@@ -165,15 +171,17 @@ def _configuration(site: Path) -> Any:
 
 
 def _ours(name: str) -> dict[str, str]:
-    """A class of `data_docs.views`, whose pages need no network."""
+    """The configuration of a class of `data_docs.views`. Pages of these classes need no network."""
     return {"module_name": "expectations.data_docs.views", "class_name": name}
 
 
 def _files(folder: Path) -> dict[str, str]:
+    """The configuration of a store that writes files to `folder`."""
     return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
+    """The tolerances of the planned guarantees, by the suite parameter that holds them."""
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
@@ -182,6 +190,7 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
 def _evaluated(
     suite: Suite, arm: str, plans: Mapping[str, ExpectedEvaluation], item: Mapping[str, Any], url: str
 ) -> Evaluated:
+    """Returns one result of Great Expectations, `item`, as an Evaluated. `plans` are keyed by anomaly or law."""
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)
@@ -203,14 +212,16 @@ def _evaluated(
 
 
 def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
-    """The tolerance with which Great Expectations really evaluated, whatever it was given. That of a law is always
-    0."""
+    """The tolerance with which Great Expectations really evaluated, whatever tolerance it was given.
+
+    None means any number. The tolerance of a law is always 0.
+    """
     limit = config["kwargs"].get("max_value") if suite == "guarantee" else 0
     return None if limit is None else int(limit)
 
 
 def _exception(info: Mapping[str, Any]) -> str:
-    """The messages of all exceptions; empty if there are none. `info` is one mapping, or has one mapping per metric."""
+    """The messages of all exceptions; empty if there are none. `info` is one entry, or has one entry per metric."""
     entries = [info] if "raised_exception" in info else [entry for entry in info.values() if isinstance(entry, Mapping)]
     raised = [entry for entry in entries if entry.get("raised_exception")]
     messages = [str(entry.get("exception_message") or "unnamed exception") for entry in raised]

@@ -1,7 +1,7 @@
-"""The suites as reviewable JSON: `python -m expectations.suites` writes them, a run loads them and never writes.
+"""The suites as reviewable JSON. `python -m expectations.suites` writes the files. A run only loads the files.
 
-guarantee.json: one expectation per anomaly on an arm's rows of the books; the tolerance is a parameter that the
-contract or the claim sets (null: any number). evidence.json: one expectation per law of the books.
+guarantee.json has one expectation per anomaly, about an arm's rows of the books. Its tolerance is a parameter that the
+contract or the claim sets; null means any number. evidence.json has one expectation per law of the books.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from expectations.vocabulary import (
 )
 
 HERE = Path(__file__).parent
+"""The folder of the committed suites."""
 SPECIAL: dict[str, type[ExpectLawToBalance]] = {
     "log_moved": ExpectLogNotToMove,
     CANARY: ExpectCanariesToBeFound,
 }
+"""The laws whose expectations have names of their own. All other laws have ExpectLawToBalance."""
 
 
 def tolerance_parameter(anomaly: str) -> str:
-    """Name of the suite parameter that holds the tolerance of an anomaly, e.g. `lost_tolerance`."""
+    """The name of the suite parameter that holds the tolerance of an anomaly, e.g. `lost_tolerance`."""
     return f"{anomaly.lower()}_tolerance"
 
 
 def guarantee() -> ExpectationSuite:
-    """One expectation per anomaly: no row may have a total of the anomaly that exceeds the tolerance."""
+    """The suite with one expectation per anomaly: in no row does the total of the anomaly exceed its tolerance."""
     return ExpectationSuite(
         name="guarantee",
         expectations=[
@@ -53,7 +55,7 @@ def guarantee() -> ExpectationSuite:
 
 
 def evidence() -> ExpectationSuite:
-    """One expectation per law: `left` equals `right` on each of its rows."""
+    """The suite with one expectation per law: `left` equals `right` in each row of the law."""
     return ExpectationSuite(
         name="evidence",
         expectations=[
@@ -71,19 +73,22 @@ def evidence() -> ExpectationSuite:
 
 
 def as_json(suite: ExpectationSuite) -> dict[str, Any]:
-    """The suite as it is committed: without the installed version and other data that change by themselves."""
+    """The suite as it is committed, without the installed version and other data that change by themselves."""
     content: dict[str, Any] = suite.to_json_dict()
     return {"name": content["name"], "expectations": content["expectations"]}
 
 
 def load(name: Suite) -> ExpectationSuite:
-    """The committed suite. Raises FileNotFoundError, or Great Expectations' error for an unknown expectation."""
+    """Reads a committed suite.
+
+    Raises FileNotFoundError if the file is missing, and an error of Great Expectations for an unknown expectation.
+    """
     content = json.loads((HERE / f"{name}.json").read_text())
     return ExpectationSuite(name=content["name"], expectations=content["expectations"])
 
 
 def regenerate() -> None:
-    """Writes both suites next to this module."""
+    """Writes both suites into the folder of this module."""
     for suite in (guarantee(), evidence()):
         (HERE / f"{suite.name}.json").write_text(json.dumps(as_json(suite), indent=2) + "\n")
 

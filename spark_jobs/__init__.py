@@ -1,6 +1,7 @@
 """Spark: from ledger and log to anomalies and books.
 
-Owns: reading the topic, parsing, matching, the books. A DataFrame in, a DataFrame out; no UDFs.
+Owns: reading the topics, parsing, matching, the books. Functions take DataFrames and return DataFrames. There are no
+    UDFs. Names in capitals, such as LEDGER, are schemas of DataFrames or tables (`spark_jobs.schemas`).
 May use: store, host, model.
-Weak spot: a batch that is corrupt on disk makes Kafka's consumer raise: the run ends without a verdict.
+Weak spot: a batch that is corrupt on disk makes Kafka's consumer raise an error: the run then ends without a verdict.
 """

@@ -1,4 +1,8 @@
-"""Anomalies: one detector per kind, and for each subject the first kind that applies."""
+"""Anomalies: one detector per kind. The kind of a subject is the first kind that applies to it.
+
+A *subject* is whatever can be a case: an attempt of the ledger, or a line that no attempt accounts for. A *line* is one
+record in the log.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +18,25 @@ from spark_jobs.attempts import location, reported
 from spark_jobs.schemas import ANOMALIES, ATTEMPTS, LOCATION_UNIT, SUBJECTS, promise
 
 BOUND = 10_000
-"""Most cases written per arm and kind."""
+"""The most cases that are written per arm and kind."""
 _FLAGS_OF_ATTEMPTS = subset(
     "flags of ATTEMPTS that can be true of an attempt, but not of a line; kinds that follow from copies have no flag",
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
 OWN = "this run and arm"
-"""`origin` of a line whose header names this run and arm, though no attempt accounts for it."""
+"""`origin` of a line whose header names this run and this arm, although no attempt accounts for the line."""
 
 
 def _owns_copies() -> Column:
-    """True on an attempt to which its copies belong. Copies of other attempts are lines that nobody sent."""
+    """True on an attempt that owns its copies: the ledger knows the attempt, and the attempt is not FAILED.
+
+    Copies of all other attempts are lines that nobody sent.
+    """
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
 
 def _displaced() -> Column:
-    """True on an attempt in the log that has no copy at its acknowledged location."""
+    """True on an attempt that has copies in the log, but no copy at its acknowledged location."""
     return F.col("acked").isNotNull() & (F.size("copies") > 0) & ~F.array_contains("copies", F.col("acked"))
 
 
@@ -44,14 +51,15 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
     Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
     Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
 }
-"""Whether a subject is a case of a kind, regardless of precedence."""
+"""For each kind, in order of precedence: whether a subject is a case of the kind, regardless of all other kinds."""
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
-    """ATTEMPTS, foreign lines of LOG -> SUBJECTS: the attempts of the ledger and the lines that nobody sent, with kind.
+    """Returns SUBJECTS: the attempts of the ledger and the lines that nobody sent, each with its kind.
 
-    A line that nobody sent is a subject of its own: each copy of an attempt that is unknown or FAILED, each foreign
-    record (`aliens`), and each corrupted line without an owner (`unattributed`: arm, partition, offset).
+    `attempts`: ATTEMPTS. `aliens`: foreign records, rows of LOG. `unattributed`: corrupted lines without an owner, with
+    columns arm, partition and offset. A line that nobody sent is a subject of its own. There are three sorts of these
+    lines: each copy of an attempt that is unknown or FAILED, each row of `aliens`, and each row of `unattributed`.
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
@@ -65,7 +73,10 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
 
 
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
-    """SUBJECTS -> ANOMALIES: the cases with their evidence, the lowest `bound` of each arm and kind."""
+    """Returns ANOMALIES from SUBJECTS: the first `bound` cases of each arm and kind, with their evidence.
+
+    The order is by partition, sequence, attempt and first copy.
+    """
     first = F.get("copies", F.lit(0))
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]
     rank = F.row_number().over(Window.partitionBy("arm", "kind").orderBy(*order))
@@ -79,7 +90,10 @@ def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
 
 
 def _parts() -> Column:
-    """The subjects of one row of ATTEMPTS: the attempt, if the ledger names it, and each copy it does not own."""
+    """An array of the subjects of one row of ATTEMPTS: the attempt, and each copy that the attempt does not own.
+
+    The attempt is left out if the ledger does not name it.
+    """
     none = F.array().cast("array<bigint>")
     own, stray = (
         F.when(_owns_copies(), F.col("copies")).otherwise(none),
@@ -93,7 +107,7 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """The columns that differ between an attempt and a line. Only location and header of a line are known."""
+    """The columns whose values differ between an attempt and a line. Of a line, only location and header are known."""
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
     return flags | {
@@ -106,7 +120,10 @@ def _columns_of_part() -> dict[str, Column]:
 
 
 def _ownerless(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Subjects with one copy each, from lines (arm, partition, offset, origin) that are unknown to every ledger."""
+    """Returns subjects with one copy each from lines that no ledger knows. `kind` and `also` are still missing.
+
+    `lines` has at least the columns arm, partition, offset and origin. `corrupted` is true if the lines are corrupted.
+    """
     known = {
         "copies": F.array(location("offset", "partition")),
         "corrupted": F.lit(corrupted),
@@ -119,7 +136,7 @@ def _ownerless(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _kind() -> Column:
-    """The first kind that applies, in order of precedence; null if none does."""
+    """The first kind in order of precedence that applies to a subject; null if no kind applies."""
     first = None
     for kind, applies in DETECTORS.items():
         test = F.coalesce(applies(), F.lit(False))
@@ -129,7 +146,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The other kinds that apply: a kind of higher precedence hides them."""
+    """The kinds that apply to a subject beside its own kind, which has a higher precedence and hides them."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY
@@ -139,7 +156,7 @@ def _also() -> Column:
 
 
 def _detail() -> Column:
-    """The case in words."""
+    """A case in words, e.g. `ACKED at 0:17; found at 0:18`. Each pair of numbers is partition:offset."""
     locations = F.array_join(
         F.transform("copies", lambda copy: F.concat_ws(":", copy % LOCATION_UNIT, F.floor(copy / LOCATION_UNIT))),
         ", ",

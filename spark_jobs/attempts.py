@@ -1,4 +1,8 @@
-"""Attempts: ledger and log joined by attempt, with the copies of each attempt and their order."""
+"""Attempts: ledger and log joined by attempt, with the copies of each attempt and their order.
+
+In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
+line that holds an attempt.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,12 @@ from spark_jobs.parse import is_marker, is_sound
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOCATION_UNIT, LOG, promise
 
 SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
+"""The columns that identify a sequence."""
 KEY = [*SEQUENCE_KEY, "attempt"]
+"""The columns that identify an attempt."""
 BY_KEY = ["sequence", "attempt", "producer", "session", "arm"]
-"""The columns of KEY in the order for grouping. Grouping sorts; the first column decides nearly every comparison."""
+"""The columns of KEY in the order for grouping. Spark sorts the rows that it groups. Because `sequence` stands first,
+nearly every comparison of two rows needs only this column."""
 CLAIMED = {
     "partition": "int",
     "partition_sequence": "bigint",
@@ -25,33 +32,33 @@ CLAIMED = {
     "settled_at": "timestamp",
     "error": "string",
 }
-"""Columns of an attempt that only the ledger knows."""
+"""The columns of an attempt that only the ledger knows, with their types."""
 
 
 def location(offset: str | Column, partition: str | Column) -> Column:
-    """The location of a copy: one number, which sorts by offset first."""
+    """The location of a copy: one number that sorts by offset first (see `LOCATION_UNIT`)."""
     offset_column, partition_column = (F.col(name) if isinstance(name, str) else name for name in (offset, partition))
     return offset_column * LOCATION_UNIT + partition_column
 
 
 def reported() -> Column:
-    """True on an attempt that was reported as written: ACKED or SENT."""
+    """True on an attempt that the client reported as written: ACKED or SENT."""
     return F.coalesce(F.col("outcome").isin(*REPORTED), F.lit(False))
 
 
 def attempts(
     ledger: DataFrame, lines: DataFrame, owned: DataFrame | None, resends: bool, together: bool = False
 ) -> DataFrame:
-    """LEDGER, believable lines of LOG -> ATTEMPTS: one row per attempt that the ledger or the log names.
+    """Returns ATTEMPTS: one row per attempt that the ledger or the log names.
 
-    `owned`: corrupted lines with the attempt to which they belong (`attribute`). `resends`: whether any sequence was
-    sent more than once. `together`: all rows are in one partition. Without resends, and with `together`, there is one
-    shuffle less.
+    `ledger`: LEDGER. `lines`: the believable lines of LOG. `owned`: corrupted lines that have an owner, from
+    `owned_copies`. `resends`: whether any sequence was sent more than once; if not, the attempts per sequence are not
+    counted. `together`: whether all rows are in one partition already; if so, they are not shuffled.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
         rows = rows.unionByName(owned)
-    # Partitioned by sequence, not by attempt: neither the grouping nor the count of resends then shuffles again.
+    # Rows are partitioned by sequence, not by attempt: then grouping and counting resends need no further shuffle.
     matched = (
         (rows if together else rows.repartition(*SEQUENCE_KEY))
         .groupBy(*BY_KEY)
@@ -64,31 +71,38 @@ def attempts(
         )
         .select(*KEY, "claim.*", "corrupted", "copies", _astray().alias("astray"))
     )
-    views = {name: F.lit(False) for name in map(column, TRANSACTIONAL)}  # `committed.with_flags` fills them
+    views = {name: F.lit(False) for name in map(column, TRANSACTIONAL)}  # `committed.with_flags` sets their values
     return promise(_ordered(_resent(matched, resends)).withColumns(views), ATTEMPTS)
 
 
 def believable(log: DataFrame) -> DataFrame:
-    """Lines of this run and arm whose checksum agrees: each is a copy of the attempt that its header names."""
+    """Returns the lines of this run and arm whose checksum agrees, without markers.
+
+    Each of these lines is a copy of the attempt that its header names.
+    """
     return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
 
 
 def corrupted(log: DataFrame) -> DataFrame:
-    """Lines whose checksum differs, and lines that are no record at all. Nothing in these lines can be believed."""
+    """Returns the lines whose checksum differs, and the lines that are no record of the verifier at all.
+
+    Nothing in these lines can be believed.
+    """
     return promise(log, LOG).where(~is_sound())
 
 
 def foreign(log: DataFrame) -> DataFrame:
-    """Sound records of another run or another arm."""
+    """Returns the sound records of another run or another arm."""
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
 def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
-    """Each corrupted line with the attempt that was acknowledged at its offset, null where there is none.
+    """Returns each corrupted line with its owner: the attempt that was acknowledged at the offset of the line.
 
-    `arms` are the arms with corrupted lines. `few`: these lines fit in memory, and the ledger is not shuffled for them.
+    The columns of the owner are null if no attempt was acknowledged there. Two attempts can have been acknowledged at
+    one offset, if the record of the first attempt was truncated. Then the attempt that settled last is the owner.
+    `arms`: the arms with corrupted lines. `few`: these lines fit in memory, and the ledger is not shuffled.
     `together`: all rows are in one partition, and nothing is shuffled.
-    Two attempts can have been acknowledged at one offset, if the first was truncated. The later one owns the line.
     """
     location_columns = ["arm", "partition", "offset"]
     damaged = corrupted(log).where(F.col("arm").isin(*arms)).select(*location_columns)
@@ -105,17 +119,17 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Corrupted lines that have an owner, as copies of the attempt that owns them."""
+    """Returns the corrupted lines that have an owner, as copies of their owner. `attributed` comes from `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Corrupted lines at offsets that no attempt was acknowledged with: arm, partition, offset."""
+    """Returns arm, partition and offset of the corrupted lines without owner. `attributed` comes from `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset")
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """LEDGER as rows for the grouping: claims without copies."""
+    """Returns the rows of LEDGER as claims without copies, with the columns that `attempts` groups."""
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -123,7 +137,7 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Lines of LOG as rows for the grouping: copies without claims."""
+    """Returns lines of LOG as copies without claims, with the columns that `attempts` groups."""
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
@@ -131,7 +145,11 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True where a line has another partition sequence than its claim, or where an owned line has no claim."""
+    """True on an attempt that refutes the screen, for one of two reasons.
+
+    Either a line of the attempt has another partition sequence than its claim, or the attempt owns a corrupted line
+    while its claim is not among the rows.
+    """
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")
     differs = claimed & ((F.col("lowest") != expected) | (F.col("highest") != expected))
@@ -139,7 +157,10 @@ def _astray() -> Column:
 
 
 def _resent(frame: DataFrame, resends: bool) -> DataFrame:
-    """Adds `resent`: another attempt of the sequence is in the log, too. (A FAILED one there is a phantom.)"""
+    """Adds the column `resent`: the attempt and another attempt of the same sequence are both in the log.
+
+    A FAILED attempt does not count: its copies are phantoms.
+    """
     if not resends:
         return frame.withColumn("resent", F.lit(False))
     present = F.col("outcome").isNotNull() & (F.col("outcome") != Outcome.FAILED) & (F.size("copies") > 0)
@@ -148,7 +169,11 @@ def _resent(frame: DataFrame, resends: bool) -> DataFrame:
 
 
 def _ordered(frame: DataFrame) -> DataFrame:
-    """Adds `reordered` and `late`: a reported record with a higher partition sequence stands before the first copy."""
+    """Adds the columns `reordered`, true only on reported attempts, and `late`, true only on INDETERMINATE attempts.
+
+    Either is true if a reported attempt with a higher partition sequence stands before the first copy of the attempt,
+    in the same partition and from the same producer and session.
+    """
     first = F.get("copies", F.lit(0))
     by_partition = Window.partitionBy("arm", "producer", "session", first % LOCATION_UNIT).orderBy(first)
     before = by_partition.rowsBetween(Window.unboundedPreceding, -1)

@@ -1,7 +1,7 @@
 """The books: subjects counted per arm, producer, session and partition, with a row for each planned combination.
 
-Spark counts the subjects by signature. The table of signatures is small, however many records there are. The books
-are sums over signatures.
+Spark counts the subjects by signature: the values of all columns that the books distinguish. The table of signatures
+is small, however many records there are. The books are sums over signatures.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGN
 SESSIONS = 1
 """Sessions per producer. A producer that is killed and started again keeps its session."""
 NOBODY = -1
-"""The number of the producer and of the session in rows for lines that no planned producer owns."""
+"""Stands for producer and session in rows for lines that no planned producer owns."""
 
 BookKey = tuple[str, int, int, int]
-"""What one row of the books is about: (arm, producer, session, partition)."""
+"""The key of one row of the books: (arm, producer, session, partition)."""
 
 
 def planned_keys(scenario: Scenario) -> list[BookKey]:
-    """The keys of all rows that the books must have: per arm, partitions * (producers * sessions + 1)."""
+    """The keys of all rows that the books must have. An arm has partitions * (producers * sessions + 1) keys.
+
+    The `+ 1` is the key of NOBODY.
+    """
     return [
         (arm.name, producer, session, partition)
         for arm in scenario.arms
@@ -42,7 +45,7 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """SUBJECTS -> SIGNATURES: how many subjects of each sort there are, and how many copies beyond the first."""
+    """Returns SIGNATURES from SUBJECTS: the number of subjects, and of copies beyond the first, with each signature."""
     promised = promise(subjects, SUBJECTS)
     partition_of = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
     counted = promised.withColumns(
@@ -77,10 +80,10 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 
 
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
-    """Rows of SIGNATURES and the ledger's census -> PRODUCERS.
+    """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: the result of `count_ledger`.
 
-    `attempted` and `reported` come from the census, everything else comes from the subjects. So different queries
-    counted the two sides of the laws.
+    The columns `attempted` and `reported` come from the census. All other columns come from the subjects. So different
+    queries counted the two sides of the laws.
     """
     books: defaultdict[BookKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key in planned_keys(scenario):
@@ -95,10 +98,11 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
 
 
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
-    """PARTITIONS: the snapshot beside what the log holds; `read` are the counts of read_topic.json.
+    """Returns PARTITIONS: the bounds of the snapshot beside the counts of the log.
 
-    Control records are the verifier's own markers and the control records of transactions. No consumer shows the
-    latter: `settle` counted them in the leader's batches.
+    `log_census`: the result of `count_log`. `read`: the counts of read_topic.json. The column `control_records` counts
+    the verifier's own markers and the control records of transactions. No consumer shows control records of
+    transactions, so the step `settle` counted them in the leader's batches.
     """
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
@@ -120,9 +124,10 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
 
 
 def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: int) -> pa.Table:
-    """CASES: per arm and kind how many cases the books count, and how many rows anomalies/ has.
+    """Returns CASES: per arm and kind, how many cases the books count and how many rows anomalies/ has.
 
-    `written`: the rows of anomalies/ per (arm, kind). `bound`: at most so many are written per arm and kind.
+    `producers`: PRODUCERS. `written`: the number of rows of anomalies/ per (arm, kind). `bound`: the most cases that
+    are written per arm and kind.
     """
     totals: Counter[tuple[str, Anomaly]] = Counter()
     for row in producers.to_pylist():
@@ -143,7 +148,7 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """The keys and columns to which one signature adds its records."""
+    """Yields each key and column of the books to which a row of SIGNATURES adds its records."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
@@ -157,11 +162,13 @@ def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
 
 
 def _line_columns(row: dict[str, Any]) -> Iterator[str]:
+    """Yields the columns of the books that count a line that nobody sent."""
     yield "log_records"
     yield "unattributed" if row["kind"] == Anomaly.CORRUPTED else "phantoms"
 
 
 def _attempt_columns(row: dict[str, Any]) -> Iterator[str]:
+    """Yields the columns of the books that count an attempt by its outcome and its presence in the log."""
     yield Outcome(row["outcome"]).value.lower()
     present = row["first_partition"] is not None
     if row["outcome"] in REPORTED:
@@ -188,7 +195,7 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """Producer and session of a subject; NOBODY for a line whose header names no planned producer of this arm."""
+    """Producer and session of a subject, or NOBODY for a line whose header names no planned producer of the arm."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))

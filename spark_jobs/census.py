@@ -1,4 +1,4 @@
-"""The census: ledger and log counted without any join, so that the laws have an independent side."""
+"""The census: counts of ledger and log without any join. The laws compare the books with these independent counts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spark_jobs.schemas import LEDGER, LOG, promise
 
 
 def count_ledger(ledger: DataFrame) -> DataFrame:
-    """LEDGER, counted per (arm, producer, session, partition).
+    """Returns the counts of LEDGER per (arm, producer, session, partition).
 
-    attempted, reported, in_transactions: rows. attempt: the highest attempt number. from_us, until_us: first and last
-    moment, in µs since the epoch.
+    `attempted`, `reported` and `in_transactions`: numbers of rows. `attempt`: the highest attempt number. `from_us`:
+    the first sending. `until_us`: the last sending or report, whichever is later. Both are in µs since the epoch.
     """
     return (
         promise(ledger, LEDGER)
@@ -31,7 +31,10 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
 
 
 def count_log(log: DataFrame) -> DataFrame:
-    """LOG, counted per (arm, partition): all records, and of them own markers, corrupted ones and foreign ones."""
+    """Returns the counts of LOG per (arm, partition).
+
+    `records`: all records. `markers`: the verifier's own markers. `corrupted` and `foreign`: records of these sorts.
+    """
     return (
         promise(log, LOG)
         .groupBy("arm", "partition")

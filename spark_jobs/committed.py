@@ -1,6 +1,7 @@
-"""The committed view: the records of a transaction that a read_committed consumer sees, against its end in the ledger.
+"""The committed view: what a read_committed consumer sees, compared with the ends of transactions in the ledger.
 
-Only arms that write transactions have this view: for other arms the two views are equal.
+Only the arms in `Scenario.transactional` have this view beside the view `raw`. For all other arms, the two views would
+be equal.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from spark_jobs.attempts import BY_KEY, KEY, attribute, believable, owned_copies
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOG, promise
 
 VIEW, TAIL = "committed", "committed_tail"
+"""Names in LOG of what a read_committed consumer sees: in the snapshot, and behind the snapshot."""
 RECORD_KEY = ["arm", "partition", "offset"]
+"""The columns that identify a record of the log."""
 
 
 class Views(NamedTuple):
-    """Both views of the arms that write transactions, counted without any matching.
+    """The counts of both views of the arms that write transactions. Counting needs no matching.
 
-    `rows`: rows of the committed view per (arm, partition). `equal_rows`: per arm, the offsets at which both views have
-    one record, and equal records. `transactions`: those in the ledger per (arm, producer, session, outcome).
+    `rows`: rows of the committed view per (arm, partition). `equal_rows`: per arm, the number of offsets at which each
+    view has one record and the two records are equal. `transactions`: the number of transactions in the ledger per
+    (arm, producer, session, outcome).
     """
 
     rows: Counter[tuple[str, int]]
@@ -34,11 +38,11 @@ class Views(NamedTuple):
 
 
 NONE = Views(Counter(), Counter(), Counter())
-"""The views of a run in which no arm writes transactions."""
+"""The counts for a run in which no arm writes transactions."""
 
 
 def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequence[str]) -> Views:
-    """Counts LEDGER and both views of LOG; `committed` holds only rows of `arms`."""
+    """Returns the counts of LEDGER and of both views of LOG, for `arms`. `committed` must hold only rows of `arms`."""
     in_arms = F.col("arm").isin(*arms)
     rows = promise(committed, LOG).groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("rows"))
     same = _equal_records(raw.where(in_arms), committed).groupBy("arm").agg(F.count(F.lit(1)).alias("rows"))
@@ -61,11 +65,12 @@ def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequenc
 def visibility_anomalies(
     ledger: DataFrame, committed: DataFrame, arms: Sequence[str], damaged: Sequence[str], few: bool
 ) -> DataFrame:
-    """LEDGER, LOG of view committed -> the attempts (KEY) that are `aborted_visible` or `torn`, and no others.
+    """Returns KEY, `aborted_visible` and `torn` of each attempt for which one of these two flags is true.
 
-    An attempt is visible if a believable line of the view names it, or if a corrupted line stands at the offset with
-    which the attempt was acknowledged. `damaged`: the arms with corrupted lines; `few`: as in `attribute`. A FAILED
-    attempt was never part of its transaction.
+    `ledger`: LEDGER. `committed`: the rows of LOG of view `committed`. An attempt is visible if a believable line of
+    this view names the attempt, or if a corrupted line of this view stands at its acknowledged offset. `damaged`: the
+    arms with corrupted lines. `few`: as in `attribute`. FAILED attempts are left out: they were never part of their
+    transaction.
     """
     claims = promise(ledger, LEDGER).where(
         F.col("arm").isin(*arms) & F.col("transaction").isNotNull() & (F.col("outcome") != Outcome.FAILED)
@@ -91,7 +96,7 @@ def visibility_anomalies(
 
 
 def with_flags(matched: DataFrame, flagged: DataFrame) -> DataFrame:
-    """ATTEMPTS with the flags of `flagged`, the result of `visibility_anomalies`."""
+    """Returns ATTEMPTS: `matched` with the flags of `flagged`, the result of `visibility_anomalies`."""
     flags = [column(anomaly) for anomaly in TRANSACTIONAL]
     both = matched.drop(*flags).join(flagged, KEY, "left")
     return promise(both.withColumns({flag: F.coalesce(flag, F.lit(False)) for flag in flags}), ATTEMPTS)
@@ -103,10 +108,10 @@ def _aborted_visible() -> Column:
 
 
 def _torn() -> Column:
-    """True on an invisible attempt of a committed transaction.
+    """True on an invisible attempt of a transaction that was committed.
 
-    One visible record of an INDETERMINATE transaction proves that the transaction was committed: all of its records
-    must be visible.
+    One visible record of an INDETERMINATE transaction proves that this transaction was committed. Then all records of
+    this transaction must be visible.
     """
     end = F.col("transaction_outcome")
     unknown = end == TransactionOutcome.INDETERMINATE
@@ -114,7 +119,10 @@ def _torn() -> Column:
 
 
 def _equal_records(raw: DataFrame, committed: DataFrame) -> DataFrame:
-    """The offsets at which each view has one record, and both records are equal. Bytes that are no record are equal."""
+    """Returns the offsets at which each view has one record and the two records are equal.
+
+    Records are compared by header and checksum flag. Two values that are no record of the verifier count as equal.
+    """
     header = F.xxhash64("header_run", "header_arm", *KEY[1:], "partition_sequence", "parsed", "crc_ok")
     sides = [
         side.select(*RECORD_KEY, header.alias("header"), F.lit(name == VIEW).alias("committed"))

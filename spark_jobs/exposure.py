@@ -15,14 +15,16 @@ from spark_jobs.attempts import reported
 from spark_jobs.schemas import EXPOSURE, LEDGER, arrow, promise
 
 _FOREVER_US = 2**62
+"""Stands for the recovery of an injection that has not recovered."""
 
 
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
-    """LEDGER -> EXPOSURE, one row per injection and arm that has attempts; `every_injection` adds the other rows.
+    """Returns EXPOSURE from LEDGER: one row per injection and arm with attempts. `every_injection` adds the other rows.
 
-    reported: reported attempts on a partition that was hit, sent before the recovery and settled from one second before
-    the bite on. An attempt in a transaction counts only if the transaction was committed: no other one can be torn.
-    outstanding: attempts on any partition that were sent before the bite and not settled by then.
+    `reported` counts reported attempts on a partition that was hit. They were sent before the recovery, and settled no
+    earlier than one second (LEAD_US) before the bite. An attempt in a transaction counts only if the transaction was
+    committed: only committed transactions can be torn.
+    `outstanding` counts attempts on any partition that were sent before the bite and had not settled at the bite.
     """
     sent, settled, window = F.unix_micros("sent_at"), F.unix_micros("settled_at"), F.col("window")
     inside = (sent <= window["recovered_us"]) & (settled >= window["bite_us"] - LEAD_US)
@@ -41,7 +43,7 @@ def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scena
 
 
 def every_injection(table: pa.Table, injections: Sequence[Injection], scenario: Scenario) -> pa.Table:
-    """EXPOSURE with a row for each loaded arm and injection, zeros where the arm sent nothing."""
+    """Returns EXPOSURE with a row for each loaded arm and injection. Rows that `table` lacks have zeros."""
     known = {(row["arm"], row["injection"]): row for row in table.to_pylist()}
     rows = [
         known.get((arm.name, injection.id), _nothing_exposed(arm.name, injection.id))
@@ -56,7 +58,10 @@ def _nothing_exposed(arm: str, injection_id: int) -> dict[str, object]:
 
 
 def _window(injection: Injection, scenario: Scenario) -> Column:
-    """One injection as a literal: its id, the partitions it hit per arm, bite and recovery in µs since the epoch."""
+    """An injection as a literal column.
+
+    Its fields are the id, the partitions that the injection hit per arm, and bite and recovery in µs since the epoch.
+    """
     recovered_us = _FOREVER_US if injection.recovered_at_us is None else injection.recovered_at_us
     hit = [
         F.lit(part)

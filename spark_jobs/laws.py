@@ -1,4 +1,4 @@
-"""The laws of the books: pairs of figures that were counted independently and must be equal."""
+"""The laws of the books: pairs of counts that were made independently of each other and must be equal."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from spark_jobs.committed import NONE, Views
 from spark_jobs.schemas import LAWS, arrow
 
 Rows = list[dict[str, Any]]
+"""The rows of a table, each as a mapping from column to value."""
 
 
 class Law(NamedTuple):
-    """One equation, a row of books/laws.parquet. `partition` is -1 where the equation is about the whole arm."""
+    """One equation: a row of books/laws.parquet. `partition` is -1 if the equation is about the whole arm."""
 
     law: str
     arm: str
@@ -32,8 +33,8 @@ class Law(NamedTuple):
 class LawInputs(NamedTuple):
     """Everything that the laws compare.
 
-    `announced` are the counts of produce.json and of settle.json, `read` are the counts of read_topic.json, `written`
-    are the rows that anomalies/ really has per (arm, kind).
+    `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json. `written`: the
+    number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
     """
 
     scenario: Scenario
@@ -49,7 +50,7 @@ class LawInputs(NamedTuple):
 
 
 def laws(evidence: LawInputs) -> pa.Table:
-    """LAWS: every law for every arm, whether it holds or not."""
+    """Returns LAWS: the equations of every law for every arm, whether they hold or not."""
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [
         *_offset_laws(parts),
@@ -63,6 +64,7 @@ def laws(evidence: LawInputs) -> pa.Table:
 
 
 def _offset_laws(parts: Rows) -> Iterable[Law]:
+    """Yields, per partition, the laws about its offsets. `parts`: rows of PARTITIONS."""
     for row in parts:
         arm, partition = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]
@@ -80,6 +82,7 @@ def _offset_laws(parts: Rows) -> Iterable[Law]:
 
 
 def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
+    """Yields the laws that add up the outcomes of attempts. `producers`: PRODUCERS."""
     sums: Counter[tuple[str, int, str]] = Counter()
     for row in producers.to_pylist():
         key = row["arm"], row["partition"]
@@ -97,6 +100,7 @@ def _outcome_laws(producers: pa.Table) -> Iterable[Law]:
 
 
 def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
+    """Yields the laws that add up the records of the log. `parts`: rows of PARTITIONS."""
     booked: Counter[tuple[str, int]] = Counter()
     for row in evidence.producers.to_pylist():
         lines = row["first_copies"] + row["extra_copies"] + row["phantoms"] + row["unattributed"]
@@ -116,7 +120,10 @@ def _line_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
-    """The two views of an arm agree. Without transactions there is no committed view: both sides are zero."""
+    """Yields the law that the two views of an arm agree, and the law that the committed view was read completely.
+
+    For an arm without transactions, the first law has zero on both sides, and the second law is left out.
+    """
     rows = sum(count for (owner, _), count in evidence.views.rows.items() if owner == arm)
     same = evidence.views.equal_rows[arm]
     yield Law("views_agree", arm, -1, "rows in log/, view committed", rows, "of these the same in view raw", same)
@@ -126,9 +133,9 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 
 
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
-    """The committed view was read completely: it has as many rows as the leader's batches have visible records.
+    """Yields, per partition, the law that the committed view has as many rows as the leader has visible records.
 
-    Neither the ledger nor a consumer takes part in counting these batches.
+    `settle` counted these records in the leader's batches. Neither the ledger nor a consumer took part in this count.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:
@@ -139,7 +146,7 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """The ledger is complete. A count that was not announced becomes -1, which no number of rows equals."""
+    """Yields the laws that the ledger is complete. A count that was not announced is -1, unlike any number of rows."""
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
         rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
@@ -155,7 +162,7 @@ def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
         announced = evidence.announced.get(f"announced/{key}", -1)
         yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
         attempted = evidence.announced.get(f"attempted/{key}")
-        if attempted is None or attempted >= 0:  # a killed producer left no count
+        if attempted is None or attempted >= 0:  # negative: the producer was killed and left no count
             right = -1 if attempted is None else attempted
             yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
         if arm != evidence.scenario.canary.name:
@@ -163,9 +170,10 @@ def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
-    """Every row of a transactional producer is in a transaction, and no row of any other producer is.
+    """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
 
-    The ledger has as many transactions of a producer, by their end, as the producer counted.
+    All rows of a transactional producer are in a transaction. No row of any other producer is in a transaction. For
+    each outcome, the ledger has as many transactions of the producer as the producer counted.
     """
     arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
     transactional = arm in evidence.scenario.transactional
@@ -189,6 +197,7 @@ def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows:
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
+    """Yields the laws that books and snapshot have every planned partition. `parts`: rows of PARTITIONS."""
     books = Counter(row["arm"] for row in evidence.producers.to_pylist())
     snapshot = Counter(row["arm"] for row in parts)
     width = evidence.scenario.load.partitions
@@ -207,6 +216,7 @@ def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:
 
 
 def _case_laws(evidence: LawInputs) -> Iterable[Law]:
+    """Yields the laws that anomalies/ has as many rows as the books have cases, but no more than the bound."""
     for row in cases(evidence.producers, evidence.written, evidence.bound).to_pylist():
         count, name = (evidence.bound, "bound") if row["cut"] else (row["cases"], "cases in the books")
         yield Law("anomaly_rows", row["arm"], -1, f"rows of {row['kind']}", row["written"], name, count)

@@ -1,4 +1,4 @@
-"""Matching: ledger and log are matched record by record, unless the screen has proven that they agree."""
+"""Matching: compares ledger and log record by record, except where the screen has proven that they agree."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from spark_jobs import anomalies, attempts, books, committed, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
-"""Up to so many corrupted lines are broadcast to every task. With more corrupted lines, the ledger is shuffled."""
+"""The most corrupted lines that are broadcast to every task. For more corrupted lines, the ledger is shuffled."""
 
 
 class MatchingInputs(NamedTuple):
     """Everything that the matching needs.
 
-    `visible`: view `committed` of the log. `bound`: at most so many cases are written per arm and kind. `together`:
-    ledger and log are in one partition each, so that no query shuffles.
+    `log`: the rows of LOG of view `raw`. `visible`: the rows of LOG of view `committed`. `output`: receives anomalies/.
+    `bound`: the most cases that are written per arm and kind. `together`: ledger and log are in one partition each, so
+    that no query shuffles.
     """
 
     ledger: DataFrame
@@ -39,10 +40,11 @@ class MatchingInputs(NamedTuple):
 
 
 def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Table, dict[tuple[str, str], int]]:
-    """Matches ledger and log; returns PRODUCERS, and the rows that were written to anomalies/ per (arm, kind).
+    """Matches ledger and log. Returns PRODUCERS, and the number of rows written to anomalies/ per (arm, kind).
 
-    Two queries share one matching. Only rows that the screen has not proven are matched. If the matching refutes the
-    screen, all rows are matched.
+    `proven`: what the screen has proven; None if the screen has proven nothing. Only rows that are not proven are
+    matched. If the matching refutes the screen, all rows are matched. The query that counts the subjects and the query
+    that lists the cases share one matching.
     """
     persisted: list[DataFrame] = []
     try:
@@ -60,7 +62,10 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
 
 
 def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: list[DataFrame]) -> DataFrame:
-    """SUBJECTS of the rows that the screen has not proven. Adds to `persisted` every frame that it persists."""
+    """Returns SUBJECTS of the rows that the screen has not proven.
+
+    Appends every frame that is persisted here to `persisted`. The caller unpersists these frames.
+    """
     ledger, log = inputs.ledger, inputs.log
     owned = unattributed = aliens = None
     corrupted, foreign = _by_arm(inputs.log_census, "corrupted"), _by_arm(inputs.log_census, "foreign")
@@ -83,7 +88,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 def _with_views(
     matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
 ) -> DataFrame:
-    """`matched` with the flags from the committed view. There is no join if no attempt has such a flag."""
+    """Returns `matched` with the flags from the committed view. If no attempt has such a flag, there is no join."""
     arms = inputs.scenario.transactional
     if not arms:
         return matched
@@ -96,7 +101,7 @@ def _with_views(
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """The arms with lines of the sort `name` (`corrupted` or `foreign`), and how many each has."""
+    """Returns each arm that has lines of the sort `name` (`corrupted` or `foreign`), with the number of these lines."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]
@@ -106,9 +111,9 @@ def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
 def _write_anomalies(
     subjects: DataFrame, producers: pa.Table, output: StepOutput, bound: int
 ) -> dict[tuple[str, str], int]:
-    """Writes the cases. Returns the number of rows in the file, per (arm, kind).
+    """Writes the cases to anomalies/. Returns the number of rows in the file, per (arm, kind).
 
-    There is no query if the books count no case.
+    If the books count no case, no query runs, and the file has no rows.
     """
     rows = arrow(ANOMALIES).empty_table()
     if any(row["cases"] for row in books.cases(producers, {}, bound).to_pylist()):

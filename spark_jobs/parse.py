@@ -1,4 +1,4 @@
-"""Parsing: from the bytes of a record to its header, by fixed positions and without a UDF. No bytes make it raise."""
+"""Parsing: from the bytes of a record to its header, by fixed positions and without a UDF. No bytes raise an error."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ NUMBERS = {
     "attempt": "int",
     "partition_sequence": "bigint",
 }
+"""The numeric fields of the header, with their types in LOG."""
 
 
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
-    """RAW -> LOG; `view` gives the view of each row, which is `raw` without it.
+    """Returns LOG from RAW. `view` gives the view of each row; if `view` is None, all rows get the view `raw`.
 
-    Agrees with `delivery_verifier.model.record.parse` on every byte string. `foreign` marks a parsed record of another
-    run, or of another arm than the one to which the topic belongs.
+    The result agrees with `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a
+    parsed record of another run, or of another arm than the arm to which the topic belongs.
     """
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     sliced = promise(raw, RAW).withColumns(
@@ -50,27 +51,30 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 
 
 def is_marker() -> Column:
-    """True on a row of LOG that is an end-of-snapshot marker of this run: the verifier wrote it, not the load."""
+    """True on a row of LOG that is an end-of-snapshot marker of this run. The verifier writes markers, not the load."""
     is_of_verifier: Column = F.col("producer") == MARKER_PRODUCER
     return F.col("crc_ok") & ~F.col("foreign") & is_of_verifier
 
 
 def is_sound() -> Column:
-    """True on a row of LOG whose header can be believed."""
+    """True on a row of LOG whose header can be believed: the record is parsed, and its checksum agrees."""
     return F.col("parsed") & F.col("crc_ok")
 
 
 def _is_record(value: Column) -> Column:
+    """True if the bytes have the form of a record: a header, and a checksum of digits. The checksum may be wrong."""
     header = F.substring(value, 1, HEADER_BYTES).cast("string").rlike("^" + HEADER_PATTERN)
     checksum = F.substring(value, -CRC_WIDTH, CRC_WIDTH).cast("string").rlike(f"^[0-9]{{{CRC_WIDTH}}}")
     return F.coalesce((F.length(value) >= MIN_PAYLOAD_BYTES) & header & checksum, F.lit(False))
 
 
 def _field(name: str) -> Column:
+    """The text of a header field; null if the bytes are no record."""
     return F.when(F.col("parsed"), F.substring("header", FIELDS[name].start + 1, FIELDS[name].width))
 
 
 def _crc_agrees(value: Column) -> Column:
+    """True if the checksum at the end of the bytes is the CRC-32 of all bytes before it."""
     body = value.substr(F.lit(1), F.length(value) - CRC_WIDTH)
     written = F.substring(value, -CRC_WIDTH, CRC_WIDTH).cast("string").try_cast("bigint")
     return F.coalesce(written == F.crc32(body), F.lit(False))

@@ -1,4 +1,8 @@
-"""Reading: the snapshot of every topic, between offsets that were taken once, and the records behind the snapshot."""
+"""Reading: the records of every topic from Kafka.
+
+The *snapshot* of a topic is the range between offsets that were taken once. The *tail* is all records behind the
+snapshot.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +26,30 @@ from spark_jobs.schemas import RAW, promise
 
 CONSUMER = {
     "failOnDataLoss": "true",
-    # how long a read waits for a record of the snapshot; Spark's own default is two minutes
+    # how long a read waits for a record of the snapshot, in ms; Spark's own default is two minutes
     "kafkaConsumer.pollTimeoutMs": "30000",
-    # how long it asks brokers for offsets before it tries again, three times; Kafka's own default is a minute
+    # how long Spark asks the brokers for offsets before it tries again (three times), in ms; Kafka's own is a minute
     "kafka.default.api.timeout.ms": "30000",
-    # Spark asks the broker for the bounds of the log at every poll: few, large polls
+    # Spark asks the broker for the bounds of the log at every poll, so polls should be few and large
     "kafka.max.poll.records": "50000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
 }
+"""Options of Spark's Kafka source for every read."""
 SNAPSHOT, TAIL = "raw", "tail"
+"""Names of the views in LOG: the snapshot, and the tail behind the snapshot."""
 ArmPartition = tuple[str, int]
-"""Arm and partition."""
+"""The name of an arm and the number of a partition."""
 
 
 def read_topics(
     spark: SparkSession, offsets: Offsets, isolation: Isolation = RAW_VIEW, connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """RAW rows of every partition, from the snapshot's start to the partition's end now: the snapshot and its tail.
+    """Returns RAW: the snapshot and the tail of every partition, up to the end of the partition now.
 
-    `connection`: options of Spark's Kafka source by which it reaches the brokers (`Connection.spark_options`); without
-    them it reads in plain text from the addresses in `offsets`.
-    Fails if the brokers no longer hold the whole range: it never reads less.
+    `connection`: options by which Spark's Kafka source reaches the brokers (`Connection.spark_options`). Without these
+    options, Spark reads in plain text from the addresses in `offsets`.
+    The read fails if the brokers no longer hold the whole range: Spark never returns only a part of the range.
     """
     arms = {part.topic: part.arm for part in offsets.partitions}
     starts: dict[str, dict[str, int]] = defaultdict(dict)
@@ -65,20 +71,20 @@ def read_topics(
 def read_committed(
     spark: SparkSession, offsets: Offsets, arms: Sequence[str], connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """RAW rows of `arms` as a read_committed consumer sees them, up to the last stable offset now.
+    """Returns RAW: the rows of `arms` that a read_committed consumer sees, up to the last stable offset now.
 
-    The last stable offset is behind the markers: when the snapshot was taken, every transaction before them was
-    decided. `check_committed` checks this.
+    The last stable offset is behind the markers, because every transaction before the markers was decided when the
+    snapshot was taken. `check_committed` checks this. `connection`: as in `read_topics`.
     """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
 
 
 def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL) -> Column:
-    """The view of each row of RAW: `snapshot_view` in the snapshot's [start, end), `tail_view` behind the snapshot.
+    """The view of each row of RAW: `snapshot_view` in [start, end) of the snapshot, `tail_view` behind the snapshot.
 
-    The records of the snapshot depend only on its bounds: a repeated read takes the same records, whatever was written
-    since.
+    The records of the snapshot depend only on the bounds of the snapshot. So a repeated read finds the same records in
+    the snapshot, whatever was written since.
     """
     ends: dict[str, list[int]] = defaultdict(list)
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
@@ -88,9 +94,9 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
 
 
 def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
-    """Records of view `tail` in log/ that are not markers, per (arm, partition).
+    """Returns the number of records in view `tail` that are no markers, per (arm, partition). `log`: the folder log/.
 
-    Raises StepFailed unless the snapshot's own markers were read: an incomplete read proves nothing.
+    Raises StepFailed if a marker of the snapshot was not read: an incomplete read proves nothing.
     """
     records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
@@ -98,11 +104,12 @@ def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
 
 
 def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
-    """Raises StepFailed unless view `tail` has the snapshot's own markers.
+    """Raises StepFailed if a marker of the snapshot is missing from view `tail`.
 
-    `tail`: the view that a read_committed consumer of `arms` had behind the snapshot. The markers are in no
-    transaction. A consumer that does not see them got a last stable offset before them, for example from a new leader.
-    Records of the snapshot that it did not see may be in the log all the same.
+    `tail`: the name of the view that a read_committed consumer of `arms` had behind the snapshot. The markers are in no
+    transaction. If the consumer did not see a marker, the last stable offset that it got was before this marker; a new
+    leader can give such an offset. Then records of the snapshot may be in the log although the consumer did not see
+    them.
     """
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms]
@@ -110,7 +117,7 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
 
 
 def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
-    """Counts the rows of `view`: records that are no markers, and markers, each per (arm, partition)."""
+    """Returns the numbers of records that are no markers, and of markers, in `view`. Both are per (arm, partition)."""
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[ArmPartition] = Counter()
@@ -122,6 +129,7 @@ def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int
 
 
 def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[PartitionSnapshot], reader: str = "") -> None:
+    """Raises StepFailed if markers of a partition are missing. `reader` names the consumer in the error."""
     for part in parts:
         count, expected = markers.get((part.arm, part.partition), 0), part.live_end - part.end
         if count < expected:
@@ -132,5 +140,5 @@ def _require_markers(markers: Mapping[ArmPartition, int], parts: Sequence[Partit
 
 
 def _literal(value: object, kind: str) -> Column:
-    """`value` as one literal. A map that is built column by column would cost a call to the JVM for each entry."""
+    """`value` as one literal of the Spark type `kind`. A map built column by column would cost a JVM call per entry."""
     return F.from_json(F.lit(json.dumps(value)), kind)

@@ -1,8 +1,8 @@
 """Reconciliation: what the ledger claims is compared with what the topics hold, record by record.
 
-The first half reads the snapshot from Kafka into log/, sealed by read_topic.json. The second half turns ledger/ and
-log/ into anomalies/, books/ and timeline/, sealed by reconcile.json. The second half is a pure function of the run
-directory: it can be repeated years later, when the cluster is long gone.
+The first half reads the snapshot from Kafka into log/, and seals log/ with read_topic.json. The second half turns
+ledger/ and log/ into anomalies/, books/ and timeline/, and seals them with reconcile.json. The second half is a pure
+function of the run directory: it can be repeated years later, when the cluster is long gone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EPILOG = """The exit code says whether the job finished, not what it found: `con
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 RECONCILE: Final = "reconcile"
 SMALL_ROWS = 500_000
-"""Up to so many rows of ledger and log, every query is one task: a shuffle would cost more than it saves."""
+"""Up to this number of rows of ledger and log, every query is one task: a shuffle would cost more than it saves."""
 
 
 def reconcile(
@@ -48,11 +48,12 @@ def reconcile(
     bits: int = screen.BITS,
     connection: Mapping[str, str] | None = None,
 ) -> None:
-    """Reconciles one run. The result is in the run directory, whatever it says. An error means that there is no result.
+    """Reconciles one run. The result goes to the run directory, good or bad. An error means that there is no result.
 
-    `exhaustive` matches every record, without the screen; the stretches of the screen have 2**bits sequences.
-    Raises IncompleteRun where an earlier step is missing or altered, ValueError for a ledger or log with other columns,
-    and whatever Spark raises, for example if records disappeared between the snapshot and the read.
+    `from_log`: log/ is there already, and Kafka is not read. `exhaustive`: every record is matched, without the screen.
+    `bits`: a stretch of the screen has at least 2**bits sequences. `connection`: as in `read_topics`.
+    Raises IncompleteRun if an earlier step is missing or altered, and ValueError if ledger or log have other columns.
+    Raises every error of Spark, for example if records disappeared between the snapshot and the read.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -70,13 +71,17 @@ def reconcile(
 
 
 def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
-    """Only the first half: log/ and read_topic.json. The cluster is not needed afterwards. Raises as `reconcile`."""
+    """Runs only the first half, which writes log/ and read_topic.json. Afterwards, the cluster is not needed any more.
+
+    Raises the same errors as `reconcile`.
+    """
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")
     write_log(run, run.read_scenario(), spark, connection)
 
 
 def _files(run: RunDirectory, folder: str) -> list[Path]:
+    """The Parquet files of a folder of the run directory. Raises IncompleteRun if there are none."""
     files = sorted((run.path / folder).glob("*.parquet"))
     if not files:
         raise IncompleteRun(f"{run.path / folder} holds no Parquet file")
@@ -92,9 +97,9 @@ def write_books(
     exhaustive: bool = False,
     bits: int = screen.BITS,
 ) -> None:
-    """Second half: ledger/ and log/ to anomalies/, books/ and timeline/.
+    """Runs the second half, which turns ledger/ and log/ into anomalies/, books/ and timeline/.
 
-    Spark's driver plans a query with one thread: queries that do not depend on each other run side by side.
+    Spark's driver plans each query with one thread. So queries that do not depend on each other run side by side.
     """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
@@ -136,7 +141,7 @@ def write_books(
 
 
 def _write_tables(output: StepOutput, evidence: laws.LawInputs) -> None:
-    """The tables of the books that follow from counts: producers, partitions, cases and laws."""
+    """Writes the tables of the books that follow from counts: producers, partitions, cases and laws."""
     output.write_table("books/producers", evidence.producers)
     output.write_table("books/partitions", books.partitions(evidence.offsets, evidence.log_census, evidence.read))
     output.write_table("books/cases", books.cases(evidence.producers, evidence.written, evidence.bound))
@@ -148,12 +153,14 @@ def _sides(ledger: DataFrame, log: DataFrame, run: RunDirectory, scenario: Scena
 
 
 def _rows(run: RunDirectory, folder: str) -> int:
+    """The number of rows in the Parquet files of a folder of the run directory."""
     return sum(pq.read_metadata(file).num_rows for file in (run.path / folder).glob("*.parquet"))
 
 
 def _write_load(
     ledger: DataFrame, ledger_census: pa.Table, run: RunDirectory, scenario: Scenario, output: StepOutput
 ) -> None:
+    """Writes books/exposure, books/gaps and timeline/. These tables are only about the arms that carry load."""
     loaded = ledger.where(F.col("arm").isin([arm.name for arm in scenario.loaded]))
     injections = read_injections((run.path / "injections.json").read_bytes())
     exposed = exposure(loaded, injections, scenario).toArrow() if injections else arrow(EXPOSURE).empty_table()
@@ -174,7 +181,7 @@ def _span(ledger_census: pa.Table) -> tuple[int, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found. Raises otherwise."""
+    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found; raises otherwise."""
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument(

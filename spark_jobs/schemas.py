@@ -1,7 +1,7 @@
-"""The schemas: the columns of every frame that the jobs read, pass on and write, and how frames are held to them.
+"""The schemas: the columns of every frame that the jobs read, pass on and write. `promise` holds a frame to a schema.
 
 The schemas of the run directory's tables are derived from `delivery_verifier.store.tables`, which says what each column
-means. The schemas in between (RAW, ATTEMPTS, SUBJECTS, SIGNATURES, STRETCHES, BUCKETS) are internal and declared here.
+means. RAW, ATTEMPTS, SUBJECTS, SIGNATURES, STRETCHES and BUCKETS are internal to the jobs and are declared here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _declared(table: Table) -> StructType:
 
 
 def _internal(required: Mapping[str, DataType], nullable: Mapping[str, DataType]) -> StructType:
-    """The schema of a frame that only the jobs pass on: the required columns, then the nullable ones."""
+    """The schema of a frame that is internal to the jobs: the required columns, then the nullable columns."""
     fields = [StructField(name, data_type, nullable=False) for name, data_type in required.items()]
     return StructType(fields + [StructField(name, data_type) for name, data_type in nullable.items()])
 
@@ -72,10 +72,10 @@ RAW = _internal(
     {"arm": _STRING, "partition": _INT, "offset": _LONG, "timestamp": _TIME},
     {"value": BinaryType()},
 )
-"""What a topic held: one row per record, before parsing. `value` is null for a record without a value."""
+"""The records of the topics before parsing, one row per record. `value` is null for a record without a value."""
 
 LOCATION_UNIT = 4096
-"""A *location* is offset * LOCATION_UNIT + partition, one number that sorts by offset. Partitions stay below 1000."""
+"""A *location* is the number offset * LOCATION_UNIT + partition. Locations sort by offset. Partitions are < 1000."""
 
 ATTEMPTS = StructType(
     [
@@ -103,10 +103,11 @@ ATTEMPTS = StructType(
 )
 """One row per attempt that the ledger or the log names.
 
-`acked` (the acknowledged location) and `copies` (ascending) are locations. `outcome` is null where the ledger does not
-know the attempt. `late`: an INDETERMINATE attempt that would be REORDERED if it were reported. `spark_jobs.committed`
-sets `aborted_visible` and `torn`. `astray` refutes the screen: a line has another partition sequence than its claim, or
-a corrupted line has an owner whose claim is not among the rows.
+`acked` is the acknowledged location. `copies` are the locations of the copies, ascending. `outcome` is null if the
+ledger does not know the attempt. `late` is true on an INDETERMINATE attempt that would be REORDERED if the attempt were
+reported. `spark_jobs.committed` sets `aborted_visible` and `torn`. `astray` is true if the attempt refutes the screen:
+a line of the attempt has another partition sequence than its claim, or the attempt owns a corrupted line while its
+claim is not among the rows.
 """
 
 SUBJECTS = StructType(
@@ -120,8 +121,9 @@ SUBJECTS = StructType(
 )
 """Everything that can be a case: each attempt of the ledger, and each line of the log that no attempt accounts for.
 
-A row with `line` is a line that no attempt accounts for: it has one copy, and `origin` says which run and arm its
-header names. `kind` is null if nothing is wrong.
+`line` is true in the row of a line that no attempt accounts for. This row has one copy, and `origin` says which run and
+arm the header of the line names. `kind` is the kind of the case; null if nothing is wrong. `also` are the kinds that
+`kind` hides.
 """
 
 SIGNATURES = _internal(
@@ -138,11 +140,14 @@ SIGNATURES = _internal(
     },
     {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING)},
 )
-"""Subjects counted by everything that the books distinguish. `role`: attempt, line, or extra (a copy beyond the first).
+"""The number of subjects (`records`) per signature: the values of all columns that the books distinguish.
+
+`role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first copy. `once` is true if the subject
+has exactly one copy.
 """
 
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
-"""Stretches of a producer's sequences: see `spark_jobs.screen`."""
+"""Stretches of a producer's sequences, as `spark_jobs.screen` defines them."""
 
 BUCKETS = _internal(
     {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),
@@ -154,18 +159,19 @@ BUCKETS = _internal(
         for end in ("min", "max")
     },
 )
-"""Claims and believable lines per stretch and partition: see `spark_jobs.screen`.
+"""The counts of claims and believable lines per stretch and partition, as `spark_jobs.screen` defines them.
 
-`low` and `high`: sums of the lower and the upper halves of the fingerprints, those of the claims less those of the
-lines. `position`: offset. `shift`: offset less partition sequence.
+`low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the lines. `high`: the same for
+the upper halves. Names with `claimed` are about claims, names with `logged` are about lines. `position`: the offset.
+`shift`: the offset minus the partition sequence.
 """
 
 
 def promise(frame: DataFrame, schema: StructType) -> DataFrame:
-    """`frame` with exactly the columns of `schema`, in the order of `schema` and with its types.
+    """Returns `frame` with exactly the columns of `schema`, in the order and with the types of `schema`.
 
-    Raises AnalysisException if a column is missing. Only columns that differ are cast: each function of a column costs
-    several calls into the JVM.
+    Raises AnalysisException if a column is missing. Only columns of another type are cast, because each function of a
+    column costs several calls into the JVM.
     """
     present = [(field.name, field.dataType) for field in frame.schema]
     promised = [(field.name, field.dataType) for field in schema]
@@ -180,12 +186,12 @@ def promise(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def arrow(schema: StructType) -> pa.Schema:
-    """The same schema for tables that are small enough to be written without Spark."""
+    """Returns `schema` as an Arrow schema, for tables that are small enough to be written without Spark."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def check_log(file: Path) -> None:
-    """Raises BadInput where `file` differs from the log's columns: Spark would read a missing column as null."""
+    """Raises BadInput if `file` has other columns than the log. Spark itself would read a missing column as null."""
     types, expected = column_types(file), arrow(LOG)
     problems = [
         f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"
@@ -198,7 +204,10 @@ def check_log(file: Path) -> None:
 
 
 def _agrees(data_type: pa.DataType | None, expected: pa.DataType) -> bool:
-    """Whether a column has the expected type. Arrow reads Spark's timestamps in another unit than it writes its own."""
+    """Whether a column has the expected type. All timestamps agree, whatever their unit.
+
+    The unit in which Arrow reads Spark's timestamps differs from the unit in which Arrow writes timestamps.
+    """
     if data_type is not None and pa.types.is_timestamp(data_type) and pa.types.is_timestamp(expected):
         return True
     return bool(data_type == expected)

@@ -1,24 +1,24 @@
-"""The screen: finds the stretches of a producer's sequences in which ledger and log agree, so that no row is matched.
+"""The screen: finds stretches of a producer's sequences in which ledger and log agree. Their rows need no matching.
 
 A *stretch* is 2**bits consecutive sequences of one (arm, producer, session). A *bucket* is the part of a stretch in one
-partition: for claims, the partition that the ledger names; for lines, the partition in which they stand. A bucket is
-clean iff
+partition: the claims (attempts in the ledger) to this partition, and the lines (records in the log) in this partition.
+A bucket is *clean* exactly if
 
-* it has as many believable lines as claims, and these are all ACKED or all SENT;
-* the fingerprints of both sides are equal (sums of the 32-bit halves of a 64-bit hash of sequence, attempt and
+* it has as many believable lines as claims, and its claims are all ACKED or all SENT;
+* claims and lines have equal fingerprints (sums of the 32-bit halves of a 64-bit hash of sequence, attempt and
   partition sequence);
 * offset - partition sequence is the same for each line and each acknowledgement.
 
 Then every attempt of the bucket stands exactly once in the partition, at its acknowledged offset, and in order. A
-stretch is *proven* iff
+stretch is *proven* exactly if
 
-1. each of its buckets is clean (a copy in another partition than its claim is a bucket of the same stretch);
-2. none of its buckets can be out of order with another bucket, clean or not, of its producer in that partition;
+1. each of its buckets is clean (a copy in another partition than its claim makes a bucket of the same stretch);
+2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
 3. none of its sequences is in the ledger twice, whether resent or because the ledger contradicts itself.
 
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
-the screen (`astray` in ATTEMPTS). It does so in two cases: a line has another partition sequence than its claim, so
-that (2) compared the wrong numbers; or a corrupted line has an owner that the screen had proven.
+the screen (`astray` in ATTEMPTS). The matching refutes the screen in two cases: a line has another partition sequence
+than its claim, so that (2) compared wrong numbers; or the owner of a corrupted line is in a proven stretch.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from spark_jobs.attempts import KEY, believable
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
 
 BITS = 14
-"""Sequences per stretch, as a power of two: because of one loss, so many sequences are matched row by row."""
+"""A stretch has 2**BITS sequences. One lost record causes so many sequences to be matched row by row."""
 BOUND = 50_000
-"""The most buckets, and the most stretches with repeated sequences, that are collected to the driver."""
+"""The most buckets that the driver collects, and the most stretches with repeated sequences."""
 WORD = 6
-"""Sequences per 64-bit word, as a power of two, in the search for repetitions."""
+"""The search for repeated sequences packs 2**WORD sequences into one 64-bit word."""
 STRETCH = ["arm", "producer", "session", "stretch"]
 
 Row = dict[str, Any]
@@ -49,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """What Spark counts for the screen: BUCKETS, and the STRETCHES in which a sequence is claimed twice."""
+    """What Spark counts for the screen. `repeated`: the STRETCHES in which a sequence is in the ledger twice."""
 
     bits: int
     buckets: pa.Table
@@ -57,9 +57,9 @@ class Sides(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """The rows that need no matching: all rows of the arms in `whole`, and the proven `stretches` of other arms.
+    """The proven rows, which need no matching: all rows of the arms in `whole`, and `stretches` of other arms.
 
-    `signatures`: the rows of SIGNATURES that these rows add to the books. `counts`: entries of the manifest.
+    `signatures`: the rows of SIGNATURES that these rows add to the books. `counts`: counts for the manifest.
     """
 
     bits: int
@@ -70,22 +70,22 @@ class Screen(NamedTuple):
 
 
 def width(records: int, partitions: int, bits: int = BITS) -> int:
-    """The least number of bits per stretch, from `bits` on, with which `records` fill at most half of BOUND buckets."""
+    """The least number of bits per stretch, not below `bits`, with which `records` fill at most BOUND / 2 buckets."""
     while (records >> bits) * partitions > BOUND // 2:
         bits += 1
     return bits
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Counts both sides per bucket: two aggregations, each with at most BOUND + 1 rows for the driver."""
+    """Counts claims and lines per bucket. Two aggregations send at most BOUND + 1 rows each to the driver."""
     repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
 
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
-    """What `counted` proves. None if it proves nothing, or if there are more buckets than BOUND.
+    """Returns what `counted` proves. Returns None if it proves nothing, or if one of its tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted lines. An acknowledged offset there may hold a copy that is not a
+    `damaged`: every (arm, partition) with corrupted lines. There, an acknowledged offset may hold a copy that is not a
     believable line.
     """
     rows: list[Row] = counted.buckets.to_pylist()
@@ -114,9 +114,9 @@ def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
 
 
 def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) -> DataFrame:
-    """The rows of LEDGER or LOG that the screen has not proven, including rows that it does not know.
+    """Returns the rows of LEDGER or LOG that the screen has not proven, including rows that the screen does not know.
 
-    `together`: all rows are in one partition, and stay there.
+    `together`: all rows are in one partition and stay there. If `screen` is None, all rows are returned.
     """
     if screen is None:
         return frame
@@ -131,7 +131,7 @@ def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) ->
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """LEDGER, LOG -> BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT, so its bucket is dirty."""
+    """Returns BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT, so its bucket is not clean."""
     outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
         {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
@@ -169,7 +169,7 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
 
 
 def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
-    """LEDGER -> STRETCHES: stretches with fewer sequences than claims, counted exactly, with one bit per sequence."""
+    """Returns the STRETCHES with fewer sequences than claims. The count is exact: one bit per sequence."""
     word = min(WORD, bits)
     bit = F.expr("shiftleft(1L, cast(sequence & 63 as int))")
     by_word = (
@@ -183,13 +183,14 @@ def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
 
 
 def _clean(row: Row) -> bool:
+    """Whether a row of BUCKETS is clean."""
     is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
     shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
     return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches with a bucket that overlaps another bucket of its producer and partition, as `_entangled` defines."""
+    """Stretches with a bucket that overlaps another bucket of the same producer and partition (see `_entangled`)."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
@@ -202,9 +203,10 @@ def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Str
 
 
 def _entangled(spans: list[tuple[list[int], Stretch]]) -> Iterable[Stretch]:
-    """Stretches whose span is not wholly before or behind every other span, in partition sequences and in offsets.
+    """Yields each stretch whose span does not lie wholly behind all earlier spans and wholly before all later spans.
 
-    `spans` are ([lowest sequence, lowest offset, highest sequence, highest offset], stretch), ascending.
+    `spans` are ([lowest partition sequence, lowest offset, highest partition sequence, highest offset], stretch),
+    ascending. Both the partition sequences and the offsets are compared.
     """
     for low, high in ((0, 2), (1, 3)):  # partition sequences, then offsets
         highest_until = list(accumulate((span[high] for span, _ in spans), max))

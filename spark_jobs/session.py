@@ -1,4 +1,4 @@
-"""The session: Spark on this host, configured so that a verification starts fast and logs little."""
+"""The Spark session on this host, configured so that a verification starts fast and logs little."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from delivery_verifier.model.errors import VerifierError
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 5_000_000
-"""With fewer records, the JVM's second compiler costs more than it saves: most code plans queries and runs once."""
+"""For fewer records, the JVM's second compiler costs more than it saves: most code plans queries and runs once."""
 END_S = 120.0
-"""How long a JVM may take to end when it is told to."""
+"""How long a JVM may take to end after it was told to end, in seconds."""
 DYING_S = 15.0
-"""How long a JVM may take to end after its connections have closed. It takes longer the more memory it has."""
+"""How long a JVM may take to end after its connections have closed, in seconds. A JVM with more memory takes longer."""
 
 
 class SparkGone(VerifierError, RuntimeError):
-    """Spark's JVM ended while it was needed. The query at work has no result."""
+    """Spark's JVM ended while it was needed. The query that was running has no result."""
 
 
 def settings(records: int = 0) -> dict[str, str]:
-    """Spark properties for a run of about `records` records, for `spark-submit --conf` or `local_session`."""
+    """Returns Spark properties for a run of about `records` records, for `spark-submit --conf` or `local_session`."""
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.driver.memory": "3g",
-        # With bindAddress but without host, executors look for blocks under a name on which nothing listens.
+        # With bindAddress but without host, executors look for blocks under a host name on which nothing listens.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Otherwise every function of a column calls the JVM six times, for the text of errors that do not occur.
+        # If true, every function of a column calls the JVM six times, to prepare texts of errors that do not occur.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
@@ -58,22 +58,27 @@ def settings(records: int = 0) -> dict[str, str]:
 
 
 def java_options(records: int) -> list[str]:
-    """Options of the driver's JVM: one thread of garbage collection, the class data archive, and for few records only
-    the quick compiler."""
+    """Options of the driver's JVM: one thread of garbage collection, and the class data archive.
+
+    For fewer than SMALL_RECORDS records, the options also restrict the JVM to its quick compiler.
+    """
     quick = ["-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     return ["-XX:+UseSerialGC", logging, *quick, *class_archive().options()]
 
 
 def class_archive() -> ClassArchive:
-    """Spark's class data archive. It names jars by absolute paths, so it is kept in the environment with the jars."""
+    """Spark's class data archive. It is kept in the Python environment, where the jars are.
+
+    The reason is that the archive names the jars by absolute paths.
+    """
     return ClassArchive.named(Path(sys.prefix) / "class-archives", f"spark-{importlib.metadata.version('pyspark')}")
 
 
 def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
-    """A session in this process's own JVM; under `spark-submit`, the session that was configured there.
+    """Returns a session in a JVM of this process or, under `spark-submit`, the session that `spark-submit` configured.
 
-    Properties given to `spark-submit` win. Spark's workers run the same interpreter as this process.
+    Properties given to `spark-submit` take precedence. Spark's workers run the same Python interpreter as this process.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _forget_ended_jvm()
@@ -90,7 +95,7 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 
 
 def living_session(spark: SparkSession) -> SparkSession:
-    """`spark`, or a new session if its JVM has ended. Raises SparkGone if the new JVM does not start."""
+    """Returns `spark`, or a new session if the JVM of `spark` has ended. Raises SparkGone if no new JVM starts."""
     _forget_ended_jvm()
     if SparkContext._active_spark_context is spark.sparkContext:
         return spark
@@ -100,9 +105,9 @@ def living_session(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def naming_jvm_end() -> Iterator[None]:
-    """Turns an error that occurs because the JVM has ended into a SparkGone, which says how the JVM ended.
+    """Turns an error in the block into SparkGone if the JVM has ended. SparkGone says how the JVM ended.
 
-    The next `local_session` of this process then starts another JVM.
+    Afterwards, the next `local_session` of this process starts another JVM.
     """
     try:
         yield
@@ -116,14 +121,14 @@ def naming_jvm_end() -> Iterator[None]:
 
 
 def _forget_ended_jvm() -> None:
-    """Makes PySpark forget a JVM that has ended: PySpark would keep using that JVM."""
+    """Makes PySpark forget a JVM that has ended. Otherwise PySpark would keep using this JVM."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is not None and process.poll() is not None:
         _forget_jvm()
 
 
 def _jvm_exit_code(within_s: float) -> int | None:
-    """The exit code of this process's JVM; None without a JVM, or if the JVM does not end within that time."""
+    """The exit code of this process's JVM. None if there is no JVM, or if it does not end within `within_s` seconds."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
         return None if process is None else int(process.wait(within_s))
@@ -132,15 +137,16 @@ def _jvm_exit_code(within_s: float) -> int | None:
 
 
 def _forget_jvm() -> None:
-    """Clears the variables that PySpark clears when it stops a context. A real stop would need a living JVM."""
+    """Clears the variables that PySpark itself clears when it stops a context. A real stop would need a living JVM."""
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
 
 
 def end(spark: SparkSession) -> None:
-    """Stops the session and, unless `spark-submit` owns it, the JVM, which would outlive this process by seconds.
+    """Stops the session, and the JVM too, unless `spark-submit` started the JVM.
 
-    If the JVM does not end by itself, kills it and raises subprocess.TimeoutExpired.
+    A JVM that is not stopped would outlive this process by seconds. If the JVM does not end within END_S, this function
+    kills the JVM and raises subprocess.TimeoutExpired.
     """
     _forget_ended_jvm()
     gateway = SparkContext._gateway

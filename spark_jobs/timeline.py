@@ -19,25 +19,30 @@ from spark_jobs.attempts import reported
 from spark_jobs.schemas import GAPS, LATENCY, LEDGER, LOAD, arrow, promise
 
 FINE_US, COARSE_US = 200_000, 1_000_000
+"""Widths of the timeline's intervals in µs, for most runs and for long runs."""
 LONG_RUN_US = 300_000_000
-"""Runs longer than this have a coarse timeline."""
+"""Runs longer than this number of µs have intervals of COARSE_US."""
 _LATENCY_ACCURACY = 200
-"""Accuracy of percentile_approx: the rank is off by at most 1/200 of the interval's records."""
+"""Accuracy for percentile_approx: the rank of a percentile is off by at most 1/200 of the interval's records."""
 BUCKETS_PER_DECADE = 20
-"""Buckets of latency per decade: each is 12 % wider than the one before."""
+"""Buckets of latency per decade (factor of ten). Each bucket is 12 % wider than the bucket before it."""
 _FOREVER_US = 2**62
+"""Stands for the recovery of an injection that has not recovered."""
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
+"""The columns of LOAD that are counts."""
 
 
 def interval_us(from_us: int, until_us: int) -> int:
-    """Width of the timeline's intervals in µs, for a run between two moments in µs since the epoch."""
+    """Width of the timeline's intervals in µs, for a run that began and ended at two times in µs since the epoch."""
     return COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
 
 
 def load(ledger: DataFrame, width_us: int) -> DataFrame:
-    """LEDGER -> LOAD: sends by the time of sending, outcomes by the time of the report (of sending, if none).
+    """Returns LOAD from LEDGER, with only the intervals in which something happened.
 
-    Only intervals in which something happened; `with_silent_intervals` adds the others.
+    An attempt counts as `sent` in the interval in which it was sent. Its outcome counts in the interval in which the
+    client reported the outcome or, without a report, in which the attempt was sent. `width_us`: width of an interval.
+    `with_silent_intervals` adds the other intervals.
     """
     rows = promise(ledger, LEDGER)
     known_at = F.coalesce("settled_at", "sent_at")
@@ -51,7 +56,7 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
         quantiles.alias("quantiles"),
     )
     counts = [F.sum(name).alias(name) for name in _COUNTED]
-    quantile = F.first("quantiles", ignorenulls=True).alias("quantiles")  # one side has quantiles, once per interval
+    quantile = F.first("quantiles", ignorenulls=True).alias("quantiles")  # one row per interval has quantiles
     rows_of_both = sends.unionByName(outcomes, allowMissingColumns=True).groupBy("arm", "at_us").agg(*counts, quantile)
     rows_of_both = rows_of_both.na.fill(0, list(_COUNTED))
     in_ms = {f"latency_ms_p{share}": F.get("quantiles", F.lit(index)) / 1000 for index, share in enumerate((50, 99))}
@@ -59,7 +64,10 @@ def load(ledger: DataFrame, width_us: int) -> DataFrame:
 
 
 def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
-    """LEDGER -> LATENCY: reported records per bucket of latency, separately for those under way during a fault."""
+    """Returns LATENCY from LEDGER: the number of reported records per bucket of latency.
+
+    Records that were under way between a bite and its recovery are counted separately: for them, `inside` is true.
+    """
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     sent, settled = F.unix_micros("sent_at"), F.unix_micros("settled_at")
     touched = [(sent <= until) & (settled >= since) for since, until in windows(injections)]
@@ -75,9 +83,9 @@ def latency(ledger: DataFrame, injections: Sequence[Injection]) -> DataFrame:
 
 
 def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
-    """The times from bite to recovery, in µs since the epoch. Windows that meet are joined.
+    """The windows from bite to recovery, ascending, in µs since the epoch. Windows that overlap or touch are joined.
 
-    The window of an injection without recovery has no end.
+    The window of an injection without recovery ends at `_FOREVER_US`.
     """
     joined: list[tuple[int, int]] = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
@@ -90,7 +98,7 @@ def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
 
 
 def collect_both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.Table]:
-    """LOAD and LATENCY as tables, by one query."""
+    """Collects both frames by one query. Returns LOAD and LATENCY as tables."""
     rows = loads.unionByName(latencies, allowMissingColumns=True).toArrow()
     is_load = pc.is_valid(rows["at_us"])
     parts = [rows.filter(is_load).select(LOAD.names), rows.filter(pc.invert(is_load)).select(LATENCY.names)]
@@ -98,7 +106,7 @@ def collect_both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.T
 
 
 def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
-    """LOAD with a row of zeros for each interval within an arm's load in which nothing happened."""
+    """Returns LOAD with a row of zeros for each interval within an arm's load in which nothing happened."""
     known = {(row["arm"], row["at_us"]): row for row in table.to_pylist()}
     rows: list[dict[str, Any]] = []
     for arm in sorted({arm for arm, _ in known}):
@@ -110,11 +118,12 @@ def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
 
 
 def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
-    """LEDGER -> GAPS: the longest silence between consecutive reports, per arm and partition that has two or more.
+    """Returns GAPS from LEDGER: the longest silence between consecutive reports, per arm and partition.
 
-    The verifier itself causes the silence between the warm-up and the load. Of this silence, only the part after the
-    beginning of the load, `began_us`, counts. Reports are first grouped by millisecond, so that only a short list per
-    partition is sorted. Silences below 1 ms are not found.
+    A partition with fewer than two reports has no silence. The verifier itself causes the silence between
+    the warm-up and the load: of this silence, only the part after `began_us`, the beginning of the load, counts.
+    Reports are first grouped by millisecond, so that only a short list per partition is sorted. Silences below 1 ms are
+    not found.
     """
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     settled = F.unix_micros("settled_at")
@@ -131,7 +140,7 @@ def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
 
 
 def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
-    """GAPS with a row for each partition of each loaded arm, null for a partition with fewer than two reports."""
+    """Returns GAPS with a row for each partition of each loaded arm. Rows that `table` lacks have nulls."""
     known = {(row["arm"], row["partition"]): row for row in table.to_pylist()}
     planned: Sequence[tuple[str, int]] = [
         (arm.name, partition) for arm in scenario.loaded for partition in range(scenario.load.partitions)
@@ -141,5 +150,6 @@ def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
 
 
 def _interval(moment: Any, width_us: int) -> Any:
+    """The begin of the interval that contains `moment`, in µs since the epoch."""
     micros = F.unix_micros(moment)
     return (micros - micros % width_us).alias("at_us")

@@ -1,4 +1,4 @@
-"""The first half of a reconciliation: what the topics hold becomes log/, sealed by read_topic.json."""
+"""The first half of a reconciliation: writes what the topics hold to log/, and seals log/ with read_topic.json."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
 
 READ: Final = "read_topic"
+"""The name of this step."""
 
 MAX_FILES = 64
+"""The most files that log/ has."""
 
 
 def write_log(
     run: RunDirectory, scenario: Scenario, spark: SparkSession, connection: Mapping[str, str] | None = None
 ) -> None:
-    """First half: reads snapshot and tail of the topics into log/; topics of transactional arms in both views."""
+    """Reads the snapshot and the tail of the topics into log/. Topics of transactional arms are read in both views."""
     offsets = read_offsets_of(run)
     with run.writing(READ) as output:
         raw_counts = Observation("read")
@@ -35,9 +37,8 @@ def write_log(
         if scenario.transactional:
             lines = lines.unionByName(_committed(spark, scenario, offsets, committed_counts, connection))
         with output.timed("read"):
-            files = min(
-                MAX_FILES, len(offsets.partitions)
-            )  # coalesce needs no shuffle; without it, every Kafka partition would be a task
+            # coalesce needs no shuffle; without coalesce, every Kafka partition would be a task
+            files = min(MAX_FILES, len(offsets.partitions))
             lines.coalesce(files).write.parquet(str(output.staging / "log"))
         tail = count_tail(output.staging / "log", offsets)
         output.counts |= {f"read/{arm}": int(count) for arm, count in raw_counts.get.items()}
@@ -56,9 +57,9 @@ def _committed(
     counts: Observation,
     connection: Mapping[str, str] | None,
 ) -> DataFrame:
-    """LOG of view committed, and of the records behind it, for the arms that write transactions.
+    """Returns LOG as a read_committed consumer sees the arms that write transactions: views VIEW and TAIL.
 
-    `counts` observes how many rows of view committed came from Kafka.
+    `counts` observes how many rows of view `committed` came from Kafka, per arm.
     """
     arms = scenario.transactional
     views = view(offsets, committed.VIEW, committed.TAIL)
@@ -68,5 +69,5 @@ def _committed(
 
 
 def read_offsets_of(run: RunDirectory) -> Offsets:
-    """The snapshot of the run, from offsets.json."""
+    """Reads the bounds of the run's snapshot from offsets.json."""
     return read_offsets((run.path / "offsets.json").read_bytes())

@@ -1,4 +1,4 @@
-"""docs/contract.md, generated from the rules: `python -m docs.generate.contract [FILE]`."""
+"""Generates docs/contract.md from the rules of the contract: `python -m docs.generate.contract [FILE]`."""
 
 from __future__ import annotations
 
@@ -76,12 +76,13 @@ not Kafka, convicts only under `exactly_once`.
 
 
 def document() -> str:
-    """The page."""
+    """The whole page as Markdown."""
     parts = [INTRODUCTION, _kinds(), *(_anomaly(anomaly) for anomaly in Anomaly), _claims(), _orders(), LIMITS]
     return "\n".join(parts)
 
 
 def _kinds() -> str:
+    """The section about the kinds of disturbances."""
     rows = [f"| `{name}` | {kind.meaning} | {_KNOWN_FROM[kind.seen_by]} |" for name, kind in DISTURBANCES.items()]
     return KINDS_INTRODUCTION + "\n".join([*rows, ""])
 
@@ -91,9 +92,11 @@ _KNOWN_FROM = {
     "injection": "the injection",
     "both": "the injections and the observer",
 }
+"""How the page names each value of `KindOfDisturbance.seen_by`."""
 
 
 def _orders() -> str:
+    """The section about stronger and weaker settings."""
     rows = [
         "| "
         f"{', '.join(f'`{anomaly}`' for anomaly in order.anomalies) if order.anomalies != tuple(Anomaly) else 'all'} "
@@ -105,17 +108,19 @@ def _orders() -> str:
 
 
 def _anomaly(anomaly: Anomaly) -> str:
+    """The section about one anomaly: the rules that permit the anomaly, and the promise if no rule applies."""
     promise = PROMISES[anomaly]
     rules = [rule for rule in RULES if rule.anomaly is anomaly]
     lines = [f"## {anomaly}", ""]
     lines += _table(rules)
-    if anomaly is not Anomaly.RESENT:  # forbidden by a claim only
+    if anomaly is not Anomaly.RESENT:  # only a claim forbids RESENT
         when = "Otherwise forbidden" if rules else "Always forbidden"
         lines += [f"{when} (`{promise.id}`): {promise.sentence} *{promise.source}.*", ""]
     return "\n".join(lines)
 
 
 def _table(rules: list[ContractRule]) -> Iterator[str]:
+    """The lines of the table of rules. There are no lines if there are no rules."""
     if not rules:
         return
     yield "| rule | permitted with | if observed | because | source |"
@@ -129,6 +134,7 @@ def _table(rules: list[ContractRule]) -> Iterator[str]:
 
 
 def _claims() -> str:
+    """The section about claims."""
     rows = [
         f"| `{claim}` | {kind.meaning} | "
         f"{', '.join(f'`{anomaly}`' for anomaly in kind.forbids) or 'nothing beyond the contract'} |"
@@ -138,7 +144,7 @@ def _claims() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the page to the given file (default docs/contract.md below the current folder)."""
+    """Writes the page to the file in `arguments`; by default to docs/contract.md below the current folder."""
     Path(arguments[0] if arguments else "docs/contract.md").write_text(document())
 
 

@@ -1,6 +1,6 @@
-"""docs/promises.md, generated from docs/examples: `python -m docs.generate.promises [DOCS]`.
+"""Generates docs/promises.md from docs/examples: `python -m docs.generate.promises [DOCS]`.
 
-Every example is a producer configuration that is published somewhere, with the address in its comment.
+Every example is a published producer configuration. Its comment has the address of the publication.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MARK = re.compile(r"^(source|client): (\S+)$")
 
 
 class Example(Struct, frozen=True):
-    """A published configuration: what it is, the address of its source, and what it promises."""
+    """A published configuration: its summary, the address of its source, and its promises per class of faults."""
 
     name: str
     summary: str
@@ -59,9 +59,9 @@ class Example(Struct, frozen=True):
 
 
 def read(file: Path) -> Example:
-    """One example. Its comment has a summary and the lines `source: ADDRESS` and `client: java|librdkafka`.
+    """Reads one example. Its comment has a summary and the lines `source: ADDRESS` and `client: java|librdkafka`.
 
-    Raises KeyError if the comment lacks the source or the client, and BadInput if the settings make no producer.
+    Raises KeyError if the comment lacks the source or the client, and BadInput if the settings are no valid producer.
     """
     comment = [match.group(1) for line in file.read_text().splitlines() if (match := _COMMENT.match(line))]
     marks = {match.group(1): match.group(2) for line in comment if (match := _MARK.match(line))}
@@ -73,12 +73,12 @@ def read(file: Path) -> Example:
 
 
 def examples(folder: Path) -> list[Example]:
-    """All examples of a folder, by name."""
+    """Reads all examples of a folder, in the order of their names."""
     return [read(file) for file in sorted(folder.glob("*.properties")) if not file.name.endswith(".topic.properties")]
 
 
 def document(folder: Path) -> str:
-    """The page."""
+    """The whole page as Markdown. `folder` holds the examples."""
     all_examples = examples(folder)
     introduction = INTRODUCTION + "\n".join([*map(_introduction_row, all_examples), ""])
     tables = [_table(claim, all_examples) for claim in GUARANTEES]
@@ -87,6 +87,7 @@ def document(folder: Path) -> str:
 
 
 def _introduction_row(example: Example) -> str:
+    """The row of one example in the table of all examples."""
     settings = Settings.of_profile(example.profile)
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
@@ -96,6 +97,7 @@ def _introduction_row(example: Example) -> str:
 
 
 def _table(claim: Claim, all_examples: list[Example]) -> str:
+    """The section about one guarantee: whether each example keeps the guarantee under each class of faults."""
     head = "| | " + " | ".join(fault_class.name for fault_class in FAULT_CLASSES) + " |"
     rows = [
         f"| {example.name} | " + " | ".join("yes" if row.guarantees[claim] else "**no**" for row in example.rows) + " |"
@@ -107,7 +109,7 @@ def _table(claim: Claim, all_examples: list[Example]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes promises.md into the given folder (default docs) from its folder `examples`."""
+    """Writes promises.md into the folder in `arguments` (by default `docs`), from the examples in that folder."""
     docs = Path(arguments[0] if arguments else "docs")
     (docs / "promises.md").write_text(document(docs / "examples"))
 

@@ -1,4 +1,4 @@
-"""The tables of docs/run-directory.md, from their declarations: `python -m docs.generate.run_directory [FILE]`."""
+"""Generates the tables in docs/run-directory.md from declarations: `python -m docs.generate.run_directory [FILE]`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from delivery_verifier.store.table import Table
 from delivery_verifier.store.tables import TABLES
 
 MARK = "tables declared in plugins/delivery_verifier/store/tables.py. -->\n"
-"""The end of the comment that separates the two parts of the page: written by hand above, generated below."""
+"""The end of the comment that divides the page. The part above is written by hand. The part below is generated."""
 
 
 def document(page: str) -> str:
-    """`page` with its tables generated from their declarations. Raises ValueError if `page` lacks MARK."""
+    """Returns `page` with its tables generated anew from their declarations. Raises ValueError if `page` lacks MARK."""
     prose, mark, _ = page.partition(MARK)
     if not mark:
         raise ValueError(f"the page lacks the comment that ends with {MARK!r}")
@@ -21,6 +21,7 @@ def document(page: str) -> str:
 
 
 def _section(table: Table) -> str:
+    """The section about one table."""
     lines = [
         f"### {table.name}",
         "",
@@ -36,7 +37,7 @@ def _section(table: Table) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Brings the given page up to date (default docs/run-directory.md below the current folder)."""
+    """Updates the page in `arguments`; by default docs/run-directory.md below the current folder."""
     file = Path(arguments[0] if arguments else "docs/run-directory.md")
     file.write_text(document(file.read_text()))
 

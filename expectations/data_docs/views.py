@@ -1,4 +1,4 @@
-"""Views of Data Docs whose pages carry their own style. The stock pages load style and scripts from public hosts."""
+"""Views of Data Docs whose pages contain their own style. Stock pages load styles and scripts from public hosts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES 
 
 
 class Results(ValidationResultsPageRenderer):
-    """Validation results that name what was validated. For a data frame the stock renderer says `Data asset: None`."""
+    """Renders validation results with the name of what was validated.
+
+    For a data frame, the stock renderer shows `Data asset: None`.
+    """
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
-        """The page's content as Great Expectations renders it."""
+        """Returns the content of the page, with the name of the asset added."""
         meta = validation_results.meta
         asset = (meta.get("active_batch_definition") or {}).get("data_asset_name")
         if asset and isinstance(meta.get("batch_spec"), dict):
@@ -31,35 +34,38 @@ class Results(ValidationResultsPageRenderer):
     def _determine_page_title(
         self, run_name: str, run_time: str, data_asset_name: str, expectation_suite_name: str
     ) -> str:
-        """The title with the run's name. The stock renderer reads run names as times, and fails for
-        `20260101T000000-2764`, which would be 27 hours from Greenwich."""
+        """Returns the title, with the run's name.
+
+        The stock renderer reads run names as times. It fails for a name such as `20260101T000000-2764`, where `-2764`
+        looks like a time zone 27 hours from UTC.
+        """
         return " / ".join([expectation_suite_name, data_asset_name, run_name, run_time])
 
 
 class Page(DefaultJinjaPageView):
-    """A page of the site: Great Expectations' own content in templates that load nothing."""
+    """Renders a page of the site: Great Expectations' own content, in templates that load nothing from a network."""
 
     def __init__(self, custom_styles_directory: str | None = None, custom_views_directory: str | None = None) -> None:
         super().__init__(custom_styles_directory, custom_views_directory)
-        # In front of the stock templates, so that templates of the same name here win.
+        # These folders precede the stock templates, so that their templates replace stock templates of the same name.
         stock = [self.env.loader] if self.env.loader else []
         self.env.loader = ChoiceLoader([FileSystemLoader(_TEMPLATES), *stock])
 
 
 class Listed(Renderer):
-    """The index page's content: the links to all validations as they are."""
+    """Passes the content of the index page on to the view `Index`: the links to all validations."""
 
     @classmethod
     def render(cls, index_links_dict: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The links, unchanged. `Index` renders them as a page."""
+        """Returns the links unchanged."""
         return index_links_dict
 
 
 class Index(Page):
-    """The index page: one row per validation, newest run first, with whether it succeeded."""
+    """Renders the index page: one row per validation, newest run first. A row says whether the validation succeeded."""
 
     def render(self, document: Mapping[str, Any], template: str | None = None, **more: Any) -> str:
-        """The page; `document` are the links that the site builder collected."""
+        """Returns the page. `document` has the links that the site builder collected."""
         validations = sorted(
             document.get("validations_links", []), key=lambda link: str(link["run_time"]), reverse=True
         )
@@ -72,9 +78,10 @@ class Index(Page):
 
 
 def _asset(link: Mapping[str, Any]) -> str:
-    """What was validated: an arm's name, or `evidence`. (The batch itself has the name of its source, `books`.)"""
+    """What was validated: an arm's name, or `evidence`. (Batch identifiers have the name of their source as prefix.)"""
     return str(link["asset_name"] or link["batch_identifier"]).removeprefix("books-")
 
 
 def _when(link: Mapping[str, Any]) -> str:
+    """When the validation ran, to the minute."""
     return f"{link['run_time']:%Y-%m-%d %H:%M}"

@@ -1,8 +1,8 @@
-"""The books as the reconciliation wrote them: small exact tables, read strictly. Every problem with them is named.
+"""The books as the reconciliation wrote them: small exact tables. They are read strictly: every problem is named.
 
 A table that is missing or empty, or that has nulls, is never read as "nothing found". It becomes a `problem`, and each
-problem is a checker doubt. (Without an injection books/exposure.parquet may be empty; whether books/cases.parquet may
-be empty is a matter of the laws.)
+problem is a checker doubt. There are two exceptions: books/exposure.parquet may be empty if there was no injection, and
+the laws decide whether books/cases.parquet may be empty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from delivery_verifier.store import tables as declared
 from delivery_verifier.store.table import Table
 
 COUNTS = tuple(count.name for count in declared.COUNTS)
-"""Columns of books/producers.parquet that count attempts, records or cases."""
+"""The columns of books/producers.parquet that count attempts, records or cases."""
 
 BOOKS = (
     declared.PRODUCERS,
@@ -35,32 +35,32 @@ BOOKS = (
 """The tables that a judgement needs."""
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
-"""The files of these tables, with their columns."""
+"""The columns of each table in BOOKS, by the file of the table."""
 
 
 @dataclass(frozen=True)
 class Books:
-    """The tables by their file, and the problems with these tables as pairs of (name of the doubt, sentence)."""
+    """The books of one run: its tables by their files, and their problems as pairs of (name of the doubt, sentence)."""
 
     tables: Mapping[str, pa.Table]
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, pa.Table]) -> Books:
-        """Books over tables in memory, by their file (see TABLES)."""
+        """Returns books over tables in memory. `tables` maps the file of a table (see TABLES) to the table."""
         problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file))]
         return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
 
     @classmethod
     def read(cls, run_dir: Path) -> Books:
-        """The books of a run directory. A file that is not Parquet raises pyarrow.ArrowInvalid."""
+        """Reads the books of a run directory. Raises pyarrow.ArrowInvalid if a file is not Parquet."""
         present = {file: run_dir / file for file in TABLES if (run_dir / file).exists()}
         return cls.from_tables({file: pq.read_table(path) for file, path in present.items()})
 
     def rows(self, name: str, **where: object) -> pa.Table:
         """The rows of a table (`producers`, `laws`, ...) whose columns equal the values of `where`.
 
-        There is no row if the table lacks one of these columns, which is a problem already.
+        If the table lacks one of these columns, there are no rows. The missing column is one of `problems` already.
         """
         table = self.tables[_file(name)]
         for key, value in where.items():
@@ -70,31 +70,35 @@ class Books:
         return table
 
     def values(self, name: str, column_name: str, **where: object) -> list[Any]:
-        """One column of those rows, without nulls. Empty if the column is missing, which is a problem already."""
+        """One column of `rows(name, **where)`, without nulls. Empty if the column is missing, which `problems` says."""
         rows = self.rows(name, **where)
         values = rows[column_name].to_pylist() if column_name in rows.column_names else []
         return [value for value in values if value is not None]
 
     def totals(self, arm: str) -> dict[str, int]:
-        """The arm's counts, each summed over its rows. A missing column has no total: absent is not zero."""
+        """The arm's counts by column, each summed over the arm's rows. A missing column has no entry, not 0."""
         rows = self.rows("producers", arm=arm)
         return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """Cases of this kind in one partition of the arm, including those that a kind of higher precedence hides."""
+        """The cases of `anomaly` in a partition of the arm, including cases that a kind of higher precedence hides."""
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
 
 def total_column(anomaly: Anomaly) -> str:
-    """The column in which Great Expectations sees an anomaly: per row, its cases and those that a higher kind hides."""
+    """The column of `with_totals` that Great Expectations judges.
+
+    It counts the cases of the anomaly, including cases that a kind of higher precedence hides.
+    """
     return f"{column(anomaly)}_total"
 
 
 def with_totals(rows: pa.Table) -> pa.Table:
-    """Rows of books/producers with one more column per anomaly, `<anomaly>_total`.
+    """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`.
 
-    The total is `<anomaly>`, plus `also_<anomaly>` where there is such a column. If one of the two is missing, so is
-    the total; where one of the two is null, so is the total. Whatever evaluates the rows must see both problems.
+    The total is `<anomaly>`, plus `also_<anomaly>` for anomalies that can be hidden. The total is missing if one of
+    these two columns is missing. The total is null if one of the two values is null. So every evaluation of the rows
+    sees both problems.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly)
@@ -105,11 +109,12 @@ def with_totals(rows: pa.Table) -> pa.Table:
 
 
 def _columns(anomaly: Anomaly) -> list[str]:
-    """The columns that count an anomaly."""
+    """The columns of books/producers.parquet that count an anomaly."""
     return [column(anomaly), also_column(anomaly)] if anomaly in SECONDARY else [column(anomaly)]
 
 
 def _file(name: str) -> str:
+    """The file of the table called `name`, e.g. `laws`."""
     return next(file for file in TABLES if file.endswith(f"/{name}.parquet"))
 
 
@@ -118,10 +123,12 @@ def _sum(values: pa.ChunkedArray) -> int:
 
 
 def _empty(table: Table) -> pa.Table:
+    """A table without rows, with the columns of the declaration `table`."""
     return pa.table({name: pa.array([], pa.null()) for name in table.column_names})
 
 
 def _problems(declaration: Table, table: pa.Table | None) -> list[tuple[str, str]]:
+    """What is wrong with a table, as (name of the doubt, sentence). `table` is None if its file is missing."""
     file = declaration.file
     if table is None:
         return [("table_missing", f"{file} is missing")]

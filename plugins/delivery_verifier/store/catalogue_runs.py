@@ -1,4 +1,4 @@
-"""The record of a catalogue run, catalogue.json: which entries were chosen, and how each of them ended."""
+"""The records of catalogue runs. catalogue.json says which entries were chosen, and how each entry ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def directory(name: str) -> Path:
 
 
 def write(catalogue: CatalogueRun) -> None:
-    """Writes catalogue.json. The file is replaced as a whole: no reader ever sees half of it."""
+    """Writes catalogue.json. The file is replaced as a whole, so that no reader ever sees half a file."""
     target = directory(catalogue.id)
     target.mkdir(parents=True, exist_ok=True)
     partial = target / f".{FILE}.{os.getpid()}.partial"
@@ -37,7 +37,7 @@ def write(catalogue: CatalogueRun) -> None:
 
 
 def read(name: str) -> CatalogueRun:
-    """The catalogue run called `name`. Raises BadInput if there is none, or if its file is damaged."""
+    """Reads the catalogue run called `name`. Raises BadInput if there is no such run, or if its file is damaged."""
     known = [file.parent.name for file in _files()]
     if name not in known:
         near = nearest(name, known)
@@ -50,12 +50,12 @@ def read(name: str) -> CatalogueRun:
 
 
 def _files() -> list[Path]:
-    """The files of all catalogue runs, without those that are being removed."""
+    """The files of all catalogue runs, except catalogue runs that are being removed."""
     return [file for file in folder().glob(f"*/{FILE}") if not file.parent.name.startswith(".")]
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The newest catalogue runs, newest first, `most` at most. A run whose file is damaged is left out."""
+    """The `most` newest catalogue runs, newest first. A run whose file is damaged is left out."""
     files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
     runs = []
     for file in files:
@@ -65,27 +65,30 @@ def newest(most: int) -> list[CatalogueRun]:
 
 
 class _Item(Struct, frozen=True):
+    """One chosen entry: the name of its scenario."""
+
     name: str = ""
 
 
 class _Summary(Struct, frozen=True):
-    """The fields that can be read of a catalogue.json of any version, even if its other fields are damaged."""
+    """The part of a catalogue.json that can be read in every version, even if other fields are damaged."""
 
     items: list[_Item] = []
     ended_at: str = ""
 
 
 def names(path: Path) -> tuple[str, ...]:
-    """The names of the scenarios of the catalogue run at `path`; none if its file is damaged."""
+    """The names of the scenarios of the catalogue run at `path`, without repetition. Empty if its file is damaged."""
     return tuple(dict.fromkeys(item.name for item in _summary(path).items if item.name))
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the catalogue run at `path` has ended; true also where its file cannot be read."""
+    """Whether the catalogue run at `path` has ended. Also true if its file cannot be read."""
     return bool(_summary(path).ended_at)
 
 
 def _summary(path: Path) -> _Summary:
+    """Reads the summary of the catalogue run at `path`. If the file cannot be read, the run counts as ended."""
     try:
         return msgspec.json.decode((path / FILE).read_bytes(), type=_Summary)
     except (OSError, msgspec.MsgspecError):

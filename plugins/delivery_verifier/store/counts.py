@@ -34,4 +34,4 @@ COUNTS = (
     *(Column(name, "int64", meaning, unit="records") for name, meaning in _COUNTS_OF_RECORDS.items()),
     *(Column(name, "int64", meaning, unit="cases") for name, meaning in _COUNTS_OF_ANOMALIES.items()),
 )
-"""Columns of books/producers.parquet that count attempts, records or cases."""
+"""The columns of books/producers.parquet that count attempts, records or cases."""

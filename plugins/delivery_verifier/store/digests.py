@@ -1,4 +1,4 @@
-"""The SHA-256 of files, computed once per process for each state of a file."""
+"""The SHA-256 of files. A process computes the SHA-256 once for each state of a file."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from functools import lru_cache
 from pathlib import Path
 
 SETTLED_NS = 1_000_000_000
-"""A file changed less than this before now may change again within the resolution of its file system's clock."""
+"""The age in ns from which a change is settled. A younger file may change again within the same tick of the file
+system's clock, and so with the same times."""
 _REMEMBERED = 4096
+"""The most digests that a process remembers."""
 
 
 def sha256(file: Path) -> str:
-    """The SHA-256 of a file, as hexadecimal digits. Raises OSError if it cannot be read.
+    """The SHA-256 of a file, as hexadecimal digits. Raises OSError if the file cannot be read.
 
-    This process remembers the digest for as long as path, size, inode, modification time and change time of the file
-    stay the same, so that each check of a step does not read the whole ledger again. That is safe enough here: files
-    of a finished step are replaced as a whole or not at all, and every write call changes the times, even if it keeps
-    the size. A file whose modification is younger than one second is read every time, because a second write within the
-    resolution of the file system's clock would leave the same times.
+    This process remembers the digest as long as path, size, inode, modification time and change time of the file stay
+    the same. So a check of a step does not read the whole ledger again. The remembered digest is safe enough here:
+    files of a finished step are replaced as a whole or not at all, and every write call changes the times, even if the
+    size stays the same. A file that changed less than one second ago is read every time, because a second write
+    within the resolution of the file system's clock would leave the same times.
 
-    The memory is not safe against someone who writes to the block device, through a memory map, or with the clock of
-    the machine set back, nor on a file system that keeps no change times; such a change escapes this process. It does
-    not escape the next process: nothing is remembered between processes, and every step of a run that Airflow executes
-    is a process of its own.
+    Some changes escape this process: a write to the block device, a write through a memory map, a write while the
+    clock of the machine is set back, and any write on a file system that keeps no change times. These changes do not
+    escape the next process, because nothing is remembered between processes. Airflow executes every step of a run in a
+    process of its own.
     """
     state = file.stat()
     times_ns = state.st_mtime_ns, state.st_ctime_ns

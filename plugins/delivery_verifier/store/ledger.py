@@ -1,4 +1,4 @@
-"""The ledger: every attempt and what the client was told about it. Other programs may write a ledger of their own."""
+"""The ledger: every attempt and what the client was told about the attempt. Other programs may write ledgers, too."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.tables import LEDGER
 
 LOAD_BEGAN = "load_began_at_us"
-"""Name of a count of `produce`: when the load proper began, behind the warm-up (wall time, µs since the epoch)."""
+"""The name of a count of `produce`: when the load began, after the warm-up (wall time, µs since the epoch)."""
 
 SCHEMA = arrow_schema(LEDGER)
-"""Arrow schema of the ledger, one row per attempt (`tables.LEDGER` gives the meaning of each column)."""
+"""The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""
 
 WRITE_OPTIONS: dict[str, object] = {
     "compression": "zstd",
@@ -36,17 +36,17 @@ WRITE_OPTIONS: dict[str, object] = {
         "DELTA_BINARY_PACKED",
     ),
 }
-"""Options of the Parquet writer. Measured as fastest and smallest: delta encoding for dense numbers, dictionaries only
-where values repeat."""
+"""Options of the Parquet writer. Measurements found these options fastest, with the smallest files: delta encoding for
+dense numbers, and dictionaries only for values that repeat."""
 
 
 def writer(file: Path) -> pq.ParquetWriter:
-    """A writer of ledger rows to `file`."""
+    """Opens a writer that writes ledger rows to `file`."""
     return pq.ParquetWriter(file, SCHEMA, **WRITE_OPTIONS)
 
 
 def check_schema(file: Path) -> None:
-    """Raises BadInput naming the columns in which `file` differs from the ledger's schema."""
+    """Raises BadInput if `file` differs from the ledger's schema. The error names the columns that differ."""
     types = column_types(file)
     problems = [
         f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"
@@ -59,7 +59,7 @@ def check_schema(file: Path) -> None:
 
 
 def column_types(file: Path) -> dict[str, pa.DataType]:
-    """The columns of a Parquet file with their types. Raises BadInput if the file is none, or was cut."""
+    """The columns of a Parquet file with their types. Raises BadInput if the file is not whole Parquet."""
     try:
         return {field.name: field.type for field in pq.read_schema(file)}
     except (OSError, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""The run directory: what each step wrote, sealed with counts and digests, and read back only if it is whole."""
+"""The run directory: the output of each step. A manifest seals the output with digests; only whole output is read."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`<step>.json`, which a step writes last. It lists what the step wrote, so that no unfinished step seems empty.
+    """The manifest of a finished step, `<step>.json`. The step writes the manifest last.
 
-    `files` maps a path relative to the run directory to its SHA-256; `counts` are the step's own figures.
-    `format_version` is the version of the run directory's format (docs/run-directory.md); a manifest that does not name
-    one is of version 1.
+    So an unfinished step has no manifest, and cannot pass for a step without output. `files` maps the path of each file
+    that the step wrote, relative to the run directory, to its SHA-256. `counts` are the step's own figures.
+    `format_version` is the version of the run directory's format (docs/run-directory.md). A manifest without this field
+    is of version 1.
     """
 
     step: str
@@ -46,25 +47,25 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Version(Struct, frozen=True):
-    """The version of a manifest's format. A manifest without this field is of version 1."""
+    """The part of a manifest that gives the version of its format. A manifest without this field is of version 1."""
 
     format_version: int = 1
 
 
 class IncompleteRun(VerifierError, RuntimeError):
-    """A step's output is missing, unfinished, altered, or in a format that is unknown here. No verdict may be read."""
+    """A step's output is missing, unfinished, altered, or in an unknown format. No verdict may be read."""
 
 
 class RunDirectory:
-    """One run's immutable outputs under `runs/<run id>/` (the layout is documented in docs/run-directory.md)."""
+    """The directory `runs/<run id>/` with the immutable outputs of one run. docs/run-directory.md has its layout."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path).absolute()
 
     def read_scenario(self) -> Scenario:
-        """Reads, decodes and checks scenario.json. A caller reads the scenario once, and passes it on.
+        """Reads, decodes and checks scenario.json. A caller reads the scenario once, and passes the scenario on.
 
-        Raises IncompleteRun if there is none or its format is unknown, ValueError if it is malformed.
+        Raises IncompleteRun if the file is missing or its format is unknown, and ValueError if the file is malformed.
         """
         file = self.path / "scenario.json"
         if not file.is_file():
@@ -74,8 +75,10 @@ class RunDirectory:
         return loads(file.read_bytes())
 
     def verdict(self) -> RunVerdict:
-        """The verdict that `conclude` sealed. Raises IncompleteRun if there is none, or if its file was altered
-        since."""
+        """The verdict that `conclude` sealed.
+
+        Raises IncompleteRun if there is no verdict, or if a file that `conclude` sealed was altered or is damaged.
+        """
         try:
             return msgspec.json.decode(self.sealed("conclude", "verdict.json"), type=RunVerdict)
         except msgspec.MsgspecError as error:
@@ -83,7 +86,7 @@ class RunDirectory:
             raise IncompleteRun(f"{file} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
     def manifest(self, step: str) -> Manifest:
-        """The manifest of a finished step. Raises IncompleteRun."""
+        """Reads the manifest of a finished step. Raises IncompleteRun if the manifest is missing or damaged."""
         file = self.path / f"{step}.json"
         if not file.is_file():
             raise IncompleteRun(f"step {step} did not finish: {file} is missing")
@@ -98,9 +101,9 @@ class RunDirectory:
         return manifest
 
     def sealed(self, step: str, name: str) -> bytes:
-        """The bytes of a file that `step` sealed; all files of the step are checked.
+        """The bytes of a file that `step` sealed. All files of the step are checked.
 
-        Raises IncompleteRun, also if the step did not seal this file.
+        Raises IncompleteRun if a check fails, or if the step did not seal this file.
         """
         self.require(step)
         if name not in self.manifest(step).files:
@@ -108,9 +111,9 @@ class RunDirectory:
         return (self.path / name).read_bytes()
 
     def sealed_alone(self, step: str, name: str) -> bytes:
-        """The bytes of a file that `step` sealed; only this file is checked, for pages that list thousands of runs.
+        """The bytes of a file that `step` sealed. Only this file is checked, because some pages list thousands of runs.
 
-        Raises IncompleteRun, also if the step did not seal this file, and OSError if it cannot be read.
+        Raises IncompleteRun if the file was altered or the step did not seal it, and OSError if it cannot be read.
         """
         content = (self.path / name).read_bytes()
         if self.manifest(step).files.get(name) != hashlib.sha256(content).hexdigest():
@@ -118,7 +121,10 @@ class RunDirectory:
         return content
 
     def require(self, *steps: str) -> None:
-        """Raises IncompleteRun unless every step finished and each of its files is as it was written."""
+        """Raises IncompleteRun unless every step has finished, and each file is still as its step wrote it.
+
+        Also raises IncompleteRun if a folder of one of the steps holds a file that no step wrote.
+        """
         for step in steps:
             for name, digest in self.manifest(step).files.items():
                 file = self.path / name
@@ -129,7 +135,7 @@ class RunDirectory:
         self._require_no_stranger(*steps)
 
     def _require_no_stranger(self, *steps: str) -> None:
-        """Raises IncompleteRun if a folder that one of the steps wrote into holds a file that no step wrote."""
+        """Raises IncompleteRun if a folder into which one of `steps` wrote holds a file that no step wrote."""
         finished = [self.manifest(file.stem) for file in self.path.glob("*.json") if file.stem in MANIFESTS]
         known = {name for manifest in finished for name in manifest.files}
         written = {Path(name).parts[0] for step in steps for name in self.manifest(step).files if "/" in name}
@@ -140,7 +146,7 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[StepOutput]:
-        """Collects a step's outputs under a temporary name and publishes them only if the block succeeds."""
+        """Collects a step's outputs in a temporary folder. Publishes the outputs only if the block succeeds."""
         output = StepOutput(self, step)
         try:
             yield output
@@ -150,7 +156,7 @@ class RunDirectory:
 
 
 class StepOutput:
-    """What a step is about to publish. The step writes below `staging`, under the names of the run directory."""
+    """The output that a step is about to publish. The step writes below `staging`, under the final names."""
 
     def __init__(self, run: RunDirectory, step: str) -> None:
         self.run, self.step = run, step
@@ -162,13 +168,13 @@ class StepOutput:
         self.notes: dict[str, str] = {}
 
     def write_json(self, name: str, value: Struct | list[object] | dict[str, object]) -> None:
-        """Stages `value` as readable JSON."""
+        """Writes `value` as readable JSON to the file `name` below `staging`."""
         (self.staging / name).parent.mkdir(parents=True, exist_ok=True)
         (self.staging / name).write_bytes(dumps(value))
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Counts the milliseconds of the block as `<phase>_ms`, also where the block fails."""
+        """Sets the count `<phase>_ms` to the duration of the block in milliseconds, also if the block fails."""
         start = time.monotonic()
         try:
             yield
@@ -176,8 +182,8 @@ class StepOutput:
             self.counts[f"{phase}_ms"] = round(1000 * (time.monotonic() - start))
 
     def write_table(self, name: str, table: pa.Table) -> Path:
-        """Stages `table` as `<name>.parquet` and returns the file."""
-        import pyarrow.parquet as pq  # not above: Airflow reads DAG files, and this module with them, every few seconds
+        """Writes `table` to `<name>.parquet` below `staging`. Returns the file."""
+        import pyarrow.parquet as pq  # imported here, because Airflow imports this module often
 
         file = self.staging / f"{name}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +191,7 @@ class StepOutput:
         return file
 
     def publish(self) -> None:
-        """Moves everything staged into the run directory, and the manifest last."""
+        """Moves all files below `staging` into the run directory. Writes the manifest last."""
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         manifest = Manifest(
             step=self.step,
@@ -196,7 +202,7 @@ class StepOutput:
             notes=self.notes,
             format_version=FORMAT_VERSION,
         )
-        for step in (*VOIDS.get(self.step, ()), self.step):  # the verdict goes first: it rests on all the others
+        for step in (*VOIDS.get(self.step, ()), self.step):  # the verdict is removed first: it rests on all other steps
             (self.run.path / f"{step}.json").unlink(missing_ok=True)
         for entry in sorted(self.staging.iterdir()):
             if self.step in REPEATABLE and entry.is_dir():
@@ -210,14 +216,14 @@ class StepOutput:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    """Data files below `folder`; hidden files and Spark's `_SUCCESS` markers are not data."""
+    """The data files below `folder`. Hidden files and Spark's `_SUCCESS` markers are not data."""
     return sorted(file for file in folder.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
 
 
 def _require_known_version(file: Path, content: bytes) -> None:
-    """Raises IncompleteRun if the manifest `file` is in a format of which this version of the tool knows nothing.
+    """Raises IncompleteRun if the manifest `file` has a format version that this program does not know.
 
-    A manifest that shows no version at all passes: its decoder reports what is wrong.
+    `content`: the bytes of the manifest. Bytes that cannot be decoded pass: the decoder of manifests reports them.
     """
     try:
         version = msgspec.json.decode(content, type=_Version).format_version

@@ -1,6 +1,6 @@
-"""One table of the run directory, as a declaration: its file, and its columns with type, unit and meaning.
+"""Declarations of tables of the run directory: the file of a table, and its columns with type, unit and meaning.
 
-This module does not import pyarrow unless a schema is asked for: Airflow's DAG processor imports it every few seconds.
+Only `arrow_schema` imports pyarrow, because Airflow's DAG processor imports this module every few seconds.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ColumnType = Literal["string", "int32", "int64", "double", "boolean", "timestamp", "list<string>", "list<int64>"]
-"""Type of a column. A `timestamp` is in UTC with a resolution of one microsecond."""
+"""The type of a column. A `timestamp` is in UTC, with a resolution of one microsecond."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column. `unit` is empty for names, flags and plain numbers."""
+    """The declaration of one column. `unit` is empty for names, flags and plain numbers."""
 
     name: str
     type: ColumnType
@@ -28,9 +28,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One table. `file` is relative to the run directory; a pattern where the table is spread over several files.
+    """The declaration of one table.
 
-    `rows` says what one row is. `may_be_empty` is true where a whole run can have no row.
+    `file` is relative to the run directory. It is a pattern if the table has several files. `rows` says what one row
+    is. `may_be_empty` is true if a whole run can have no row.
     """
 
     name: str
@@ -41,11 +42,11 @@ class Table:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns, in the order in which they are written."""
+        """The names of the columns, in the order in which they are written."""
         return tuple(item.name for item in self.columns)
 
     def column(self, name: str) -> Column:
-        """The column called `name`. Raises KeyError if there is none."""
+        """The column called `name`. Raises KeyError if there is no such column."""
         for item in self.columns:
             if item.name == name:
                 return item
@@ -53,7 +54,7 @@ class Table:
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """The table's columns as an Arrow schema, with their nullability."""
+    """Returns the columns of `table` as an Arrow schema, with their nullability."""
     import pyarrow as pa
 
     types = {

@@ -1,8 +1,8 @@
-"""The tables of the run directory: every file of rows, declared once, with type, unit and meaning of each column.
+"""The tables of the run directory. Each table is declared once, with type, unit and meaning of each column.
 
 These tables are the interface between the steps, and the interface for other programs (docs/run-directory.md).
-Everything else that names their columns is derived from here: the Arrow schemas, Spark's schemas
-(`spark_jobs.schemas`), what the books must contain, what the report reads, and the documentation.
+Everything else that names their columns is derived from these declarations: the Arrow schemas, Spark's schemas
+(`spark_jobs.schemas`), the required content of the books, the input of the report, and the documentation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from delivery_verifier.store.counts import COUNTS
 from delivery_verifier.store.table import Column, Table
 
 FORMAT_VERSION = 1
-"""The version of the run directory's format that this program writes, and the highest that it reads."""
+"""The version of the run directory's format that this program writes, and the highest version that it reads."""
 
 ARM = Column("arm", "string", "name of the arm")
 PARTITION = Column("partition", "int32", "partition of the arm's topic")
@@ -229,4 +229,4 @@ LATENCY = Table(
 )
 
 TABLES = (LEDGER, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
-"""All tables, in the order in which they come to be."""
+"""All tables, in the order in which a run writes them."""
