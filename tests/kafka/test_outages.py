@@ -16,7 +16,7 @@ from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.cluster import lease, topics, workspaces
 from delivery_verifier.cluster.embedded import disks, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
-from delivery_verifier.cluster.embedded.equipment import availability
+from delivery_verifier.cluster.embedded.equipment import tried
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.action import ActionContext
 from delivery_verifier.faults.actions import ACTIONS, heal
@@ -32,9 +32,9 @@ AT_ONCE = Trigger(kind="at_once")
 NEEDED: tuple[Capability, ...] = ("network", "power")
 SPEC = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250, equipment=NEEDED, elr=False)
 
-pytestmark = pytest.mark.skipif(
-    any(availability(name) for name in NEEDED), reason="; ".join(str(availability(name)) for name in NEEDED)
-)
+LACKS = [lack.why for name in NEEDED if (lack := tried(name))]
+
+pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(LACKS))
 
 
 @pytest.fixture(scope="module")

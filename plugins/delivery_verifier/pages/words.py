@@ -66,7 +66,7 @@ def latency(ms: float) -> str:
 
 
 def share(count: int, whole: int) -> str:
-    """`count` as a percentage of `whole`, to three digits. Empty if `whole` is not positive.
+    """`count` as a percentage of `whole`, to three digits, or four just below 100. Empty if `whole` is not positive.
 
     A percentage between 0 and 0.01 becomes `< 0.01 %`, so that it is not rounded to 0. A percentage between 99.99 and
     100 becomes `> 99.99 %`, so that it is not rounded to 100.
@@ -78,6 +78,8 @@ def share(count: int, whole: int) -> str:
         return "< 0.01 %"
     if 99.99 < percent < 100:
         return "> 99.99 %"
+    if 99.9 < percent < 100:
+        return f"{percent:.2f} %"
     return f"{percent:.3g} %" if percent < 100 else f"{percent:.0f} %"
 
 

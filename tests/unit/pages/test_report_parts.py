@@ -98,6 +98,7 @@ def test_a_record_belongs_to_the_injection_whose_window_it_touches() -> None:
 def test_a_share_never_rounds_something_to_nothing() -> None:
     assert share(1, 10_000_000) == "< 0.01 %"
     assert share(9_999_999, 10_000_000) == "> 99.99 %"
+    assert (share(9_997, 10_000), share(999, 1_000)) == ("99.97 %", "99.9 %")
     assert share(0, 10) == "0 %"
     assert share(10, 10) == "100 %"
     assert share(1, 0) == ""
