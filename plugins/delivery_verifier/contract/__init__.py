@@ -1,6 +1,8 @@
-"""What settings promise under what happened.
+"""The contract: what delivery settings promise, given the disturbances that happened.
 
-Owns: rules with their sources, rulings, disturbances, which setting is stronger, what a plan is expected to disturb.
+Owns: the rules with their sources, the rulings, the disturbances, the order of settings by strength, and the forecast
+    of the disturbances that a fault plan causes.
 May use: model.
-Weak spot: a permission holds for a whole run and topic; cases elsewhere are a doubt, not a conviction.
+Weak spot: a ruling that permits an anomaly does so for the whole run and topic, however far a case is from the
+    disturbance. A case on a partition or at a time that the disturbance did not reach is a doubt, not a conviction.
 """

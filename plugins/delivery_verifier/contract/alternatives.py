@@ -1,4 +1,4 @@
-"""The alternatives: which guarantees another value of one setting would lose or win.
+"""The alternatives to some settings: which guarantees other values of one or two settings would lose or win.
 
 The alternatives show why each setting has the value that it has.
 """
@@ -29,13 +29,17 @@ ALTERNATIVES: dict[str, dict[str, Any]] = {
     "flush.messages=1": {"flush_messages": 1},
     "no eligible leader replicas": {"elr": False},
 }
-"""Changes of single settings, by the text that names them: fields of Settings with their new values.
+"""Changes of settings, by the text that names each change. A change gives fields of Settings their new values.
 
-Each change includes what it needs: idempotence needs acks=all and retries."""
+A change includes what it depends on, because idempotence needs acks=all and retries."""
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
-    """What another setting changes: the guarantees that it loses or wins, each with the classes of faults concerned."""
+    """The effect of one change of settings. `setting` names the change.
+
+    `lost` and `won` hold the guarantees that the change loses or wins, each with the names of the classes of faults in
+    which the guarantee is lost or won.
+    """
 
     setting: str
     lost: dict[Claim, list[str]]
@@ -43,7 +47,7 @@ class Alternative(Struct, frozen=True, kw_only=True):
 
 
 def alternatives(settings: Settings) -> list[Alternative]:
-    """Every alternative to `settings` that changes a guarantee."""
+    """Returns every alternative to `settings` that changes a guarantee."""
     current = matrix(settings)
     candidates = []
     for setting, changes in ALTERNATIVES.items():
@@ -53,7 +57,10 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """The guarantees of `rows` that `others` lack, each with the names of the classes of faults where it is lacking."""
+    """Returns the guarantees that hold in `rows` but not in `others`.
+
+    Each guarantee comes with the names of the classes of faults in which only `rows` give the guarantee.
+    """
     pairs = list(zip(rows, others, strict=True))
     missing = {
         claim: [row.fault_class for row, other in pairs if row.guarantees[claim] and not other.guarantees[claim]]
@@ -63,9 +70,9 @@ def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim
 
 
 def lines(described: list[Alternative]) -> list[str]:
-    """The alternatives as text: a line that names the setting, and a line per guarantee that changes.
+    """Returns the alternatives as lines of text: a line that names the change, and a line per guarantee that changes.
 
-    exactly_once is left out: it is at_least_once and at_most_once together.
+    The lines leave out exactly_once, which is at_least_once and at_most_once together.
     """
     text = []
     for alternative in described:
@@ -76,6 +83,7 @@ def lines(described: list[Alternative]) -> list[str]:
 
 
 def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
+    """Returns a line for each guarantee in `changed`. `verb` is `lost` or `won`."""
     return [
         f"    {verb} is {claim} under {_fault_classes(names)}"
         for claim, names in changed.items()
@@ -84,7 +92,10 @@ def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
 
 
 def _fault_classes(names: list[str]) -> str:
-    """The names, or "all but" the other classes of faults where these are fewer."""
+    """Returns `names`, the names of classes of faults, as text.
+
+    If fewer classes are missing than named, the text is `all but` and the missing names.
+    """
     others = [fault_class.name for fault_class in FAULT_CLASSES if fault_class.name not in names]
     if len(others) >= len(names):
         return ", ".join(names)

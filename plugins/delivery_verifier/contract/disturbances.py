@@ -1,8 +1,10 @@
-"""Disturbances: what the observer saw happen to the cluster, and whether an injection that bit explains it.
+"""The disturbances of the cluster, derived from observations and injections alone.
 
-Pure. What no observer can see (a loss of power, of connections ...) is known only from the injection that caused it.
+A disturbance is planned if an injection that bit explains the disturbance. A disturbance that no observer can see (a
+loss of power, of connections ...) is known only from the injection that caused it.
 
-The first observation of a broker process is no baseline: the process runs before anything is observed.
+Every broker process runs before the observer starts. So even the first observation of a process is a disturbance if the
+process has exited or is frozen.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, Di
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
-    """Everything that disturbed the cluster, in order of time; `planned` iff an injection that bit explains it.
+    """Returns every disturbance of the cluster, in order of time.
 
-    An injection that is not proven to have bitten may still have bitten: its own disturbances are unplanned.
+    A disturbance is planned if and only if an injection that bit explains the disturbance. An injection without proof
+    of a bite may have bitten nevertheless: the disturbances that such an injection counts as are unplanned.
     """
     ordered, injected = sorted(observations, key=lambda observation: observation.at_us), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -37,14 +40,14 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """The disturbances that could excuse something on `topic`: of its own partitions, and of broker processes."""
+    """Returns the disturbances that may excuse an anomaly on `topic`: disturbances of this topic or of any topic."""
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """The disturbances that the observer saw within the window of `injection`.
+    """Returns the disturbances that the observer saw within the window of `injection`.
 
-    If there are none, and the injection bit and `must_be_observed`, then the observer is blind.
+    If there are none, although the injection bit and `must_be_observed` is true, then the observer is blind.
     """
     return [
         disturbance
@@ -54,13 +57,13 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
 
 
 def must_be_observed(injection: Injection) -> bool:
-    """Whether the observer must have seen something of `injection` if it bit. An unknown action must be observed."""
+    """Whether an injection that bit must have shown itself to the observer. True for an action that `ACTS` lacks."""
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
 
 
 def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
-    """The disturbances that the injection itself counts as, of kinds that no observer can see."""
+    """Yields the disturbances that the injection itself counts as. These are of kinds that no observer can see."""
     act = ACTS.get(injection.action)
     for kind in act.counts_as if act else ():
         for topic, partitions in _scope(injection, kind).items():
@@ -78,13 +81,13 @@ def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """The partitions that the disturbance touched, per topic. An empty topic stands for any topic."""
+    """Returns the partitions that a disturbance of this kind touched, by topic. An empty topic stands for any topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")
     if kind != "unclean_request" or not elected:
         return injection.hit
-    # The proof names the partitions for which an unclean election was really asked.
+    # The proof names the partitions for which an unclean election was really requested.
     asked = {
         topic: [partition for partition in partitions if f"{topic}-{partition}" in elected]
         for topic, partitions in injection.hit.items()
@@ -93,14 +96,14 @@ def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
 
 
 def _detail(injection: Injection, topic: str) -> str:
-    """E.g. `isolate of brokers 1`, `alter of t: setting=min.insync.replicas, value=1`."""
+    """Returns the injection in words: `isolate of brokers 1` or `alter_topic of t: setting=flush.messages, value=1`."""
     brokers = f"brokers {', '.join(map(str, injection.brokers))}" if injection.brokers else "the run"
     options = ", ".join(f"{name}={value}" for name, value in sorted(injection.options.items()))
     return f"{injection.action} of {topic or brokers}" + (f": {options}" if options else "")
 
 
 def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
-    """Broker processes that ended or stood still."""
+    """Yields a disturbance for each time that a broker process ended or stood still."""
     states: dict[int, str] = {}
     targets = {broker for injection in biting for broker in injection.brokers}
     causes = {broker: [injection for injection in biting if broker in injection.brokers] for broker in targets}
@@ -122,16 +125,17 @@ def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -
 
 
 def _process_kind(observation: Observation) -> DisturbanceKind:
+    """Returns the kind of disturbance of a broker process that was seen frozen or exited."""
     if observation.state == "frozen":
         return "broker_freeze"
     return "broker_stop" if observation.exit_code in SIGTERM_EXITS else "broker_crash"
 
 
 def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
-    """Whether one of `causes` explains what happened to the broker. Removes the cause that does.
+    """Whether one of `causes` explains the observed state of the broker. Removes that cause from `causes`.
 
-    An injection does to a broker once what its action does. It does not explain that the broker crashes again after
-    its restart, or crashes while it is frozen.
+    An injection explains one end, or one freeze, of each target broker. The injection does not explain that the broker
+    crashes again after its restart, or crashes while it is frozen.
     """
     for cause in causes:
         act = ACTS.get(cause.action)
@@ -142,6 +146,9 @@ def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
 
 
 def _does(act: Act, observation: Observation) -> bool:
-    """Whether the action brings a process into this state. A broker that was told to stop must end in order."""
+    """Whether the action brings a broker process into the observed state.
+
+    An action that stops brokers in order (`broker_stop`) does not explain a crash.
+    """
     must_be_orderly = "broker_stop" in act.observed_as
     return act.does == observation.state and (not must_be_orderly or observation.exit_code in SIGTERM_EXITS)

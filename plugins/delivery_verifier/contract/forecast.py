@@ -1,6 +1,7 @@
-"""The forecast: which disturbances a fault plan would cause in a partition if every step bites.
+"""The forecast: which disturbances a fault plan would cause in a partition if every fault bites.
 
-It serves `kdv explain` and other texts that speak of a run beforehand. No verdict rests on it.
+The command `kdv explain` and other texts use the forecast to describe a run beforehand. No verdict rests on the
+forecast.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ TARGET_BROKERS: dict[str, frozenset[int]] = {
 }
 """The brokers that each target of a plan stands for, in a partition that broker 1 leads and brokers 2 and 3 follow.
 
-Broker 1 is the transaction coordinator, too: with three partitions, one of them is led by the coordinator."""
+The table takes broker 1 to be the transaction coordinator, too: of three partitions, the coordinator leads one."""
 STEP_US = 10_000_000
-"""Time between two steps of the plan."""
+"""The assumed time between two steps of the plan, in µs."""
 
 
 def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
-    """The disturbances of the arm's topic: those of each action, and those that only several steps cause together."""
+    """Returns the disturbances that the plan `fault` would cause on the topic of `arm`.
+
+    Some are disturbances that one action causes. Others are disturbances that only several steps cause together.
+    """
     topic = arm.topic_name
     steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]
     action_disturbances = [
@@ -59,10 +63,11 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
 @dataclass
 class _Partition:
-    """A partition of three replicas while a plan runs.
+    """The simulated state of a partition with three replicas while a plan runs.
 
-    `up`: brokers that run and can be reached. `isr`: brokers in sync. `target`: brokers of the last step.
-    `observations`: what an observer would have seen. `power_cuts`: injections that took a broker's power.
+    `up`: the brokers that run and can be reached. `isr`: the brokers in sync. `target`: the target brokers of the last
+    step. `observations`: what an observer would have seen so far. `power_cuts`: the injections so far that cut the
+    power of brokers.
     """
 
     topic: str
@@ -73,7 +78,7 @@ class _Partition:
     power_cuts: list[Injection] = field(default_factory=list)
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
-        """Does one step. Yields an unclean election if only replicas that are not in sync come up."""
+        """Performs one step. Yields an unclean election if the step brings back only replicas that are not in sync."""
         if not self.observations:
             self._observe(0)
         if step.target != "same":
@@ -85,6 +90,7 @@ class _Partition:
         self._observe(at_us + STEP_US // 2)
 
     def _disturb(self, at_us: int, step: FaultStep) -> None:
+        """Applies the fault of a step to the target brokers."""
         act = step.act
         if "power_loss" in act.counts_as:
             self.power_cuts.append(
@@ -104,12 +110,13 @@ class _Partition:
                 Observation(at_us=at_us, kind="process", broker=broker, state="exited", exit_code=-9)
                 for broker in self.target
             ]
-        is_brief = "brief" in (step.proofs or ())  # too short for the broker to leave the ISR
+        is_brief = "brief" in (step.proofs or ())  # the fault is too short for the broker to leave the ISR
         if (act.does or "isolation" in act.counts_as) and not is_brief:
             self.up -= self.target
             self.isr = self.isr & self.up or self.isr  # the last broker in sync stays in the ISR, though it is down
 
     def _heal(self, at_us: int) -> Iterator[Disturbance]:
+        """Brings the target brokers back. Yields an unclean election if no broker in the ISR is up then."""
         returning = self.target - self.up
         if not returning:
             return
@@ -120,6 +127,7 @@ class _Partition:
         self.isr |= returning
 
     def _observe(self, at_us: int) -> None:
+        """Adds what an observer would see of the partition now."""
         leader = min(self.isr & self.up, default=-1)
         self.observations.append(
             Observation(

@@ -1,4 +1,5 @@
-"""The matrix of guarantees: which guarantees settings give under each class of faults, and which rules break them."""
+"""The matrix of guarantees: which claims hold for given settings under each class of faults, and which rules break the
+other claims."""
 
 from __future__ import annotations
 
@@ -13,9 +14,10 @@ from delivery_verifier.model.scenario import Claim
 
 
 class FaultClass(Struct, frozen=True, kw_only=True):
-    """Something that happens to people who run Kafka. `kinds`: the disturbances that an observer sees when it happens.
+    """A class of faults: something that happens to people who run Kafka.
 
-    `replicas`: the number of replicas, in sync together, that all lose their power; 0 where no ISR loses its power.
+    `kinds` are the kinds of disturbance that the fault causes. `replicas` is the number of replicas that are in sync
+    together and that all lose their power; 0 if no whole ISR loses its power.
     """
 
     name: str
@@ -25,12 +27,14 @@ class FaultClass(Struct, frozen=True, kw_only=True):
 
     @property
     def disturbances(self) -> list[Disturbance]:
-        """The disturbances that would be observed, all planned."""
+        """One planned disturbance of each kind of this class."""
         return [Disturbance(kind=kind, at_us=0, planned=True, replicas=self.replicas) for kind in self.kinds]
 
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
+"""The disturbances that follow when a broker ends, stands still or is cut off."""
 _POWER: tuple[DisturbanceKind, ...] = ("power_loss", "broker_crash", *_ENDED)
+"""The disturbances when a broker loses power."""
 
 FAULT_CLASSES: tuple[FaultClass, ...] = (
     FaultClass(name="none", summary="a quiet day"),
@@ -76,22 +80,25 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
         kinds=("client_crash", "application_resend"),
     ),
 )
-"""Every class of faults for which there are rules.
+"""Every class of faults that the rules of the contract distinguish.
 
-Without a clean leader, and with unclean elections switched off, no leader is elected: the partition is offline, and
-keeps its records."""
+If no replica in sync is left and unclean elections are switched off, then no leader is elected: the partition is
+offline, and keeps its records."""
 
 GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
-"""The claims that settings can guarantee, in the order of the columns: every claim but `contract`, which names none."""
+"""The claims that settings can guarantee, in the order of the columns. `contract` names no guarantee."""
 
 UNCLASSED: dict[DisturbanceKind, str] = {
     "topic_altered": "changes the settings themselves: the weakest of them counts, in every class",
 }
-"""Kinds of disturbance that belong to no class of fault, each with the reason."""
+"""The kinds of disturbance that belong to no class of faults, each with the reason."""
 
 
 class GuaranteeRow(Struct, frozen=True, kw_only=True):
-    """One class of faults: which guarantees hold under it, and the ids of the rules that break the others."""
+    """One row of the matrix: a class of faults, which guarantees hold under it, and the rules that break guarantees.
+
+    `broken_by` holds the ids of these rules.
+    """
 
     fault_class: str
     summary: str
@@ -101,15 +108,16 @@ class GuaranteeRow(Struct, frozen=True, kw_only=True):
 
 
 def matrix(settings: Settings) -> list[GuaranteeRow]:
-    """One row per class of faults.
+    """Returns the matrix for `settings`, one row per class of faults.
 
-    Records that the application resends count as written twice under at_most_once, but only for classes of faults
-    in which the application does resend.
+    In classes of faults in which the application resends, a resent record breaks at_most_once, too, because the record
+    is written twice.
     """
     return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 
 
 def _row(settings: Settings, fault_class: FaultClass) -> GuaranteeRow:
+    """Returns the row of the matrix for one class of faults."""
     rulings = contract(settings, fault_class.disturbances)
     permitted = {anomaly for anomaly, ruling in rulings.items() if ruling.ruling == "PERMITTED"}
     if "application_resend" not in fault_class.kinds:
@@ -127,7 +135,8 @@ def _row(settings: Settings, fault_class: FaultClass) -> GuaranteeRow:
 
 
 def lines(rows: list[GuaranteeRow]) -> list[str]:
-    """The matrix as text: a line per class of faults, a column per guarantee, and the rules that break guarantees."""
+    """Returns the matrix as lines of text: a line per class of faults, with a column per guarantee and the rules that
+    break guarantees."""
     width = max(len(row.fault_class) for row in rows)
     head = " ".join(f"{claim:<13}" for claim in GUARANTEES)
     body = [

@@ -1,7 +1,7 @@
-"""Disturbances of partitions: changes of leaders and ISRs, and whether an injection that bit explains them.
+"""The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-Pure. The first observation of a partition that has a leader is its baseline, so that creating a topic is no
-disturbance.
+A disturbance is planned if an injection that bit explains the disturbance. Changes count from the first observation in
+which the partition has a leader, so that the creation of a topic is no disturbance.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from delivery_verifier.model.history import Disturbance, DisturbanceKind, Inject
 
 @dataclass(slots=True)
 class _Partition:
-    """What is known of a partition so far.
+    """The state of a partition, as far as it was observed.
 
-    `leader` is the last broker that led, `isr` the last ISR that was not empty, `replicas` every broker that was ever
-    seen in the ISR or as leader.
+    `leader` is the last broker that led. `epoch` is the last leader epoch. `isr` is the last ISR that was not empty.
+    `elr` are the eligible leader replicas. `replicas` is every broker that was ever seen in the ISR or as leader.
     """
 
     leader: int
@@ -30,17 +30,20 @@ class _Partition:
     replicas: set[int] = field(default_factory=set)
 
     def update(self, observation: Observation) -> None:
-        """Takes the observation as the new state."""
+        """Updates the state with a new observation."""
         if observation.leader >= 0:
             self.leader = observation.leader
         self.epoch = observation.leader_epoch
-        if observation.isr or observation.elr:  # if both are empty, the next leader is held against the last ones
+        if observation.isr or observation.elr:  # if both are empty, the next leader is checked against the old values
             self.isr, self.elr = observation.isr or self.isr, observation.elr
         self.replicas |= {broker for broker in (observation.leader, *observation.isr) if broker >= 0}
 
 
 def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
-    """Changes of leaders and ISRs. Pass observations in order of time, and injections that bit."""
+    """Yields a disturbance for each change of a leader or an ISR.
+
+    `ordered` are the observations in order of time. `biting` are the injections that bit.
+    """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
         if observation.kind != "partition":
@@ -49,13 +52,14 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
         if key in known:
             yield from _changes(known[key], observation, biting)
         elif observation.leader < 0:
-            continue  # being created
+            continue  # the partition is being created
         else:
             known[key] = _Partition(observation.leader, observation.leader_epoch, observation.isr, observation.elr)
         known[key].update(observation)
 
 
 def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> Iterator[Disturbance]:
+    """Yields the disturbances between the state `before` and the observation `now`."""
     causes = [injection for injection in biting if in_window(injection, now.at_us)]
     moved = now.leader != before.leader
     if moved or now.leader_epoch != before.epoch:
@@ -74,8 +78,8 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:
     """Whether `cause` explains a new leader or leader epoch of a partition.
 
-    A fault of a follower explains no new leader until that follower leads. An election that is proven (`re_elected`)
-    explains only the leader and epoch that its proof names.
+    An injection into followers, which led nothing, explains a new leader only if one of these brokers led before. An
+    injection with the proof `re_elected` explains only the leaders and epochs that the proof names.
     """
     act = ACTS.get(cause.action)
     if act is not None and "leader_change" not in act.observed_as:
@@ -93,7 +97,10 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
 
 
 def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
-    """Whether `cause` explains that the brokers `gone` left an ISR: its action must be one that shrinks ISRs."""
+    """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
+
+    The action of `cause` must be known to shrink ISRs. An action that `ACTS` lacks counts as known.
+    """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:
         return False

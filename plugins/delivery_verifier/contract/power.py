@@ -1,7 +1,8 @@
-"""Losses of power: in which partitions every in-sync replica lost what it had not flushed to disk.
+"""Losses of power: finds the partitions in which every in-sync replica lost the data that it had not flushed to disk.
 
-Pure. A broker that loses power loses what it had not flushed. Nothing is lost while a replica that was in sync with it
-keeps its power. Once the broker is in the ISR again, it has copied what it lacked.
+The result depends on observations and injections alone. A broker that loses power loses the data that it had not
+flushed. No record is lost while a replica that was in sync with this broker keeps its power. Once the broker is in the
+ISR again, the broker has copied the data that it lacked.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from delivery_verifier.model.history import Disturbance, Injection, Observation
 
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """One `isr_power_loss` per partition in whose ISR, at some moment, no broker had kept its power.
+    """Yields an `isr_power_loss` for each partition in whose ISR, at some moment, no broker had kept its power.
 
-    `replicas` is the greatest m such that every member of the last ISR of m or more ended uncleanly (without power, or
-    by a crash). With eligible leader replicas (KIP-966), a broker that left the ISR in an orderly way still has all
-    that m = min.insync.replicas brokers acknowledged, and is elected; a broker that crashed is not.
+    Its `replicas` is the greatest number m for which this holds: in the last ISR with m or more members, every member
+    ended uncleanly, by a loss of power or a crash. The number matters for eligible leader replicas (KIP-966). A broker
+    that left the ISR in an orderly way still has all records that m = min.insync.replicas brokers acknowledged, and can
+    be elected. A broker that crashed cannot be elected.
     """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:
@@ -42,16 +44,18 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
 
 def _cuts_power(injection: Injection) -> bool:
+    """Whether the action of `injection` takes the power of brokers."""
     act = ACTS.get(injection.action)
     return act is not None and "power_loss" in act.counts_as
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What is known of a partition from one moment on.
+    """The state of a partition from one moment on.
 
-    `cuts`: losses of power that are not recovered. `isrs`: every ISR so far. `unpowered`: brokers that lack what they
-    had not flushed. `crashed`: brokers whose process crashed.
+    `cuts`: the injections that cut power and from which the cluster has not recovered yet. `isrs`: every ISR so far.
+    `unpowered`: the brokers that lack data because they had not flushed it. `crashed`: the brokers whose process
+    crashed.
     """
 
     at_us: int
@@ -62,31 +66,31 @@ class _State:
 
     @property
     def lost(self) -> bool:
-        """Whether no member of the ISR has kept what it had not flushed."""
+        """Whether every member of the ISR has lost the data that it had not flushed."""
         return bool(self.isrs) and self.isrs[-1] <= self.unpowered
 
     @property
     def planned(self) -> bool:
-        """Whether each member of the ISR lost its power by an injection that bit."""
+        """Whether an injection that bit took the power of each member of the ISR."""
         return self.isrs[-1] <= {broker for cut in self.cuts if cut.bit for broker in cut.brokers}
 
     @property
     def replicas(self) -> int:
-        """The greatest size for which every member of the last ISR of that size or more ended uncleanly; else 0."""
+        """The greatest m for which every member of the last ISR with m or more members ended uncleanly, else 0."""
         unclean = self.unpowered | self.crashed
         largest = max(len(isr) for isr in self.isrs)
         sizes = [size for size in range(1, largest + 1) if self._last_isr_of(size) <= unclean]
         return max(sizes, default=0)
 
     def _last_isr_of(self, size: int) -> set[int]:
-        """The last ISR with at least `size` members."""
+        """Returns the last ISR with at least `size` members."""
         return next(isr for isr in reversed(self.isrs) if len(isr) >= size)
 
 
 def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
-    """Whether a broker that kept its power was seen to join the ISR within OBSERVER_LAG_US after `state`.
+    """Whether the observer saw a broker that kept its power in the ISR within OBSERVER_LAG_US after `state`.
 
-    The observer polls: that broker may have been in the ISR before.
+    The observer polls, so that this broker may have been in the ISR at the time of `state` already.
     """
     return any(
         state.at_us < later.at_us <= state.at_us + OBSERVER_LAG_US and later.isrs and later.isrs[-1] - state.unpowered
@@ -97,7 +101,11 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 def _states(
     observed: list[Observation], observations: Sequence[Observation], cuts: list[Injection]
 ) -> Iterator[_State]:
-    """The partition after every loss of power, recovery, crash, and change of its ISR, in order of time."""
+    """Yields the state of a partition after every loss of power, recovery, crash and change of the ISR, by time.
+
+    `observed` are the observations of this partition. `observations` are all observations, `cuts` the injections that
+    cut power.
+    """
     events: list[tuple[int, Observation | Injection | None]] = [
         (observation.at_us, observation) for observation in observed if observation.isr
     ]
@@ -109,7 +117,7 @@ def _states(
         if isinstance(event, Injection):
             unpowered = state.unpowered | set(event.brokers)
             state = _State(at_us, state.isrs, [*state.cuts, event], unpowered, state.crashed)
-        elif event is None:  # recovered: all replicas are in sync again
+        elif event is None:  # the cluster has recovered: all replicas are in sync again
             state = _State(at_us, state.isrs)
         elif event.kind == "process":
             state = _State(at_us, state.isrs, state.cuts, state.unpowered, state.crashed | {event.broker})
@@ -119,16 +127,18 @@ def _states(
 
 
 def _is_crash(observation: Observation) -> bool:
+    """Whether the observation says that a broker process ended without a shutdown."""
     return observation.state == "exited" and observation.exit_code not in SIGTERM_EXITS
 
 
 def _with_isr(state: _State, at_us: int, isr: set[int]) -> _State:
-    """`state` with a new ISR. Brokers that joined it have copied what they lacked."""
+    """Returns `state` with a new ISR. Brokers that joined the ISR have copied the data that they lacked."""
     joined = isr - state.isrs[-1] if state.isrs else isr
     return _State(at_us, [*state.isrs, isr], state.cuts, state.unpowered - joined, state.crashed - joined)
 
 
 def _by_partition(observations: Sequence[Observation]) -> dict[tuple[str, int], list[Observation]]:
+    """Returns the observations of partitions, grouped by (topic, partition)."""
     partitions: dict[tuple[str, int], list[Observation]] = {}
     for observation in observations:
         if observation.kind == "partition":

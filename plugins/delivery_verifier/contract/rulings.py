@@ -1,6 +1,7 @@
-"""The contract: per anomaly forbidden or permitted, from an arm's settings and the disturbances that were observed.
+"""The rulings of the contract: which anomalies are forbidden or permitted, given settings and observed disturbances.
 
-Pure: no Kafka, no Spark, no Great Expectations. A claim may tighten the contract, never loosen it.
+The rulings depend on these two inputs alone. No Kafka, Spark or Great Expectations takes part. A claim may tighten the
+contract, but never loosens the contract.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from delivery_verifier.model.scenario import Claim
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """What the contract or the claim says of one anomaly, and by which rule.
+    """The ruling of the contract or the claim on one anomaly: forbidden or permitted, and by which rule.
 
-    `because`: the kinds of observed disturbances that permit the anomaly. It is empty where the anomaly is forbidden,
-    or permitted on a quiet day, too. `only_unplanned`: only unplanned disturbances permit the anomaly, so that a case
-    of it is a doubt, not a pass.
+    `because` holds the kinds of observed disturbances that permit the anomaly. `because` is empty if the anomaly is
+    forbidden, or is permitted without any disturbance. `only_unplanned` is true if only unplanned disturbances permit
+    the anomaly. A case of the anomaly is then neither a violation nor a pass, but a doubt.
     """
 
     anomaly: Anomaly
@@ -39,15 +40,16 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
     @property
     def tolerance(self) -> int | None:
-        """Cases that are tolerated: 0 where forbidden, None (any number) where permitted."""
+        """The number of cases that the ruling allows: 0 if the anomaly is forbidden, None (any number) if permitted."""
         return 0 if self.ruling == "FORBIDDEN" else None
 
 
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """One ruling for every anomaly. Pass only disturbances that concern the arm's topic (`disturbances_of_topic`).
+    """Returns the contract's ruling on every anomaly.
 
-    Where the topic was altered during the run, the weakest of its settings counts. If the change was unplanned, or has
-    no proof, then what only the change permits is a doubt.
+    `disturbances` must be those that concern the arm's topic (`disturbances_of_topic`). If a setting of the topic was
+    altered during the run, the weakest value of the setting counts. If the change was unplanned or has no proof, then
+    an anomaly that only this change permits is a doubt (`only_unplanned`).
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -60,7 +62,10 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Replaces rulings where the topic's weaker settings excuse more. `doubtful`: maybe the topic never had those."""
+    """Replaces those of `rulings` for which the settings `weaker` excuse more.
+
+    `doubtful`: the topic may never have had the settings `weaker`.
+    """
     if weaker == settings:
         return
     for anomaly, ruling in _rulings(weaker, observed).items():
@@ -77,10 +82,10 @@ ALTERED = "The topic was altered during the run: the weakest of its settings cou
 
 
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
-    """`settings` with the weakest of all values that the topic had during the run.
+    """Returns `settings` with the weakest of all values that each topic setting had during the run.
 
-    Ignores settings that no rule looks at. Another value of min.insync.replicas makes the controller forget its
-    eligible leader replicas.
+    Changes of settings that no rule looks at are ignored. A change of min.insync.replicas also removes the eligible
+    leader replicas (`elr`), because the controller then forgets them.
     """
     for altered in disturbances:
         if altered.kind != "topic_altered":
@@ -98,6 +103,7 @@ def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Setting
 
 
 def _rulings(settings: Settings, observed: list[Disturbance]) -> dict[Anomaly, Ruling]:
+    """Returns the ruling on every anomaly, as if the topic was never altered."""
     rulings = {anomaly: _forbidden(anomaly) for anomaly in Anomaly}
     for rule in RULES:
         ruling = _permitted(rule, settings, observed) if rule.applies(settings) else None
@@ -108,14 +114,15 @@ def _rulings(settings: Settings, observed: list[Disturbance]) -> dict[Anomaly, R
 
 
 def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
-    """The anomalies that `claim` forbids beyond the contract, each with tolerance 0."""
+    """Returns the anomalies that `claim` forbids, even if the contract permits them, each with tolerance 0."""
     return dict.fromkeys(CLAIMS[claim].forbids, 0)
 
 
 def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
-    """Whether the rulings forbid all that each claim forbids. The claim `contract` forbids nothing, and is not listed.
+    """Returns, for each claim but `contract`, whether the rulings forbid every anomaly that the claim forbids.
 
-    RESENT does not count: it is the application's doing, and no setting forbids it.
+    The claim `contract` is left out because this claim forbids no anomaly. RESENT is ignored, because the application
+    causes RESENT and no setting forbids it.
     """
     return {
         claim: all(rulings[anomaly].ruling == "FORBIDDEN" for anomaly in kind.forbids if anomaly is not Anomaly.RESENT)
@@ -125,7 +132,7 @@ def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
 
 
 def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """The contract, tightened by the claim: what the contract forbids stays forbidden."""
+    """Returns the contract's rulings, tightened by the claim. An anomaly that the contract forbids stays forbidden."""
     rulings = contract(settings, disturbances)
     for anomaly in claim_tolerances(claim):
         if rulings[anomaly].ruling == "PERMITTED":
@@ -140,6 +147,7 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
 
 
 def _forbidden(anomaly: Anomaly) -> Ruling:
+    """Returns the ruling that forbids `anomaly`, by the promise of the anomaly."""
     promise = PROMISES[anomaly]
     return Ruling(
         anomaly=anomaly, ruling="FORBIDDEN", rule=promise.id, sentence=promise.sentence, source=promise.source
@@ -147,9 +155,10 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
 
 
 def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> Ruling | None:
-    """The ruling of `rule`, which applies to `settings`; None if a disturbance that the rule needs was not observed.
+    """Returns the ruling by `rule`, or None if a disturbance that the rule needs was not observed.
 
-    The permission is planned only if, for each condition of the rule, a planned disturbance meets it.
+    The rule must apply to `settings`. The ruling counts as planned only if a planned disturbance meets each condition
+    of the rule.
     """
     excuses = [
         disturbance
@@ -175,10 +184,10 @@ def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbanc
 
 
 def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
-    """`ruling`, extended by the disturbances for which `other` permits the same anomaly.
+    """Returns `ruling` with the reasons (`because`) of `other` added. Both rulings permit the same anomaly.
 
-    Nothing is added if one of the two is planned and the other is not. If one of the two needs no disturbance, then
-    the anomaly needs none: `because` is empty.
+    No reason is added if one ruling has planned reasons and the other ruling only unplanned reasons. If one ruling
+    needs no disturbance, then the anomaly needs no disturbance, and `because` becomes empty.
     """
     if other.only_unplanned != ruling.only_unplanned:
         return ruling
@@ -188,8 +197,8 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
 
 
 def _excuses_more(ruling: Ruling, previous: Ruling) -> bool:
-    """Whether `ruling`, which permits, excuses more than `previous`.
+    """Whether `ruling`, which permits an anomaly, excuses more than the ruling `previous` on the same anomaly.
 
-    PERMITTED excuses more than FORBIDDEN, and a planned reason more than an unplanned one.
+    PERMITTED excuses more than FORBIDDEN. Planned disturbances excuse more than unplanned disturbances.
     """
     return previous.ruling == "FORBIDDEN" or (previous.only_unplanned and not ruling.only_unplanned)

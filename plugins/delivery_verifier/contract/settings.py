@@ -1,4 +1,4 @@
-"""The delivery settings of one arm. What librdkafka would refuse is refused here, with librdkafka's own reason."""
+"""The delivery settings of one arm. Settings that librdkafka would refuse are refused here, in librdkafka's words."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ ALIASES = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
 }
-"""librdkafka's second names of settings. They are refused: a profile could give both names different values."""
+"""The second names that librdkafka has for settings, each with the first name. A profile with a second name is refused,
+because the profile could give both names different values."""
 
 
 class ContradictorySettings(VerifierError, ValueError):
-    """Settings with which no producer can be created, or for which the contract knows no promise."""
+    """The error for settings with which no producer can be created, or for which the contract knows no promise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings that delivery depends on, by Kafka's names in snake case. Timeouts are in ms; 0: no limit."""
+    """All settings that delivery depends on. The fields have Kafka's names, some of them shortened, in snake case.
+
+    Timeouts are in ms. A delivery_timeout_ms of 0 stands for no limit. `elr`: whether the cluster keeps eligible leader
+    replicas.
+    """
 
     acks: Acks
     enable_idempotence: bool
@@ -49,11 +54,11 @@ class Settings:
     def of_profile(
         cls, profile: Profile, replication_factor: int = 3, elr: bool = True, isolation_level: Isolation = RAW
     ) -> Settings:
-        """The settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
+        """Returns the settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
 
-        The profile must state every setting: none is left to a client's or a broker's default. The other parameters
-        are not part of a profile. Their defaults are those of a run: three replicas, eligible leader replicas (which
-        Kafka has since 4.1), and all records read.
+        The profile must state every setting, so that no default of a client or broker counts. The other parameters are
+        not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
+        replicas (which Kafka has since 4.1), and a consumer that reads all records.
         """
         _check_names(profile)
         settings = cls(
@@ -77,7 +82,7 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """The settings of an arm, on the cluster and topics of `scenario`. Raises ContradictorySettings."""
+        """Returns the settings of `arm` on the cluster and topics of `scenario`. Raises ContradictorySettings."""
         cluster = scenario.cluster
         return cls.of_profile(
             arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version)
@@ -85,7 +90,7 @@ class Settings:
 
 
 ELR_SINCE = (4, 1)
-"""Clusters formatted with Kafka 4.1 or later keep eligible leader replicas by default (KIP-966)."""
+"""The first version of Kafka (major, minor) whose new clusters keep eligible leader replicas by default (KIP-966)."""
 
 
 def _has_elr(kafka_version: str) -> bool:
@@ -93,6 +98,7 @@ def _has_elr(kafka_version: str) -> bool:
 
 
 def _check_names(profile: Profile) -> None:
+    """Refuses second names of settings, and topics whose records expire."""
     for alias, name in ALIASES.items():
         if alias in profile.producer:
             raise ContradictorySettings(f"{alias}: write {name}, its canonical name")
@@ -102,6 +108,7 @@ def _check_names(profile: Profile) -> None:
 
 
 def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None:
+    """Refuses settings that are valid one by one, but that librdkafka does not allow together."""
     if settings.transactional_id:
         _check_transactional(settings, producer)
     if settings.enable_idempotence:
@@ -119,12 +126,12 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
 
 
 def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """Refuses timeouts with which an attempt could outlive its transaction, and be written into the next one."""
+    """Refuses timeouts with which an attempt could outlive its transaction, and be written into the next."""
     if not settings.enable_idempotence:
         raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
     timeout = _number(
         producer, "transaction.timeout.ms", 1000, 900_000
-    )  # the brokers' default of transaction.max.timeout.ms
+    )  # the maximum is the brokers' default of transaction.max.timeout.ms
     if settings.delivery_timeout_ms > timeout:
         raise ContradictorySettings("`message.timeout.ms` must be set <= `transaction.timeout.ms`")
     if settings.socket_timeout_ms > timeout + 100:
@@ -132,6 +139,7 @@ def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) ->
 
 
 def _value(properties: Mapping[str, Setting], name: str) -> Setting:
+    """Returns the value of the setting `name`. Raises ContradictorySettings if the setting is missing."""
     if name not in properties:
         raise ContradictorySettings(f"{name}: must be stated, nothing is left to a default")
     return properties[name]

@@ -1,7 +1,8 @@
-"""The order of settings: which of two settings are at least as strong for an anomaly.
+"""The order of settings by strength: which of two instances of Settings is at least as strong for an anomaly.
 
-Settings that are at least as strong as others never permit the anomaly where those others forbid it. The order is
-declared as data, one sentence each. A test checks the contract against this order on random settings and disturbances.
+If an instance A is at least as strong as an instance B, then A never permits the anomaly under disturbances under which
+B forbids the anomaly. The order is declared as data, with a sentence for each part. A test checks the contract against
+this order on random settings and disturbances.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 
 LOSSES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "losses")
-"""What is permitted where records may be lost."""
+"""The anomalies that are permitted where records may be lost."""
 COPIES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "retries")
-"""What is permitted where the client may write again."""
+"""The anomalies that are permitted where the client may write a record again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How one setting orders settings that are equal in all others. `field` is its name in Settings.
+    """The order of settings that differ in one field only. `field` is the name of this field in Settings.
 
-    `strength(settings)`: settings with a greater value are at least as strong. `shown` is the order for people, from
-    weak to strong.
+    The order counts for each of `anomalies`. Of two instances of Settings, the instance with the greater
+    `strength(settings)` is at least as strong. `shown` is the order as people read it, from weak to strong. `sentence`
+    gives the reason for the order.
     """
 
     anomalies: tuple[Anomaly, ...]
@@ -108,8 +110,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "What is not in flight cannot overtake. With librdkafka one in flight is less than a guarantee of order.",
     ),
 )
-"""Every declared order. Two settings can be compared for an anomaly only if they are equal in every field that
-neither an order of that anomaly nor `WITHOUT_EFFECT` names."""
+"""Every declared order. Two instances of Settings can be compared for an anomaly only if they are equal in all other
+fields: those that neither an order for this anomaly nor `WITHOUT_EFFECT` names."""
 
 WITHOUT_EFFECT: dict[str, str] = {
     "delivery_timeout_ms": "decides how long a record is tried, hence whether it fails or is INDETERMINATE, never "
@@ -118,18 +120,19 @@ WITHOUT_EFFECT: dict[str, str] = {
     "socket_timeout_ms": "decides how soon the client tries again: how often, not whether, a retry may write twice",
     "isolation_level": "decides which view is read; what is lost or written twice is in both",
 }
-"""Fields of Settings that no rule looks at, with the reason."""
+"""The fields of Settings that no rule looks at, each with the reason."""
 
 
 def orders_for(anomaly: Anomaly) -> list[Order]:
-    """The orders that count for `anomaly`."""
+    """Returns the orders that count for `anomaly`."""
     return [order for order in STRENGTH_ORDERS if anomaly in order.anomalies]
 
 
 def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
-    """Whether `settings` must not permit `anomaly` where `other` forbids it.
+    """Whether `settings` are at least as strong as `other` for `anomaly`.
 
-    False both ways round if the two cannot be compared.
+    If so, `settings` must not permit the anomaly where `other` forbids the anomaly. If the two cannot be compared, the
+    answer is False, also with the arguments swapped.
     """
     orders = orders_for(anomaly)
     may_differ = {*WITHOUT_EFFECT, *(order.field for order in orders)}

@@ -1,7 +1,8 @@
-"""The words of the product as data.
+"""The terms of the project, as data.
 
-Owns: the terms that all other rooms use: anomalies, actions, the record, scenarios, what happened, verdicts; and
-    their strict reading and writing.
+Owns: the terms that all other rooms (packages) use: anomalies, actions, the record, scenarios, the history of the
+    cluster, and verdicts; how the files that hold these terms are written, and read strictly.
 May use: nothing of ours.
-Weak spot: a record is known by its value alone: keys, headers and timestamps are neither sent nor compared.
+Weak spot: a record is identified by its value alone. The load sends no keys and no headers, and nothing compares keys,
+    headers or timestamps.
 """

@@ -1,4 +1,4 @@
-"""The form of an action: what must be known of each, without the means to perform it (these are in `faults`)."""
+"""The form in which an action of a fault plan is described. The code that performs actions is in `faults`."""
 
 from __future__ import annotations
 
@@ -10,57 +10,70 @@ from delivery_verifier.model.history import DisturbanceKind
 from delivery_verifier.model.step_options import Option
 
 Capability = Literal["proxy", "network", "power"]
-"""What an action needs of its cluster. proxy: a proxy before every broker's listener. network: brokers that the packet
-filter can distinguish (root, iptables). power: data on file systems of their own (root, loop devices)."""
+"""What an action needs of the cluster.
+
+* proxy: a proxy stands before the listener of every broker.
+* network: the packet filter can tell the brokers apart. Needs root and iptables.
+* power: the data of every broker are on a file system of their own. Needs root and loop devices."""
 
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
+"""Every capability."""
 
 Proof = Literal[
     "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
 ]
-"""An effect that must be seen, just before an injection is healed, for the injection to have bitten. Beside
-these effects every action has its own proof: the state of processes, counts of requests and the like.
+"""An effect on the cluster that proves that an injection bit. The effect must be seen just before the injection is
+healed. Beside these effects every action has its own proof, e.g. the state of processes or counts of requests.
 
-leader_moved: every partition that was hit is led by a broker that is no target. re_elected: every such partition is led
-by a new broker, in a later epoch. deposed: the targets lead none of these partitions. leaderless: none of them has a
-leader. isr_shrunk: the targets are out of the ISR of all of them. elected: subjects had leaderless partitions, and all
-of these have a leader now. brief: less than 0.8 of `broker.session.timeout.ms` passed, so that the controller noticed
-nothing. coordinator_moved: the targets coordinated transactions of the load, and others coordinate all of them now."""
+In the list, the targets are the brokers that the action is done to, and the hit partitions are `Injection.hit`.
+
+* leader_moved: the targets led every hit partition before the bite, and brokers that are not targets lead them now.
+* re_elected: every hit partition is led by another broker than before the bite, in a later leader epoch.
+* deposed: the targets led every hit partition before the bite, and lead none of them now, whoever leads.
+* leaderless: no hit partition has a leader.
+* isr_shrunk: the targets are in the ISR of no hit partition.
+* elected: hit partitions of subjects had no leader before the bite, and all these partitions have a leader now.
+* brief: less than 0.8 of `broker.session.timeout.ms` passed since the bite, so that the controller noticed nothing.
+* coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not
+  targets coordinate all these transactions now."""
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """One action of a fault plan: all that is said of the action, without the means to perform it."""
+    """One action of a fault plan, in words and data. The code that performs the action is in `faults`."""
 
     name: str
     """The action's name in a fault plan."""
     summary: str
-    """What the action does, in one sentence for people."""
+    """What the action does, in one sentence for human readers."""
     done: str = ""
-    """The predicate of a sentence about the action, e.g. `was killed`. Only an action that bites has one."""
+    """The predicate of a sentence about the action, e.g. `was killed`. Empty if the action does not bite."""
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
-    """What the action is done to: the subject of a sentence about the action."""
+    """What the action is done to. The word is also the subject of a sentence about the action."""
     bites: bool = False
-    """Whether the action opens an injection, which must be proven to have bitten."""
+    """Whether the action is a fault. A fault opens an injection, and proof must be found that the fault had its effect
+    (that it bit)."""
     heals: tuple[str, ...] = ()
-    """The actions whose injections this action closes. An action that neither bites nor heals drives the load."""
+    """The actions whose injections this action closes. An action that neither bites nor heals drives the load, waits,
+    or flushes disks."""
     momentary: bool = False
-    """Whether the action leaves nothing that needs healing."""
+    """Whether the action is over as soon as it is done, so that nothing has to be healed."""
     only_subject_topics: bool = False
-    """Whether the action is done to the topics of subjects alone. Controls then show what happens without the
-    action."""
+    """Whether the action is done only to the topics of subject arms. The control arms then show what happens without
+    the action."""
     proof_only_before_heal: bool = False
-    """Whether the effect shows only on later requests. The action's own proof then counts only just before healing."""
+    """Whether only later requests show the effect. The action's own proof then counts only just before healing."""
     does: Literal["exited", "frozen", ""] = ""
-    """The state into which the action brings a broker process."""
+    """The state into which the action brings a broker process. Empty if the action neither ends nor freezes brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
     """The disturbances that the action is expected to cause, and that the observer must see."""
     counts_as: tuple[DisturbanceKind, ...] = ()
-    """Disturbances of kinds that no observer sees. Every injection of the action counts as these: planned, if it bit.
-    An action that counts as `topic_altered` has the options `setting` and `value`."""
+    """Kinds of disturbance that no observer can see. Every injection of the action counts as one disturbance of each of
+    these kinds. The disturbance is planned if the injection bit. An action that counts as `topic_altered` has the
+    options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
-    """The effects that must be seen before healing, unless a plan names others."""
+    """The effects that must be seen before healing, unless the step of the plan names other effects."""
     needs: tuple[Capability, ...] = ()
-    """What the action needs of the cluster."""
+    """What the cluster must have for the action."""
     options: tuple[Option, ...] = ()
     """The options that a step of a plan may set."""
 
@@ -71,5 +84,5 @@ class Act(Struct, frozen=True, kw_only=True):
 
     @property
     def all_partitions(self) -> bool:
-        """Whether the action touches every partition that carries load, whichever brokers lead."""
+        """Whether the action touches every partition that carries load, whichever brokers lead the partitions."""
         return self.clients or "topic_altered" in self.counts_as

@@ -1,8 +1,9 @@
-"""The anomalies: what can be wrong with a record, in order of precedence, each with all that is said of it.
+"""The anomalies: what can be wrong with a record. Each anomaly has its definition and its words for people.
 
-Terms: an *attempt* is one application-level send (arm, producer, session, sequence, attempt number). Its
-*outcome* is what the client was told. *Reported* means ACKED or SENT. A *copy* is one offset of the log that
-holds the attempt; the *first copy* is the one at the lowest offset.
+Terms: an *attempt* is one send by the application. It is identified by arm, producer, session, sequence and attempt
+number. The *outcome* of an attempt is what the client was told about it. An attempt is *reported* if its outcome is
+ACKED or SENT. A *copy* of an attempt is one offset of the log that holds the attempt. The *first copy* is the copy at
+the lowest offset. A *case* is one record that shows an anomaly.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from delivery_verifier.model.scenario import Claim
 
 
 class Anomaly(StrEnum):
-    """Kinds in order of precedence: a record is a case of the first that applies.
+    """A kind of anomaly. The members stand in order of precedence: a record is a case of the first kind that applies.
 
-    A later kind that applies as well is kept beside it (`also`), and is judged too: a permitted duplicate must
-    not hide a forbidden reordering (docs/adr/0002).
+    If a later kind applies to the same record, the case names that kind, too (`also`). The judge judges both kinds, so
+    that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -35,35 +36,36 @@ class Anomaly(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyKind:
-    """Everything that is said of one anomaly, but how it is detected, planted and permitted."""
+    """One kind of anomaly in words and data. How cases are detected, planted and permitted stands elsewhere."""
 
     definition: str
-    """What makes a record a case."""
+    """What makes a record a case of the anomaly."""
     name: str
-    """The name for people, e.g. `Out of order`."""
+    """The name that people read, e.g. `Out of order`."""
     participle: str
-    """What its records are, behind their number in a sentence: `3 lost`."""
+    """The word behind a number of cases in a sentence, e.g. `lost` in `3 lost`."""
     record_that_is: str
-    """What one case is, as the end of `a record that is ...`."""
+    """The end of the phrase `a record that is ...`, for one case."""
     promise: str
-    """What Kafka promises where no rule permits the anomaly."""
+    """What Kafka, or the claim, promises where no rule of the contract permits the anomaly."""
     promised_by: str
-    """Who promises it: a KIP, or Kafka's documentation."""
+    """The source of the promise: a KIP, Kafka's documentation, or the claim."""
     expectation: str
-    """The class of its expectation in Great Expectations; the suites name it in snake_case."""
+    """The name of the expectation class in Great Expectations. The suites write this name in snake_case."""
     share_of: str
-    """The column of the books that its count is a share of."""
+    """The column of the books that the number of cases is divided by, to give a share."""
     telling: int
-    """Its rank among stories: 1 is the most telling. No two kinds share a rank."""
+    """The rank of the anomaly as a story for a report: 1 is the most telling. No two kinds have the same rank."""
     permitted_with: Literal["losses", "retries", "resends", "nothing"]
-    """What permits it: what permits losses; what makes the client write again; that an application sends again; no
-    rule at all."""
+    """What permits the anomaly. losses: whatever permits losses. retries: whatever makes the client write again.
+    resends: that the application sends again. nothing: no rule."""
     forbidden_by: tuple[Claim, ...] = ()
-    """The claims that forbid it where the settings permit it."""
+    """The claims that forbid the anomaly even where the settings permit it."""
     transactional: bool = False
     """Whether only records of transactions can be cases."""
     can_be_hidden: bool = False
-    """Whether a kind of higher precedence can hide it on the same attempt; `also_<kind>` columns count these cases."""
+    """Whether an attempt that shows the anomaly can be a case of a kind of higher precedence. The column `also_<kind>`
+    of the books counts such attempts."""
 
 
 KINDS: dict[Anomaly, AnomalyKind] = {
@@ -197,18 +199,20 @@ KINDS: dict[Anomaly, AnomalyKind] = {
 """Every anomaly, in order of precedence."""
 
 TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transactional)
-"""Kinds of which only records of transactions can be cases."""
+"""The kinds of which only records of transactions can be cases."""
 
 SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
-"""Kinds that a kind of higher precedence can hide on the same attempt; counted in `also_<kind>` columns."""
+"""The kinds that a kind of higher precedence can hide on the same attempt. Each kind has a column `also_<kind>` in the
+books."""
 
 Table = TypeVar("Table", bound=Collection[object])
 
 
 def subset(reason: str, table: Table) -> Table:
-    """`table` as it is. Every table of anomalies that does not name all of them says here why not.
+    """Returns `table` unchanged. A table that names some anomalies, but not all, is wrapped in this call.
 
-    tests/unit/model/test_whole_tables.py reads the sources, and fails for a table that is neither whole nor declared.
+    `reason` says why the table leaves anomalies out. Raises ValueError if the reason is empty. The test
+    tests/unit/test_architecture.py reads the sources, and fails for a table that is neither complete nor wrapped.
     """
     if not reason.strip():
         raise ValueError(f"the subset {table!r} gives no reason")
@@ -216,10 +220,10 @@ def subset(reason: str, table: Table) -> Table:
 
 
 def column(anomaly: Anomaly) -> str:
-    """Name of the anomaly's column in the books, e.g. `lost`."""
+    """Returns the name of the anomaly's column in the books, e.g. `lost`."""
     return anomaly.value.lower()
 
 
 def also_column(anomaly: Anomaly) -> str:
-    """Column that counts cases of `anomaly` which appear under a kind of higher precedence."""
+    """Returns the column of the books that counts cases of `anomaly` which a kind of higher precedence hides."""
     return f"also_{column(anomaly)}"

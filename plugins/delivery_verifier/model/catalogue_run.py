@@ -1,4 +1,4 @@
-"""A catalogue run as data: which entries were asked for, and what each of them ended with."""
+"""A catalogue run as data: which entries of the catalogue were chosen, and how the runs of each entry ended."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unava
 """Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""An entry whose first run is INCONCLUSIVE is run once more. Both runs count."""
+"""The most runs of an entry: an entry whose first run is INCONCLUSIVE is run once more. Both runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of the parts of catalogue.json."""
+    """The base of all parts of catalogue.json. Unknown fields are errors."""
 
 
 class ArmResult(_Part, frozen=True):
-    """One arm of one attempt. `counts` are columns of its books; a figure that is not known is None, never zero.
+    """The result of one arm in one attempt. `counts` are columns of the arm's books.
 
-    `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records. `records_per_s` are reported
-    records per second of the load.
+    `expected` is the arm's expectation in words. `longest_gap_s` is the longest silence of the arm. `latency_ms_p99` is
+    an upper bound of the latency of 99 % of the reported records. `records_per_s` is the number of reported records per
+    second of the load. A figure that is not known is None, never zero.
     """
 
     arm: str
@@ -45,7 +46,7 @@ class ArmResult(_Part, frozen=True):
 
 
 class Attempt(_Part, frozen=True):
-    """One run of an entry: the name of its run directory, and its verdict or, if it failed, the error."""
+    """One run of an entry. `run` is the name of the run directory. A run that failed has an `error` and no verdict."""
 
     run: str
     started_at: str
@@ -59,7 +60,7 @@ class Attempt(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state that the gate of the run sees: a run with an INCONCLUSIVE arm is never as expected."""
+        """The state of the run, as its gate judges the run. A run with an INCONCLUSIVE arm is never `as expected`."""
         if self.verdict is None:
             return "failed"
         if self.green:
@@ -69,8 +70,11 @@ class Attempt(_Part, frozen=True):
 
 
 class Item(_Part, frozen=True):
-    """One entry in one round, with its attempts so far. `unavailable` says why this host cannot run it;
-    `expected_unavailable`: the catalogue was told to expect that."""
+    """One entry in one round of the catalogue run, with its attempts so far.
+
+    `unavailable` says why this host cannot run the entry. The text is empty if the host can run the entry.
+    `expected_unavailable` is true if the user said beforehand that this host cannot run the entry.
+    """
 
     name: str
     title: str
@@ -85,25 +89,29 @@ class Item(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the last attempt; `unavailable` or `pending` if there cannot be or is no attempt."""
+        """The state of the item: `unavailable`, else the state of the last attempt, or `pending` without an attempt."""
         if self.unavailable:
             return "unavailable"
         return self.attempts[-1].state if self.attempts else "pending"
 
     @property
     def green(self) -> bool:
-        """Whether the item is as expected, or is unavailable and was expected to be."""
+        """Whether the item is as expected, or is unavailable and was expected to be unavailable."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
     def open(self) -> bool:
-        """Whether the entry has to be run: for the first time or, after an INCONCLUSIVE run, once more."""
+        """Whether the entry must still be run: for the first time or, after an INCONCLUSIVE run, once more."""
         return self.state == "pending" or (self.state == "inconclusive" and len(self.attempts) < MOST_ATTEMPTS)
 
 
 class CatalogueRun(_Part, frozen=True):
-    """catalogue.json. `wanted` says in words which scenarios were chosen. Times are ISO 8601 in UTC; `ended_at` is
-    empty until the catalogue run has ended."""
+    """One catalogue run: the content of catalogue.json.
+
+    `wanted` says in words which entries were chosen. `expect_unavailable` says what the user expects to be
+    unavailable: equipment, kinds of entries, or entries by name. `direct`: the runs do not go through Airflow. Times
+    are ISO 8601 in UTC. `ended_at` is empty until the catalogue run has ended.
+    """
 
     id: str
     wanted: str
@@ -119,7 +127,7 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Whether every item is as expected, or was expected to be unavailable, and at least one item was run."""
+        """Whether every item is green, and at least one item was run and is as expected."""
         return bool(self.items) and all(item.green for item in self.items) and self.count("as expected") > 0
 
     @property
@@ -128,13 +136,17 @@ class CatalogueRun(_Part, frozen=True):
         return [item for item in self.items if item.open]
 
     def count(self, state: State) -> int:
-        """How many items are in `state`."""
+        """Returns the number of items in `state`."""
         return Counter(item.state for item in self.items)[state]
 
     @property
     def exit_code(self) -> int:
-        """The exit code, with the meanings of `kdv run`. The surest statement counts first: 0 green, 1 not as expected
-        (also an unexpected UNAVAILABLE), 70 failed or not ended, 2 inconclusive."""
+        """The exit code of `kdv catalogue`. The codes mean what the codes of `kdv run` mean.
+
+        The surest statement comes first, and the first that holds counts: 0 if the catalogue run is green; 1 if an item
+        is not as expected, or is unavailable unexpectedly; 70 if an item failed or is pending; 2 if an item is
+        inconclusive; else 70.
+        """
         if self.green:
             return 0
         unexpected = any(item.state == "unavailable" and not item.green for item in self.items)
@@ -147,7 +159,7 @@ UNTOLD = "no verdict; why is in the logs of its run, which you may not read"
 
 
 def without_errors(catalogue: CatalogueRun) -> CatalogueRun:
-    """The catalogue run for readers who may not see the logs of its runs: each error is replaced by UNTOLD."""
+    """Returns `catalogue` for readers who may not read the logs of its runs: each error is replaced by UNTOLD."""
 
     def redact(attempt: Attempt) -> Attempt:
         return replace(attempt, error=UNTOLD) if attempt.error else attempt

@@ -1,4 +1,4 @@
-"""The claims: what a user may demand of an arm, in words, and which anomalies each claim forbids."""
+"""The claims: guarantees that a user may demand of an arm. Each claim has a meaning, and the anomalies it forbids."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delivery_verifier.model.scenario import Claim
 
 @dataclass(frozen=True, slots=True)
 class ClaimKind:
-    """One claim. `forbids`: the anomalies that it forbids where the settings permit them, in order of precedence."""
+    """One claim. `forbids`: the anomalies that the claim forbids even if the settings permit them, by precedence."""
 
     meaning: str
     forbids: tuple[Anomaly, ...]
@@ -28,5 +28,6 @@ CLAIMS: dict[Claim, ClaimKind] = {
     claim: ClaimKind(meaning, tuple(anomaly for anomaly, kind in KINDS.items() if claim in kind.forbidden_by))
     for claim, meaning in _MEANINGS.items()
 }
-"""Every claim. CORRUPTED and PHANTOM are forbidden in any case. MISPLACED records are in the log, hence no claim speaks
-of them. RESENT, the application's own doing, convicts only under a claim of exactly_once."""
+"""Every claim, by its name. No claim names CORRUPTED or PHANTOM, because the contract forbids both under any settings.
+No claim names MISPLACED, because a misplaced record is in the log. Only exactly_once forbids RESENT, because the
+application itself resends."""

@@ -1,4 +1,4 @@
-"""Data: the base of everything that is written to a file, and how values become JSON."""
+"""The base class of scenario data, the types of common values, and the conversion of values to JSON and text."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import msgspec
 from msgspec import Meta, Struct
 
 Setting = str | int | bool
-"""A value of a Kafka property."""
+"""The value of a Kafka property."""
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
+"""A name of at most 63 letters, digits, `_`, `.` and `-` that begins with a letter or digit."""
 
 
 class Data(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of all scenario data: immutable, and a misspelt field is an error, never a default."""
+    """The base of all scenario data. Instances are immutable. An unknown field, e.g. a misspelt name, is an error."""
 
 
 def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
-    """Canonical, readable JSON: two equal values give equal bytes."""
+    """Returns `value` as indented JSON with a final newline. Two equal values give equal bytes."""
     return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
 
 
 def setting_text(value: object) -> str:
-    """A property's value as Kafka's own files and brokers write it, e.g. `true`."""
+    """Returns the value of a property as Kafka's own files and brokers write the value, e.g. `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,6 +1,7 @@
-"""The vocabulary of fault plans: every action in words and data, without the means to do it (these are in `faults`).
+"""Every action that a fault plan may name, in words and data. The code that performs the actions is in `faults`.
 
-Its readers: the contract (disturbances), the judge (what is a fault, what heals), the preflight (what a host needs)."""
+The contract reads here which disturbances an action causes. The judge reads which actions are faults and which actions
+heal. The preflight reads what an action needs of the host."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from delivery_verifier.model.history import DisturbanceKind
 from delivery_verifier.model.step_options import BLOCKS, DELAY, FRAMES, LINKS_CUT, SETTING, VALUE
 
 _ENDED: tuple[DisturbanceKind, ...] = ("leader_change", "isr_shrink")
+"""The disturbances that follow when a broker ends, stands still or is cut off."""
 
 ACTS: dict[str, Act] = {
     act.name: act
@@ -179,4 +181,5 @@ ACTS: dict[str, Act] = {
         Act(name="wait", summary="Does nothing: a step of which only the trigger counts."),
     )
 }
-"""Every action by its name in a fault plan. `faults.actions.ACTIONS` performs them; a test holds the two sets equal."""
+"""Every action, by its name in a fault plan. The table `faults.actions.ACTIONS` has the code for every action. A test
+checks that both tables have the same names."""

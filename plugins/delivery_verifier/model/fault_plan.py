@@ -1,4 +1,4 @@
-"""The fault plan: ordered steps of trigger, action and target, repeated in cycles."""
+"""The fault plan: ordered steps, each with a trigger, an action and a target. The steps can be repeated in cycles."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from delivery_verifier.model.fault_actions import ACTS
 
 
 class Trigger(Data, frozen=True):
-    """When a step of a fault plan fires.
+    """The condition that a step of a fault plan waits for.
 
     The kinds:
 
-    * `reported`: every subject arm had `value` records reported since the last step.
-    * `settled`: no subject arm has an attempt outstanding.
+    * `reported`: every subject arm has had `value` records reported since the last step. A `value` below 1 is a share
+      of the smallest `Arm.records` of a subject, divided by the number of cycles.
+    * `settled`: no attempt of a subject arm is outstanding, that is, without an outcome.
     * `elapsed`: `value` seconds have passed since the last step.
-    * `leader_moved`: other brokers lead the partitions that the last injection hit.
-    * `coordinator_moved`: other brokers coordinate what the brokers of the last injection coordinated.
-    * `deposed`: the brokers of the last injection lead none of the partitions that it hit, whoever leads them now.
+    * `leader_moved`: brokers other than the targets of the last injection lead all partitions that this injection hit.
+    * `coordinator_moved`: brokers other than the targets of the last injection coordinate all transactions that these
+      targets coordinated before.
+    * `deposed`: the targets of the last injection lead none of the partitions that this injection hit. The partitions
+      may be without a leader.
     * `led`: every partition of the subject arms has a leader that runs.
-    * `bitten`: the last injection has its own proof.
-    * `isr_shrunk`: the ISR of every partition with a leader holds running brokers only.
-    * `isr_full`: the ISR of every partition holds all of its replicas.
-    * `at_once`: no condition.
+    * `bitten`: the action of the last injection has its own proof.
+    * `isr_shrunk`: for every partition with a running leader, all brokers in the ISR run.
+    * `isr_full`: for every partition, all replicas are in the ISR.
+    * `at_once`: there is no condition.
     """
 
     kind: Literal[
@@ -46,10 +49,11 @@ class Trigger(Data, frozen=True):
 
 
 class FaultStep(Data, frozen=True):
-    """One step of a fault plan. `action` is one of `fault_actions.ACTS`, with its `options`.
+    """One step of a fault plan. `action` is a key of `fault_actions.ACTS`; `options` are the options of the action.
 
-    A target is resolved once per cycle, when a step first names it; `same` is the target of the step before. `proofs`:
-    the effects that must be seen just before healing; None: those of the action's own entry.
+    `target` is a key of `fault_targets.TARGETS`, or `same`: the target of the step before. A target is resolved to
+    brokers once per cycle, when a step first names the target. `proofs` are the effects that must be seen just before
+    the injection is healed. None stands for the proofs of the action's entry in `ACTS`.
     """
 
     trigger: Trigger
@@ -60,21 +64,24 @@ class FaultStep(Data, frozen=True):
 
     @property
     def act(self) -> Act:
-        """The action's entry in `fault_actions.ACTS`. Raises KeyError."""
+        """The action's entry in `fault_actions.ACTS`. Raises KeyError if there is no such action."""
         return ACTS[self.action]
 
 
 class FaultPlan(Data, frozen=True):
-    """Ordered steps, repeatable in cycles; each cycle waits until the one before has healed and recovered."""
+    """A fault plan: the steps of one cycle, and the number of cycles.
+
+    A cycle begins only once the injections of the cycle before are healed and the cluster has recovered.
+    """
 
     name: Name
     summary: str
     steps: tuple[FaultStep, ...] = ()
     cycles: Annotated[int, Meta(ge=1, le=1000)] = 1
     duration_s: float = 8.0
-    """How long one cycle takes, for pacing the load."""
+    """The planned length of one cycle in seconds. The load is paced over all cycles."""
 
 
 def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:
-    """What the actions of `plan` need of the cluster."""
+    """Returns what the cluster must have for the actions of `plan`, each capability once, sorted by name."""
     return tuple(sorted({need for step in plan.steps for need in step.act.needs}))

@@ -1,6 +1,6 @@
-"""The targets of fault plans: every name that stands for brokers, and the words for these brokers in a sentence.
+"""The targets of fault plans. A target is a name that stands for the brokers that an action is done to.
 
-`faults.targets` resolves the names to broker ids, once per cycle.
+The module `faults.targets` resolves each name to broker ids, once per cycle.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Target(Struct, frozen=True):
-    """One target. `in_a_sentence` is its singular subject, e.g. `the leader`."""
+    """One target. `in_a_sentence` names the target as the subject of a sentence, in the singular, e.g. `the leader`."""
 
     meaning: str
     in_a_sentence: str = "a broker"
@@ -32,5 +32,5 @@ TARGETS: dict[str, Target] = {
     ),
     "none": Target("no broker: the action is not done to brokers", "no broker"),
 }
-"""Every target by its name in a fault plan. A target stands for the same brokers throughout a cycle. The name `same` is
-no target of its own: it stands for the target of the step before."""
+"""Every target, by its name in a fault plan. A target stands for the same brokers throughout a cycle. A step may also
+name `same`, which is not in this table: `same` stands for the target of the step before."""

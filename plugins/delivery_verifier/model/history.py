@@ -1,4 +1,5 @@
-"""What happened to the cluster: the injections, and everything that an independent observer saw."""
+"""What happened to the cluster during a run: the injections, the changes that an independent observer saw, and the
+snapshot at the end of the load."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""How long before its bite (µs) the exposure window of an injection begins. The bite is known only once it is proven,
-and a record that was acknowledged shortly before may still have been on the leader alone."""
+"""The exposure window of an injection begins this time (µs) before the bite. There are two reasons. The bite is known
+only once it is proven. A record that was acknowledged shortly before may still have been on the leader alone."""
 
 DisturbanceKind = Literal[
     "leader_change",
@@ -28,14 +29,16 @@ DisturbanceKind = Literal[
     "client_crash",
     "application_resend",
 ]
-"""The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` says what each means."""
+"""The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` gives their meanings."""
 
 
 class KindOfDisturbance(Struct, frozen=True):
-    """What is said of one kind of disturbance.
+    """One kind of disturbance in words and data.
 
-    `seen_by`: who knows of the disturbance: the observer alone, the injection that caused it alone, or only both
-    together. `touches`: only the topics that the disturbance names, or possibly every topic of the cluster.
+    `seen_by` is the source that reveals the disturbance. observer: the observer sees the disturbance. injection: only
+    the injection that caused the disturbance reveals it. both: only injections and observations together reveal it.
+    `touches` is `topics` if the disturbance touches only the topics that it names, and `cluster` if it may touch every
+    topic.
     """
 
     meaning: str
@@ -67,31 +70,35 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
     "client_crash": KindOfDisturbance("a client process was killed", "injection", "topics"),
     "application_resend": KindOfDisturbance("an application sent again what it had sent before", "injection", "topics"),
 }
-"""Every kind of disturbance."""
+"""Every kind of disturbance, by name."""
 
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
-"""Kinds that the observer cannot see alone. They are known only from the injection that caused them, hence only from a
-planned one."""
+"""The kinds that the observer cannot see alone. A disturbance of such a kind is known only from the injections that
+caused it. Such a disturbance that no injection caused stays unknown."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
-"""Kinds that touch only the topics that they name. What is done to a broker may touch every topic."""
+"""The kinds that touch only the topics that the disturbance names. A disturbance of a broker may touch every topic."""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One fault that was done to the cluster, with its own proof that it bit. All times are µs since the epoch.
+    """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
-    `hit`: the partitions per topic that the injection touches. They are those that the target brokers led just before
-    the bite. Where the brokers led none (`led` is false), they are those of which the brokers held a replica. An
-    injection into clients or topics hits every partition that carries load. The exposure window is
-    [bite_at_us - LEAD_US, recovered_at_us]. `options` are those of the plan's step: with `options` and `brokers` any
-    process can heal what was done.
+    `brokers` are the target brokers. `hit` names the partitions per topic that the injection touched: the partitions
+    that the target brokers led just before the bite. If these brokers led none (`led` is false), `hit` names the
+    partitions of which they held a replica. An injection into clients or topics hits every partition that carries load.
+    The exposure window is [bite_at_us - LEAD_US, recovered_at_us]. `options` are the options of the plan's step. With
+    `action`, `options` and `brokers`, any process can heal the injection.
 
-    `proof` by key. `process`: the action's own proof once it was done; `process_before_heal`: the same just before
-    healing. `before`: leader and leader_epoch just before the bite, by `<topic>-<partition>`. `wanted`: the names of
-    the effects that had to be seen (`fault_actions.Proof`); what was seen of each has its name as key and is empty if
-    the effect was not seen. `coordinated`: the partitions of `__transaction_state` that the target led, where
-    `coordinator_moved` is wanted. `waited_for`: effects that the plan waited for and saw. `failed`: the deadline that
-    passed while the injection was open.
+    The keys of `proof`:
+
+    * `process`: the action's own proof, taken once the action was done.
+    * `process_before_heal`: the action's own proof, taken just before healing.
+    * `before`: leader and leader_epoch of each hit partition just before the bite, by `<topic>-<partition>`.
+    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Each of these names is a key of `proof`,
+      too. The value is what was seen of the effect, and is empty if the effect was not seen.
+    * `coordinated`: the partitions of `__transaction_state` that the targets led, if `coordinator_moved` is wanted.
+    * `waited_for`: the effects that the plan waited for and saw.
+    * `failed`: the deadline that passed while the injection was open.
     """
 
     id: int
@@ -112,8 +119,9 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One change that the observer saw: in the leadership or ISR of a partition, or in the state of a broker process.
 
-    kind `partition`: topic, partition, leader (-1: none), leader_epoch, isr, elr (eligible leader replicas). kind
-    `process`: broker, state (running, frozen, exited), exit_code.
+    An observation of kind `partition` has topic, partition, leader (-1: no leader), leader_epoch, isr and elr (the
+    eligible leader replicas). An observation of kind `process` has broker, state (running, frozen or exited) and
+    exit_code. `at_us` is in µs since the epoch.
     """
 
     at_us: int
@@ -130,10 +138,12 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Something that happened and may excuse an anomaly. `planned` iff an injection that bit explains the disturbance.
+    """An event in the cluster that may excuse an anomaly. `planned`: whether an injection that bit explains the event.
 
-    `topic` is empty where the disturbance may have touched any topic. kind `topic_altered`: `setting` got `value`. kind
-    `isr_power_loss`: `replicas` is the greatest number of replicas, in sync together, that all ended without flushing.
+    `at_us` is in µs since the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes
+    the event for people. In the kind `topic_altered`, the topic's `setting` got the new `value`. In the kind
+    `isr_power_loss`, `replicas` is the greatest number of replicas that were in sync together and that all ended
+    without flushing.
     """
 
     kind: DisturbanceKind
@@ -149,13 +159,14 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One partition at the end of the load. Data stands in [start, end); `end` is the first marker's offset.
+    """One partition at the end of the load. The data are at the offsets [start, end).
 
-    `live_end` is the offset behind the last marker. Any record from there on that is no marker means that the log
-    moved. `control_records`: control records of transactions in [start, end), which no consumer shows.
-    `aborted_records`: records of aborted transactions, which no read_committed consumer shows. Both are counted
-    from the headers of the leader's batches. `log_append_time` is always False, and no code reads it. It remains
-    because stored offsets.json files have it.
+    Behind the data stand marker records, which the verifier wrote. `end` is the offset of the first marker. `live_end`
+    is the offset behind the last marker. A record at or behind `live_end` that is not a marker means that the log moved
+    after the snapshot. `control_records` is the number of control records of transactions in [start, end), which no
+    consumer shows. `aborted_records` is the number of records of aborted transactions in [start, end), which no
+    read_committed consumer shows. Both numbers are counted from the headers of the leader's batches. `log_append_time`
+    is always False, and no code reads it. The field remains because stored offsets.json files have it.
     """
 
     arm: str
@@ -172,7 +183,10 @@ class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The snapshot, taken once by `settle` (offsets.json)."""
+    """The snapshot of a run: the content of offsets.json. The step `settle` takes the snapshot once.
+
+    `taken_at_us` is in µs since the epoch.
+    """
 
     bootstrap_servers: str
     taken_at_us: int
@@ -180,20 +194,20 @@ class Offsets(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_injections(text: bytes) -> list[Injection]:
-    """Reads injections.json strictly. Raises msgspec.MsgspecError naming the field."""
+    """Reads the content of injections.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
     return msgspec.json.decode(text, type=list[Injection])
 
 
 def read_observations(text: bytes) -> list[Observation]:
-    """Reads observations.json strictly. Raises msgspec.MsgspecError naming the field."""
+    """Reads the content of observations.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
     return msgspec.json.decode(text, type=list[Observation])
 
 
 def read_offsets(text: bytes) -> Offsets:
-    """Reads offsets.json strictly. Raises msgspec.MsgspecError naming the field."""
+    """Reads the content of offsets.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
     return msgspec.json.decode(text, type=Offsets)
 
 
 def now_us() -> int:
-    """The wall clock in µs since the epoch. All processes of a run share a host, and hence this clock."""
+    """Returns the wall clock time in µs since the epoch. All processes of a run share one host, hence this clock."""
     return time.time_ns() // 1000

@@ -1,4 +1,4 @@
-"""Inputs: checks of single values that a user gave. A refusal names the field, what is allowed, and a remedy."""
+"""Checks of single values that a user gave. A refusal names the field, the value, what is allowed, and a remedy."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from delivery_verifier.model.errors import VerifierError
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _SHOWN = 80
+"""The most characters of a value that a message shows."""
 
 
 class BadInput(VerifierError, ValueError):
-    """A field that the user gave is not allowed. The message names field, value, what is allowed, and the remedy."""
+    """The value that the user gave for a field is not allowed. The message names the field, the value, what is allowed,
+    and a remedy if there is one."""
 
     exit_code = 64
 
 
 def whole(field: str, value: object, low: int, high: int, example: int | None = None) -> int:
-    """`value` as a whole number from `low` to `high`; text, as a command line gives it, is read. Raises BadInput."""
+    """Returns `value` as a whole number. `value` may be text, as from a command line.
+
+    Raises BadInput if the number is not from `low` to `high`. The refusal suggests `example`, if given.
+    """
     number = _as_whole(value)
     if number is None or not low <= number <= high:
         allowed = f"a whole number from {low} to {high}"
@@ -33,7 +38,10 @@ def whole(field: str, value: object, low: int, high: int, example: int | None = 
 
 
 def decimal(field: str, value: object, low: float, high: float, *, above: bool = False) -> float:
-    """`value` as a finite number from `low` (or `above` it) to `high`. Raises BadInput."""
+    """Returns `value` as a finite number. `value` may be text, as from a command line.
+
+    Raises BadInput if the number is not from `low` to `high`. With `above`, `low` itself is refused, too.
+    """
     number = _as_decimal(value)
     if number is None or not (low < number if above else low <= number) or number > high:
         allowed = f"a number above {low:g} and up to {high:g}" if above else f"a number from {low:g} to {high:g}"
@@ -42,7 +50,10 @@ def decimal(field: str, value: object, low: float, high: float, *, above: bool =
 
 
 def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") -> str:
-    """`value`, which must be one of `allowed`. Raises BadInput, with the nearest match if one is near."""
+    """Returns `value`. Raises BadInput if `value` is not in `allowed`.
+
+    The refusal suggests the name in `allowed` that `value` is probably a misspelling of, else it gives `remedy`.
+    """
     known = list(allowed)
     if isinstance(value, str) and value in known:
         return value
@@ -51,15 +62,17 @@ def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") 
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """The name in `known` that `text` is most likely a misspelling of; None if no name is near."""
+    """Returns the name in `known` that `text` is most likely a misspelling of. Returns None if no name is similar."""
     folded = {name.lower().replace("-", "_"): name for name in known}
     matches = difflib.get_close_matches(text.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None
 
 
 def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
-    """Lowest and highest value of an integer field, as the scenario declares them. The highest is None if there is
-    none."""
+    """Returns the lowest and the highest value that the class `owner` declares for its integer `field`.
+
+    The highest value is None if the field has no upper limit.
+    """
     declared: Any = next(f for f in msgspec.inspect.type_info(owner).fields if f.name == field).type  # type: ignore[attr-defined]
     if isinstance(declared, msgspec.inspect.UnionType):
         declared = next(member for member in declared.types if isinstance(member, msgspec.inspect.IntType))
@@ -67,25 +80,27 @@ def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it: quoted, on one line, cut where it is long."""
+    """Returns `value` as a message shows it: quoted, on one line, and cut if it is longer than `_SHOWN`."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
 
 
 def bad_input(field: str, value: object, allowed: str, remedy: str = "") -> BadInput:
-    """The one form of all refusals: field, value, what is allowed, remedy."""
+    """Returns the error for a refused value. All refusals have this form: field, value, what is allowed, remedy."""
     return BadInput(f"{field} is {shown(value)}; allowed: {allowed}" + (f"; {remedy}" if remedy else ""))
 
 
 def _as_whole(value: object) -> int | None:
+    """Returns `value` as a whole number, or None if `value` is not a whole number."""
     if isinstance(value, str):
         return int(value) if _WHOLE.fullmatch(value.strip()) else None
-    if isinstance(value, float):  # JSON knows no integers: 20000.0 is 20000
+    if isinstance(value, float):  # JSON does not distinguish 20000.0 from 20000
         return int(value) if value.is_integer() and abs(value) < 2**53 else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _as_decimal(value: object) -> float | None:
+    """Returns `value` as a finite number, or None if `value` is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -96,6 +111,7 @@ def _as_decimal(value: object) -> float | None:
 
 
 def _nearest_number(number: int | None, low: int, high: int, example: int | None) -> int:
+    """Returns the number that a refusal suggests: `example`, else the allowed number that is nearest to `number`."""
     if example is not None:
         return example
     return low if number is None else min(max(number, low), high)

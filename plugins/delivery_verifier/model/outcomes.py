@@ -1,4 +1,4 @@
-"""Outcomes: what the client was told about an attempt, and about a transaction."""
+"""The outcomes of attempts and of transactions. An outcome is what the client was told."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What the client was told about one attempt."""
+    """The outcome of an attempt: what the client was told about the attempt."""
 
     ACKED = "ACKED"
-    """A broker acknowledged it."""
+    """A broker acknowledged the record."""
     SENT = "SENT"
-    """acks=0: handed to the socket; nobody asked for an acknowledgement."""
+    """With acks=0: the client handed the record to the socket, and asked for no acknowledgement."""
     FAILED = "FAILED"
-    """Certainly not written. Needs proof: the client refused it, and never queued it (docs/adr/0004)."""
+    """The record was certainly not written. The only proof is that the client refused the record and never queued the
+    record (docs/adr/0004)."""
     INDETERMINATE = "INDETERMINATE"
-    """Nobody can know: timed out, connection lost, producer killed."""
+    """Nobody can know whether the record was written, e.g. after a timeout, a lost connection or a killed producer."""
 
 
 class TransactionOutcome(StrEnum):
-    """What the client was told about one transaction, beside the outcomes of its attempts."""
+    """The outcome of a transaction: what the client was told about the transaction.
+
+    Beside this outcome, each attempt in the transaction has an outcome of its own.
+    """
 
     COMMITTED = "COMMITTED"
-    """commit_transaction succeeded."""
+    """The call commit_transaction succeeded."""
     ABORTED = "ABORTED"
-    """abort_transaction succeeded."""
+    """The call abort_transaction succeeded."""
     INDETERMINATE = "INDETERMINATE"
-    """Nobody can know: neither call succeeded."""
+    """Neither call succeeded. Nobody can know how the transaction ended."""
 
 
 REPORTED = (Outcome.ACKED, Outcome.SENT)
+"""The outcomes of attempts that are reported as delivered."""

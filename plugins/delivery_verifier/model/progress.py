@@ -1,4 +1,7 @@
-"""Progress: the messages to a listener that follows a run, whether the run goes through Airflow or in this process."""
+"""Messages about the progress of a run, and the type of the functions that receive these messages.
+
+The messages are the same for a run through Airflow and for a run in this process.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from msgspec import Struct
 
 
 class StepProgress(Struct, frozen=True):
-    """A step of the run `run` changed its state: `running`, `success` or `failed`, or another of Airflow's states."""
+    """The message that a step of the run `run` changed its state.
+
+    `state` is `running`, `success` or `failed`, or another of Airflow's task states.
+    """
 
     run: str
     step: str
@@ -16,4 +22,5 @@ class StepProgress(Struct, frozen=True):
 
 
 ProgressListener = Callable[[StepProgress], None]
-"""Is called at each change, maybe by several threads at once: produce and inject_fault run side by side."""
+"""A function that is called at each change of state. Several threads may call the function at once, because the steps
+produce and inject_fault run in parallel."""

@@ -1,11 +1,11 @@
-"""The record: a readable fixed-width header, deterministic padding, and a checksum of header and padding.
+"""The format of the records that the load sends: a fixed-width header, padding, and a checksum of header and padding.
 
     KDV1 run----- arm- prod sess sequence---- att- partition-seq padding... crc32-----
     0    5        14   19   24   29           42   47            60         len-10
 
-All fields are ASCII; numbers are decimal and zero-padded, so that any console consumer can read a record and Spark
-can slice it with `substring` without a UDF. The checksum is CRC-32 (ISO-HDLC, as in zlib and Spark's `crc32`) in ten
-decimal digits.
+The second line has the position in bytes at which each field begins. All fields are ASCII. Numbers are decimal and
+padded with zeros. So people can read a record in any console consumer, and Spark can slice a record with `substring`,
+without a UDF. The checksum is CRC-32 (ISO-HDLC, as in zlib and Spark's `crc32`) in ten decimal digits.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ CRC_WIDTH = 10
 HEADER_BYTES = 60
 MIN_PAYLOAD_BYTES = HEADER_BYTES + CRC_WIDTH
 MARKER_PRODUCER = 9999
-"""Reserved producer number of the end-of-snapshot markers."""
+"""The producer number that is reserved for the markers, the records that mark the end of the snapshot."""
 
 
 class Field(NamedTuple):
-    """Where a header field stands: `start` is 0-based (Spark's `substring` wants start + 1)."""
+    """The position of a header field in a record. `start` counts from 0; Spark's `substring` takes start + 1."""
 
     start: int
     width: int
@@ -44,10 +44,11 @@ FIELDS: dict[str, Field] = {
     "partition_sequence": Field(47, 12),
 }
 SEQUENCE = slice(FIELDS["sequence"].start, FIELDS["sequence"].start + FIELDS["sequence"].width)
-"""Slice of a record's value that holds its sequence number."""
+"""The slice of a record's value that holds the sequence number."""
 
 HEADER_PATTERN = r"KDV1 [!-~]{8} [0-9]{4} [0-9]{4} [0-9]{4} [0-9]{12} [0-9]{4} [0-9]{12} "
-"""The header as a regular expression that Python and Java read alike: digits only, no signs, no blanks."""
+"""The header as a regular expression that means the same in Python and Java. Numbers are digits only, without signs or
+blanks."""
 
 _HEADER = re.compile(HEADER_PATTERN.encode())
 _PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
@@ -55,7 +56,7 @@ _PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One parsed record. `crc_ok` is False where the checksum differs."""
+    """The header of one record, as parsed. `crc_ok` is False if the checksum of the record does not match."""
 
     run: str
     arm: int
@@ -70,7 +71,7 @@ class Header:
 def encode(
     run: str, arm: int, producer: int, session: int, sequence: int, attempt: int, partition_sequence: int, size: int
 ) -> bytes:
-    """One record of `size` bytes. Raises ValueError if `size` or a field is out of its range."""
+    """Returns one record of `size` bytes. Raises ValueError if `size` or the value of a field is out of range."""
     if size < MIN_PAYLOAD_BYTES:
         raise ValueError(f"payload_bytes is {size}, and the record header needs at least {MIN_PAYLOAD_BYTES}")
     if not re.fullmatch("[!-~]{8}", run):
@@ -93,7 +94,7 @@ def encode(
 
 
 def parse(value: bytes) -> Header | None:
-    """The header of `value`, or None if it is not a record of this format. Never raises on any bytes."""
+    """Returns the header of `value`, or None if `value` is not a record of this format. Never raises an error."""
     # int() alone would read b" +1_0" as a number.
     if len(value) < MIN_PAYLOAD_BYTES or not _HEADER.match(value) or not value[-CRC_WIDTH:].isdigit():
         return None
@@ -107,17 +108,18 @@ def parse(value: bytes) -> Header | None:
 
 
 class BlockEncoder:
-    """Encodes blocks of consecutive records without per-record Python.
+    """Encodes blocks of consecutive records with array operations instead of a Python loop over records.
 
-    CRC-32 is affine over messages of equal length: changing one byte changes the checksum by an XOR that depends
-    only on the position and the change. So the checksum of a block of records that differ only in their digits is
-    a template's checksum XOR one table lookup per digit.
+    CRC-32 is affine over messages of equal length: changing one byte changes the checksum by an XOR that depends only
+    on the position and the change. The records of a block differ from a template only in their digits. So the checksum
+    of a record is the template's checksum, XORed with one table entry per digit.
     """
 
     def __init__(self, run: str, arm: int, producer: int, session: int, attempt: int, size: int) -> None:
         self._template = np.frombuffer(encode(run, arm, producer, session, 0, attempt, 0, size), np.uint8).copy()
         body = self._template[:-CRC_WIDTH].tobytes()
         self._base_crc = zlib.crc32(body)
+        # position of a byte -> for each digit 0 to 9 at this position, the XOR that the digit causes in the checksum
         self._delta: dict[int, npt.NDArray[np.uint32]] = {}
         for name in ("sequence", "partition_sequence"):
             start, width = FIELDS[name]
@@ -131,9 +133,11 @@ class BlockEncoder:
                 )
 
     def encode(self, sequence: int, partition_sequence: int, count: int) -> list[bytes]:
-        """`count` records. Both numbers rise by one from record to record. The work array has the shape (count,
-        size)."""
-        rows = np.tile(self._template, (count, 1))
+        """Returns `count` records. The first record has the numbers `sequence` and `partition_sequence`.
+
+        Both numbers rise by one from record to record.
+        """
+        rows = np.tile(self._template, (count, 1))  # one row per record, one column per byte
         crc = np.full(count, self._base_crc, np.uint32)
         self._write_digits(rows, crc, "sequence", sequence)
         self._write_digits(rows, crc, "partition_sequence", partition_sequence)
@@ -145,11 +149,12 @@ class BlockEncoder:
         return [flat[start : start + size] for start in range(0, count * size, size)]
 
     def _write_digits(self, rows: npt.NDArray[np.uint8], crc: npt.NDArray[np.uint32], name: str, first: int) -> None:
+        """Writes a number into each row: `first`, `first` + 1 and so on, in the field `name`. Updates the checksums."""
         numbers = np.arange(first, first + len(rows), dtype=np.int64)
         last, (start, width) = first + len(rows) - 1, FIELDS[name]
         for position in range(start, start + width):
             unit = 10 ** (start + width - 1 - position)
-            if first // unit == last // unit:  # the same digit in the whole block
+            if first // unit == last // unit:  # all records of the block have the same digit here
                 constant = first // unit % 10
                 rows[:, position] = constant + 48
                 crc ^= self._delta[position][constant]

@@ -1,4 +1,4 @@
-"""The scenario: all that is needed to repeat a run, as plain data that reads and writes strict JSON."""
+"""The scenario: everything that is needed to repeat a run, as data. Its JSON form, scenario.json, is read strictly."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.steps import StepName
 
 Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
-"""What the user asks to be held: what the settings promise (contract), or a stronger guarantee."""
+"""The guarantee that a user demands of an arm: what its settings promise (contract), or a stronger guarantee."""
 
 Role = Literal["subject", "control", "canary"]
+"""The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
+comparison under the same faults. canary: the arm has planted anomalies, which the verifier must find."""
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
+"""The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]
+"""The pacings that a user may choose. `Load` says what each pacing means."""
 Pacing = Literal["spread", "flat_out", "scripted"]
+"""All pacings. `scripted` goes only with a fault plan that has `send` steps."""
 
 
 class Profile(Data, frozen=True):
-    """Delivery settings under Kafka's own property names. Every setting that matters for delivery is explicit.
+    """Delivery settings of a producer and its topic, by Kafka's property names.
 
-    `notes` of settings of the user's own say what was left out and which defaults fill the gaps.
+    A profile states every setting that matters for delivery. If the profile was read from the user's own settings, then
+    `notes` say which of these settings were left out, and which defaults stand for settings that the user did not give.
     """
 
     name: Name
@@ -35,7 +41,7 @@ class Profile(Data, frozen=True):
 
 
 class Bound(Data, frozen=True):
-    """A bound on a count of the books, e.g. `LOST >= 1`. `count` is an anomaly, an outcome or a books column."""
+    """A bound on a count in the books, e.g. `LOST >= 1`. `count` is an anomaly, an outcome or a column of the books."""
 
     count: str
     op: Literal["=", ">=", "<="]
@@ -43,17 +49,20 @@ class Bound(Data, frozen=True):
 
 
 class Expectation(Data, frozen=True):
-    """The verdicts with which an arm may end, and bounds on its books, for the run to be green. INCONCLUSIVE never
-    counts."""
+    """What an arm must show for the run to be green: one of `verdicts`, and books within all `bounds`.
+
+    An INCONCLUSIVE arm never meets its expectation.
+    """
 
     verdicts: tuple[Literal["HELD", "VIOLATED"], ...] = ("HELD",)
     bounds: tuple[Bound, ...] = ()
 
 
 class Arm(Data, frozen=True):
-    """One delivery profile with its claim and expectation, on its own topic.
+    """One arm of a run: a profile with its claim and expectation, on a topic of its own.
 
-    `records` is the floor of the arm's load over all its producers. `ordinal` identifies the arm in record headers.
+    `records` is the least number of records that all producers of the arm together send. `producers` is the number of
+    producers. `ordinal` identifies the arm in record headers.
     """
 
     name: Name
@@ -68,27 +77,32 @@ class Arm(Data, frozen=True):
 
     @property
     def transactional_id(self) -> str:
-        """The arm's transactional.id; empty where it writes no transactions."""
+        """The transactional.id of the arm's profile. Empty if the arm writes no transactions."""
         return str(self.profile.producer.get("transactional.id", ""))
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
-        """A transactional.id per producer, since two producers with one would fence each other. () without
-        transactions."""
+        """One transactional.id for each producer of the arm. Empty if the arm writes no transactions.
+
+        Two producers with the same transactional.id would fence each other.
+        """
         base = self.transactional_id
         return tuple(f"{base}-{self.name}-{number}" for number in range(self.producers)) if base else ()
 
 
 class Load(Data, frozen=True):
-    """The shape of the load, common to all arms. `duration_s` is the planned duration over which `spread` paces.
+    """The shape of the load, common to all arms.
 
-    Pacing `scripted`: only the `send` steps of the fault plan send records, block by block. So it is known exactly
-    which records are in flight at every step. `block`: how many records in a row go to one partition; 0: chosen by the
-    rate.
+    `pacing`: with `spread`, the records are spread over `duration_s` seconds. With `flat_out`, the producers send as
+    fast as they can. With `scripted`, only the `send` steps of the fault plan send records, block by block, so that the
+    verifier knows exactly which records are in flight at every step. `block` is the number of consecutive records that
+    go to one partition; with 0, the rate decides this number. `rate` is in records per second and arm, and overrides
+    `spread` and `flat_out`. `recovery_s` is the time for which the load goes on after the faults.
 
-    Two fields concern arms with a transactional.id. `transaction_records`: records per transaction, in whole blocks,
-    but no more than are sent in a second. `abort_every`: the second transaction, and every so many after it, is aborted
-    on purpose, and its records must stay invisible; 0: none is.
+    Two fields concern only arms with a transactional.id. `transaction_records` is the number of records per
+    transaction, in whole blocks. A transaction has no more records than are sent in a second. `abort_every`: the second
+    transaction is aborted on purpose, and so is every `abort_every`-th transaction after the second. The records of
+    these transactions must stay invisible. With 0, no transaction is aborted on purpose.
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -105,24 +119,31 @@ class Load(Data, frozen=True):
 
 
 class ClusterSpec(Data, frozen=True):
-    """The cluster under test. Session and heartbeat are `broker.session.timeout.ms` and
-    `broker.heartbeat.interval.ms`."""
+    """The cluster under test.
+
+    `session_timeout_ms` and `heartbeat_interval_ms` are the brokers' settings `broker.session.timeout.ms` and
+    `broker.heartbeat.interval.ms`.
+    """
 
     backend: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")] = "embedded"
-    """What runs the cluster: a name in `cluster.backends.BACKENDS`."""
+    """The software that runs the cluster: a name in `cluster.backends.BACKENDS`."""
     kafka_version: str = "4.3.1"
     brokers: Annotated[int, Meta(ge=1, le=3)] = 3
     session_timeout_ms: Annotated[int, Meta(ge=300, le=60_000)] = 3000
     heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
     broker_settings: dict[str, Setting] = {}
     equipment: tuple[Capability, ...] = ()
-    """What the fault plan needs beside brokers, as `equipment_of` lists it."""
+    """What the fault plan needs of the cluster beside brokers, as `equipment_of` returns it."""
     elr: bool = True
-    """Eligible leader replicas (KIP-966), on by default since 4.1: `eligible.leader.replicas.version`."""
+    """Whether the cluster keeps eligible leader replicas (KIP-966). The feature is `eligible.leader.replicas.version`,
+    and is on by default since Kafka 4.1."""
 
 
 class Scenario(Data, frozen=True):
-    """One run, repeatable. `run_token` is the eight characters that mark this run's records."""
+    """Everything that is needed to do a run, and to repeat the run: the content of scenario.json.
+
+    `run_token` is the eight characters that mark the records of this run.
+    """
 
     run_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,120}$")]
     run_token: Annotated[str, Meta(pattern=r"^[a-z0-9]{8}$")]
@@ -133,42 +154,44 @@ class Scenario(Data, frozen=True):
     cluster: ClusterSpec = ClusterSpec()
     seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     min_exposed: Annotated[int, Meta(ge=0)] = 100
-    """An arm with fewer reported records exposed to an injection cannot be HELD."""
+    """The least number of reported records that must be exposed to an injection for an arm to be HELD."""
     created_at: str = ""
     versions: dict[str, str] = {}
     commit: str = ""
     command: str = ""
     fail_step: StepName | None = None
-    """The step that fails at its entry. Tests use it to see whether such a run turns red."""
+    """The step that shall fail as soon as it starts. Tests use this field to check that such a run is not green."""
 
     def arm(self, name: str) -> Arm:
-        """The arm called `name`. Raises KeyError."""
+        """Returns the arm called `name`. Raises KeyError if there is no such arm."""
         return {arm.name: arm for arm in self.arms}[name]
 
     def fail_if_asked(self, step: StepName) -> None:
-        """Raises StepFailed if `fail_step` names `step`. Tests use it to see whether such a run turns red."""
+        """Raises StepFailed if `fail_step` is `step`."""
         if self.fail_step == step:
             raise StepFailed(f"scenario.fail_step is {step}: this step fails as asked")
 
     @property
     def arm_names(self) -> tuple[str, ...]:
-        """Names of all arms, the canary's too, in order."""
+        """The names of all arms, including the canary, in order."""
         return tuple(arm.name for arm in self.arms)
 
     @property
     def subjects(self) -> tuple[Arm, ...]:
-        """The arms the user asked about."""
+        """The subject arms: the arms that the user asks about."""
         return tuple(arm for arm in self.arms if arm.role == "subject")
 
     @property
     def loaded(self) -> tuple[Arm, ...]:
-        """The arms that carry load: subjects and controls."""
+        """The arms that carry load: the subjects and the controls."""
         return tuple(arm for arm in self.arms if arm.role != "canary")
 
     @property
     def transactional(self) -> tuple[str, ...]:
-        """Names of the arms of which two views are read: the arms that write transactions and, if any do, the
-        canary."""
+        """The names of the arms whose topics are read in two views, raw and committed.
+
+        These arms are the arms that write transactions and, if there are any, the canary.
+        """
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()
 
@@ -179,16 +202,18 @@ class Scenario(Data, frozen=True):
 
     @property
     def canary(self) -> Arm:
-        """The arm in which `settle` plants anomalies, all of which must be found."""
+        """The canary: the arm in which the step settle plants anomalies. The verifier must find all of them."""
         return next(arm for arm in self.arms if arm.role == "canary")
 
 
 Isolation = Literal["read_uncommitted", "read_committed"]
+"""The isolation.level of a consumer."""
 
 RAW: Isolation = "read_uncommitted"
+"""The isolation level that shows all records, also those of open and aborted transactions."""
 
 
 def expected_text(expectation: Expectation) -> str:
-    """An expectation in words, e.g. `VIOLATED; LOST >= 1`."""
+    """Returns an expectation in words, e.g. `VIOLATED; LOST >= 1`."""
     bounds = [f"{bound.count} {bound.op} {bound.value}" for bound in expectation.bounds]
     return "; ".join([" or ".join(expectation.verdicts), *bounds])

@@ -1,4 +1,5 @@
-"""Checks of a scenario: fields that are valid one by one but do not fit together are refused before anything starts."""
+"""Checks of a whole scenario. A scenario whose fields are valid one by one but do not fit together is refused before
+anything starts."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 
 
 def loads(text: bytes) -> Scenario:
-    """Reads scenario.json strictly. Raises BadInput that names the field and what it allows."""
+    """Reads the content of scenario.json strictly. Raises BadInput, which names the wrong field and what is allowed."""
     try:
         scenario = msgspec.json.decode(text, type=Scenario)
     except msgspec.MsgspecError as error:
@@ -26,7 +27,7 @@ def loads(text: bytes) -> Scenario:
 
 
 def check(scenario: Scenario) -> None:
-    """Raises BadInput where fields that are valid one by one do not fit together."""
+    """Raises BadInput if fields of `scenario` do not fit together."""
     names = scenario.arm_names
     if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
         raise BadInput(f"arms: names and ordinals must be unique, got {names}")
@@ -48,6 +49,7 @@ def check(scenario: Scenario) -> None:
 
 
 def _check_plan(scenario: Scenario) -> None:
+    """Refuses a fault plan that names unknown things, or that fits neither the cluster nor the load."""
     for number, step in enumerate(scenario.fault.steps):
         where = f"fault.steps[{number}]"
         if step.action not in ACTS:
@@ -68,7 +70,7 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Refuses plans in which a transactional producer would be killed, would send again, or would follow a script."""
+    """Refuses a plan in which a transactional producer would be killed, would send again, or would follow a script."""
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
     what = f"the action {clients[0]}" if clients else "load.pacing scripted"
@@ -78,9 +80,10 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 def _check_coordinator(scenario: Scenario) -> None:
-    """Refuses a plan about a transaction coordinator that lacks the proof `coordinator_moved`.
+    """Refuses a plan that hits a transaction coordinator, or waits for a new coordinator, without the proof
+    `coordinator_moved`.
 
-    Such a proof is about exactly one transactional producer: any other number is refused, too.
+    This proof needs exactly one transactional producer. A scenario with any other number is refused, too.
     """
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):
@@ -103,7 +106,7 @@ def _check_coordinator(scenario: Scenario) -> None:
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:
-    """Refuses an arm with fewer replicas than min.insync.replicas: no acks=all record could ever be written."""
+    """Refuses an arm with fewer replicas than min.insync.replicas: brokers would refuse every acks=all record."""
     text = str(arm.profile.topic.get("min.insync.replicas", 1))
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= replicas):
         lower = "--min-insync-replicas" if arm.role == "subject" else "nothing: the arm is a control, and has it fixed"

@@ -1,4 +1,4 @@
-"""The options of a fault plan's steps: meaning and allowed values. Wrong options are refused before a run starts."""
+"""The options of a fault plan's steps: meanings and allowed values. Wrong options are refused before a run starts."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ APIS = {
     "EndTxn": 26,
     "TxnOffsetCommit": 28,
 }
-"""API keys of the requests of Kafka's protocol that a client under test sends, by name."""
+"""The API keys of the requests of Kafka's protocol that a client under test sends, by the name of the request."""
 Link = Literal["controller", "replication", "client"]
 LINKS: tuple[Link, ...] = get_args(Link)
-"""The links of a broker that can be cut: to the controller, to the other brokers, to clients."""
+"""The links of a broker that can be cut: to the controller, to the other brokers, and to clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option of an action. `allowed` says in words what `is_allowed` checks of a value."""
+    """One option of an action. `is_allowed` checks a value. `allowed` says in words which values are allowed."""
 
     name: str
     meaning: str
@@ -47,7 +47,7 @@ def _is_whole(value: object, low: int) -> bool:
 
 
 def _number(name: str, meaning: str, low: int = 1, *, required: bool = False) -> Option:
-    """An option that is a whole number from `low`."""
+    """Returns an option whose value is a whole number, at least `low`."""
     return Option(
         name=name,
         meaning=meaning,
@@ -74,7 +74,7 @@ FRAMES = (
     _number("count", "how many per broker and client.id (default 0: all)", low=0),
     _number("clients", "so many clients must have been hit for it to have bitten (default 1)"),
 )
-"""Which requests or responses an action of the proxy hits."""
+"""The options that say which requests or responses an action of the proxy hits."""
 DELAY = _number("delay_ms", "how much later (ms)", required=True)
 BLOCKS = _number("blocks", "per partition and producer (default 1)")
 LINKS_CUT = Option(
@@ -100,9 +100,9 @@ VALUE = Option(
 
 
 def errors_in_options(action: str, known: tuple[Option, ...], values: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong with the options of a step: the option, its value, what is allowed and a remedy.
+    """Yields a text for each wrong option of a step: the option, its value, what is allowed, and a remedy.
 
-    `known` are the options of the action, `values` those of the step.
+    `known` are the options that the action has. `values` are the options that the step gives, by name.
     """
     by_name = {option.name: option for option in known}
     for name, value in values.items():

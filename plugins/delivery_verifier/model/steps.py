@@ -1,7 +1,7 @@
-"""The steps of a run, declared once: who writes what, how long each may take, and what the verdict rests on.
+"""The steps of a run: what each step writes, how long each step may take, and which steps a verdict rests on.
 
-Everything else that lists steps is derived from `DECLARED`. The order in which steps are worked is written in two more
-places, because it is code there: `run/direct.py` and `dags/verify_delivery.py`.
+`DECLARED` has one entry per step. All other lists of steps are derived from `DECLARED`. The order of the steps also
+stands in the code of `run/direct.py` and `dags/verify_delivery.py`, which perform the steps.
 """
 
 from __future__ import annotations
@@ -23,42 +23,50 @@ StepName = Literal[
     "conclude",
     "stop_cluster",
 ]
-"""The steps that are Airflow tasks. Type checkers need the names as literals; a test compares them with `DECLARED`."""
+"""The name of a step that is an Airflow task. Type checkers need the names as literals. A test compares the names with
+`DECLARED`."""
 STEPS: tuple[StepName, ...] = get_args(StepName)
-"""The same names, in the order in which the steps are worked."""
+"""All names of steps that are Airflow tasks, in the order in which the steps are performed."""
 
 GATE: Final = "conclude"
-"""The step that gives the verdict. It waits for the steps before it, and fails if one of them did not succeed."""
+"""The step that gives the verdict. This step waits for the steps before it, and fails if one of these steps did not
+succeed."""
 
 
 class Output(Struct, frozen=True):
-    """A file or folder of the run directory, relative to it. `meaning` explains it to readers of a report."""
+    """A file or folder that a step writes. `name` is the path in the run directory.
+
+    `meaning` explains the file or folder to readers of a report.
+    """
 
     name: str
     meaning: str
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What the other parts must know of a step. `name` is also the name of its manifest, `<name>.json`."""
+    """One step of a run, as data. `<name>.json` is the manifest that the step writes."""
 
     name: StepName | Literal["read_topic"]
     timeout: timedelta | None
-    """Execution timeout of the step's Airflow task. None: the step has no task of its own."""
+    """The execution timeout of the step's Airflow task. None if the step has no task of its own."""
     needs_cluster: bool = False
-    """Whether the step talks to the brokers: such a step comes after start_cluster and before stop_cluster."""
+    """Whether the step talks to the brokers, so that it must come after start_cluster and before stop_cluster."""
     repeatable: bool = False
-    """Whether the step is a pure function of the run directory, and may be repeated there."""
+    """Whether the step may be repeated in a stored run. The output of such a step depends only on the run directory.
+    The output of read_topic depends on the topics, too."""
     voids: tuple[str, ...] = ()
-    """The steps whose output becomes void when this step publishes again. The verdict comes first: it is read off all
-    the others, and must not outlive any of them."""
+    """The steps whose output is no longer valid when this step publishes its output again. The verdict (conclude) is
+    removed first: the verdict rests on the output of the other steps, and must not outlive any of this output."""
     writes: tuple[Output, ...] = ()
-    """What the step adds to the run directory. Its manifest is named only where a report shall show it to readers."""
+    """The files and folders that the step adds to the run directory. The step's manifest is in this list only if a
+    report shall show the manifest to its readers."""
     before_gate: bool = True
-    """Whether the gate waits for the step."""
+    """Whether the gate, the step conclude, waits for the step."""
 
 
 _LONGEST_LOAD = timedelta(days=1, minutes=10)
-"""produce and inject_fault have deadlines of their own, from the scenario (Load.deadline_s, at most a day)."""
+"""The execution timeout of produce and inject_fault. The deadline from the scenario (Load.deadline_s, at most a day)
+normally ends these steps earlier."""
 _LEDGER = Output("ledger", "every attempt and what the client was told about it")
 
 DECLARED: tuple[Step, ...] = (
@@ -67,7 +75,7 @@ DECLARED: tuple[Step, ...] = (
         timeout=timedelta(minutes=5),
         writes=(Output("scenario.json", "all that is needed to repeat the run"),),
     ),
-    Step(name="start_cluster", timeout=timedelta(minutes=20)),  # the first run fetches the Kafka jars
+    Step(name="start_cluster", timeout=timedelta(minutes=20)),  # the first run on a host downloads the Kafka jars
     Step(name="create_topics", timeout=timedelta(minutes=5), needs_cluster=True),
     Step(
         name="produce",
@@ -86,12 +94,13 @@ DECLARED: tuple[Step, ...] = (
         timeout=timedelta(minutes=30),
         needs_cluster=True,
         writes=(
-            _LEDGER,  # the canary's
+            _LEDGER,  # the ledger of the canary
             Output("observations.json", "leaders, in-sync replicas and broker processes over time"),
             Output("offsets.json", "the snapshot: where each partition's log begins and ends"),
         ),
     ),
-    Step(  # the first half of the task reconcile, with a manifest of its own: the second half can be repeated alone
+    # The first half of the task reconcile. A manifest of its own lets the second half be repeated alone.
+    Step(
         name="read_topic",
         timeout=None,
         needs_cluster=True,
@@ -128,22 +137,23 @@ DECLARED: tuple[Step, ...] = (
 )
 
 TIMEOUTS: dict[str, timedelta] = {step.name: step.timeout for step in DECLARED if step.timeout is not None}
-"""Execution timeout per Airflow task, the last line of defence."""
+"""The execution timeout of each Airflow task, which ends a task that nothing else has ended."""
 
 BEFORE_GATE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.before_gate and step.name in STEPS)
-"""The tasks that must have succeeded before the gate opens."""
+"""The tasks that must have succeeded before the gate gives a verdict."""
 
 EVIDENCE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.name in BEFORE_GATE and step.writes)
-"""The tasks whose files a verdict is read off: all of them must be as they were sealed."""
+"""The tasks whose files a verdict rests on. No file may have changed since its task sealed it with a checksum."""
 
 MANIFESTS: frozenset[str] = frozenset(step.name for step in DECLARED)
-"""The steps whose manifests a run directory may hold."""
+"""The steps whose manifests a run directory may hold: every step."""
 
 REPEATABLE: frozenset[str] = frozenset(step.name for step in DECLARED if step.repeatable)
 """The steps that may be repeated in a stored run."""
 
 VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
-"""Per step the steps whose manifests go as soon as it publishes again, so that no verdict outlives the books."""
+"""By step: the steps whose manifests are removed as soon as the step publishes its output again. So no verdict outlives
+the books that it rests on."""
 
 FILES: dict[str, str] = {output.name: output.meaning for step in DECLARED for output in step.writes}
-"""What a run directory holds, with its meaning for readers, in the order of writing."""
+"""The meaning of every file and folder of a run directory, by name, in the order in which the steps write them."""

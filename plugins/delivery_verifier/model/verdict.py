@@ -1,4 +1,4 @@
-"""The verdict: what may be said of each arm, with the evidence and the limits of the verdict."""
+"""The verdict of a run and of each arm, with findings, doubts and limits: the parts of verdict.json."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from delivery_verifier.model.scenario import Claim, Role, VerdictName
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of the parts of verdict.json."""
+    """The base of all parts of verdict.json. Unknown fields are errors."""
 
 
 class Doubt(_Part, frozen=True):
-    """Why a verdict is withheld. `checker` doubts forbid HELD and VIOLATED, `coverage` doubts only HELD."""
+    """A reason to withhold a verdict. `checker` doubts forbid HELD and VIOLATED. `coverage` doubts forbid only HELD."""
 
     kind: Literal["checker", "coverage"]
     name: str
@@ -23,9 +23,11 @@ class Doubt(_Part, frozen=True):
 
 
 class Finding(_Part, frozen=True):
-    """One anomaly in one arm: what was ruled, by which rule, and what was counted.
+    """One anomaly in one arm: the ruling, the rule behind the ruling, and the number of cases.
 
-    `count` are cases of this kind, `also` cases hidden by a kind of higher precedence. `tolerance` None: permitted.
+    `count` is the number of cases of this anomaly. `also` is the number of records that show this anomaly, too, but are
+    cases of a kind of higher precedence. `tolerance` is the number of cases that the ruling allows. None stands for any
+    number: the anomaly is permitted.
     """
 
     anomaly: str
@@ -40,8 +42,12 @@ class Finding(_Part, frozen=True):
 
 
 class Exposure(_Part, frozen=True):
-    """How much of an arm an injection could have hurt. Injections of one cycle overlap, so that their exposures must
-    not be added."""
+    """How many records of one arm the injection with the id `injection` could have hurt.
+
+    `reported` counts the reported records on the hit partitions from just before the bite until recovery. `outstanding`
+    counts the attempts that were sent before the bite and had no outcome by then. The injections of one cycle overlap,
+    so that their exposures must not be added.
+    """
 
     injection: int
     reported: int
@@ -54,7 +60,10 @@ COUNTED: tuple[Counted, ...] = get_args(Counted)
 
 
 def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
-    """Exposed records of all cycles. Of each cycle only the injection that exposed most counts."""
+    """Returns the number of exposed records in all cycles. `name` is the field of Exposure that is counted.
+
+    Of each cycle only the injection with the greatest number counts, because the injections of a cycle overlap.
+    """
     most: dict[int, int] = {}
     for injection in exposure:
         most[injection.cycle] = max(most.get(injection.cycle, 0), getattr(injection, name))
@@ -62,10 +71,12 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
 
 
 class ArmVerdict(_Part, frozen=True):
-    """One arm's verdict. `books` are the totals of its books (attempted, acked, lost, extra_copies ...).
+    """The verdict of one arm.
 
-    `bites`: per anomaly the ids of the injections to which its recorded cases belong (-1: cases outside of every
-    injection); None where no cases are known.
+    `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `books` are the totals
+    of the arm's books (attempted, acked, lost, extra_copies ...). `bites` names for each anomaly the ids of the
+    injections to which its recorded cases belong; -1 stands for cases outside of every injection. `bites` is None if
+    the run has no record of single cases.
     """
 
     arm: str
@@ -85,9 +96,11 @@ class ArmVerdict(_Part, frozen=True):
 
 
 class RunVerdict(_Part, frozen=True):
-    """verdict.json. `verdict` is the subjects' worst; `green` iff every arm met its own expectation.
+    """The verdict of one run: the content of verdict.json.
 
-    `sentence` is for a manager; `limits` says what was not shown (injections, exposed records, bound).
+    `verdict` is the worst verdict of the subject arms. `green`: whether every arm met its expectation and no arm is
+    INCONCLUSIVE. `sentence` sums up the verdict for a manager. `limits` says what the run did not show (injections,
+    exposed records, statistical bound).
     """
 
     run_id: str
@@ -101,7 +114,7 @@ class RunVerdict(_Part, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 as expected, 1 not as expected, 2 INCONCLUSIVE (any arm)."""
+        """The exit code of `kdv run`: 0 if the run is green, 2 if any arm is INCONCLUSIVE, else 1."""
         if self.green:
             return 0
         return 2 if any(arm.verdict == "INCONCLUSIVE" for arm in self.arms) else 1

@@ -1,7 +1,7 @@
-"""The rules of the contract: what excuses an anomaly, under which settings, and who says so.
+"""The rules of the contract: which disturbances excuse an anomaly, under which settings, and who says so.
 
-What no rule permits is forbidden, by the anomaly's promise. Where behaviour was measured and differs from the
-documentation, the rule follows behaviour and says so.
+An anomaly that no rule permits is forbidden by the promise of the anomaly. If the measured behaviour of Kafka differs
+from Kafka's documentation, then the rule follows the behaviour, and names this difference in `source`.
 """
 
 from __future__ import annotations
@@ -15,4 +15,5 @@ from delivery_verifier.contract.rules.transactions import TRANSACTIONS
 __all__ = ["PROMISES", "RULES", "ContractRule", "Promise"]
 
 RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, *REQUEUES, RESENDS, *TRANSACTIONS)
-"""Every rule, in the order in which docs/contract.md lists them. Of equally strong rules the first gives the reason."""
+"""Every rule, in the order in which docs/contract.md lists the rules. If several equally strong rules permit an
+anomaly, the ruling names the first of these rules."""

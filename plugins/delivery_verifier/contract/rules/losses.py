@@ -1,4 +1,4 @@
-"""Rules that permit losses: an acknowledged record is gone, or only its acknowledged copy is gone."""
+"""The rules that permit LOST (no copy of a reported record is left) and MISPLACED (the acknowledged copy is gone)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delivery_verifier.model.anomalies import Anomaly
 
 
 def _unflushed(settings: Settings) -> bool:
-    """Whether an acknowledged record may be in page caches only."""
+    """Whether an acknowledged record may be in page caches only, and on no disk."""
     return settings.acks != "0" and settings.flush_messages > 1
 
 
@@ -94,9 +94,9 @@ LOST: tuple[ContractRule, ...] = (
 
 
 def _misplaced(loss: ContractRule) -> ContractRule:
-    """The rule that permits MISPLACED where `loss` permits LOST.
+    """Returns the rule that permits MISPLACED under the conditions under which `loss` permits LOST.
 
-    The acknowledged copy, which a retry wrote, is cut off, while an earlier copy survives.
+    A record is misplaced if a retry wrote the acknowledged copy, this copy is cut off, and an earlier copy survives.
     """
     return replace(
         loss,

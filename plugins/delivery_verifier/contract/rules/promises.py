@@ -1,4 +1,4 @@
-"""The promises: why an anomaly is forbidden where no rule permits it."""
+"""The promises: for each anomaly, the reason why the anomaly is forbidden if no rule permits it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly, column
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Why an anomaly is forbidden where no rule permits it."""
+    """The reason why an anomaly is forbidden if no rule permits it. `source` says who promises."""
 
     id: str
     sentence: str
@@ -19,4 +19,4 @@ class Promise:
 PROMISES: dict[Anomaly, Promise] = {
     anomaly: Promise(f"{column(anomaly)}.never", kind.promise, kind.promised_by) for anomaly, kind in KINDS.items()
 }
-"""The promise of every anomaly."""
+"""The promise of every anomaly, by anomaly."""

@@ -1,4 +1,4 @@
-"""Rules that permit copies and another order: the client sends again, or the application does."""
+"""The rules that permit DUPLICATED, REORDERED and RESENT: the client or the application sends a record again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from delivery_verifier.model.anomalies import Anomaly
 
 
 def _retries_unchecked(settings: Settings) -> bool:
-    """Whether the client retries, and the broker cannot recognise a retry."""
+    """Whether the client retries, and the broker cannot recognise the retries."""
     return settings.acks != "0" and not settings.enable_idempotence and settings.retries > 0
 
 
@@ -48,7 +48,10 @@ RETRIES: tuple[ContractRule, ...] = (
 
 
 def _requeues_unchecked(settings: Settings) -> bool:
-    """Whether the client never retries, but sends refused requests again, which the broker cannot recognise."""
+    """Whether the client has no retries, and the broker cannot recognise a request that was refused and is sent again.
+
+    librdkafka sends such requests again even with retries=0.
+    """
     return settings.acks != "0" and not settings.enable_idempotence and settings.retries == 0
 
 

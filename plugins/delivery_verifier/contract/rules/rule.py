@@ -1,4 +1,4 @@
-"""The form of a rule: what excuses an anomaly, under which settings, after which disturbances, and who says so."""
+"""The form of a rule: which anomaly the rule permits, for which settings, after which disturbances, and who says so."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 
 ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
+"""The kinds of disturbance in which a partition gets a leader."""
 
 PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
 TOPIC_DOCS = "Apache Kafka documentation, topic configurations"
@@ -22,15 +23,17 @@ def _always(_settings: Settings, _disturbance: Disturbance) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ContractRule:
-    """Permits `anomaly` for some settings, once certain disturbances were observed.
+    """A rule that permits `anomaly` for some settings, once certain disturbances were observed.
 
-    A rule permits its anomaly if all of these hold:
+    The rule permits its anomaly if all of these conditions hold:
 
-    * `applies(settings)` is true. `condition` says the same in words.
-    * A disturbance of one of `kinds` was observed, and `far_enough(settings, disturbance)` is true of this disturbance.
-      `far_enough_text` says the same in words. Where `kinds` is empty, no disturbance is needed: the rule permits the
-      anomaly on a quiet day, too.
-    * For each of the kinds in `also_required`, a disturbance of that kind was observed as well.
+    * `applies(settings)` is true. `condition` says in words which settings these are.
+    * A disturbance of one of `kinds` was observed, for which `far_enough(settings, disturbance)` is true.
+      `far_enough_text` says in words which disturbances these are. If `kinds` is empty, the rule needs no disturbance,
+      and permits the anomaly at any time.
+    * For each kind in `also_required`, a disturbance of this kind was observed, too.
+
+    `sentence` explains the rule to people. `source` says where the behaviour is documented or how it was found.
     """
 
     id: str
@@ -44,4 +47,4 @@ class ContractRule:
     far_enough: Callable[[Settings, Disturbance], bool] = _always
     far_enough_text: str = ""
     transactional: bool = True
-    """Whether a transactional producer can have settings that the rule applies to. Such a producer has acks=all."""
+    """Whether the rule can apply to a transactional producer, which always has acks=all."""

@@ -1,4 +1,4 @@
-"""Rules that permit a transaction to be torn, or to be visible though it was aborted: they follow from losses."""
+"""The rules that permit TORN and ABORTED_VISIBLE. These rules follow from the rules that permit losses."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SENTENCES = subset(
 
 
 def _in_transactions(loss: ContractRule, anomaly: Anomaly) -> ContractRule:
-    """The rule that permits `anomaly` where `loss` permits LOST.
+    """Returns the rule that permits `anomaly` under the conditions under which `loss` permits LOST.
 
-    The markers that end transactions are records of the log, and are lost like other records.
+    The reason is that the markers that end transactions are records of the log, and can be lost like other records.
     """
     return replace(
         loss,
