@@ -71,13 +71,14 @@ with DAG(
     on_failure_callback=notify.on_red(notify.RedCatalogueMail),
 ) as dag:
     plan = task(task_id="plan", execution_timeout=SHORT)(begin_catalogue)()
-    # One scenario at a time, because all run on one host. A waiting task holds one slot of the executor; the run that
-    # it waits for needs two more.
+    # Only one scenario runs at a time, because all scenarios run on one host. A task that waits for its run holds one
+    # slot of the executor, and the run needs two more slots.
     cells = RunScenario.partial(task_id=FIRST, max_active_tis_per_dag=1, execution_timeout=LONG).expand(cell=plan)
     repeat = task(task_id="repeat", trigger_rule="all_done", execution_timeout=SHORT)(collect_first)()
     again = RunScenario.partial(task_id=AGAIN, max_active_tis_per_dag=1, execution_timeout=LONG).expand(cell=repeat)
     matrix = task(task_id="matrix", trigger_rule="all_done", execution_timeout=SHORT)(write_matrix)()
-    # The gate comes after the page. The gate alone says whether the catalogue is green, also if somebody ended the run.
+    # The gate comes after the task that writes the page. Only the gate decides whether the catalogue run is green, also
+    # if a user ended the run.
     gate = teardown(on_failure_fail_dagrun=True)(task(task_id="gate", execution_timeout=SHORT)(require_green))()
 
     cells >> repeat

@@ -82,13 +82,13 @@ with DAG(
     settle = step(steps.settle)()
     reconcile = steps.SubmitReconcile(task_id="reconcile", execution_timeout=TIMEOUTS["reconcile"])
     validate = step(steps.validate)()
-    # conclude is the gate. It asks for the states of all tasks before it: a run with a failure upstream, or a run that
-    # somebody ended, cannot be green.
+    # conclude is the gate. The gate asks Airflow for the states of all tasks before it. So a run with a failed task, or
+    # a run that a user ended, cannot be green.
     conclude = teardown(on_failure_fail_dagrun=True)(step(steps.conclude))()
     stop_cluster = teardown(on_failure_fail_dagrun=True)(step(steps.stop_cluster))()
 
     plan >> start_cluster >> create_topics >> [produce, inject_fault] >> settle >> reconcile >> validate >> conclude
-    # stop_cluster does not stand between two steps: a teardown there would hide the failure of the first step.
-    # stop_cluster waits for both branches: brokers must not vanish under an injection that is still at work.
+    # No step comes after stop_cluster: a teardown between two steps would hide the failure of the first step.
+    # stop_cluster waits for produce, inject_fault and reconcile: the brokers must not vanish during an injection.
     start_cluster >> stop_cluster
     [produce, inject_fault, reconcile] >> stop_cluster

@@ -1,5 +1,5 @@
-"""The Airflow plugin: all runs and the catalogue's matrix as pages, and the report and the Data Docs of a run as
-tabs."""
+"""The Airflow plugin. Its pages show all runs and the catalogue's matrix. Its tabs show the report and the Data Docs of
+a run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from delivery_verifier.orchestration.plugin.app import app
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """Adds two pages to the navigation, `Delivery` and `Delivery matrix`, and two tabs to each run, `Delivery report`
-    and `Data Docs`."""
+    """The plugin: two pages in the navigation, `Delivery` and `Delivery matrix`, and two tabs on each DAG run,
+    `Delivery report` and `Data Docs`."""
 
     name = "delivery_verifier"
     listeners: list[Any] = [warm]

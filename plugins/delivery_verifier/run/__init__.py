@@ -1,7 +1,7 @@
-"""One run, step by step.
+"""One run, with or without Airflow, step by step.
 
-Owns: the steps, their order without Airflow, the snapshot, the signals between steps that run side by side.
+Owns: the steps, their order in a run without Airflow, the snapshot, the signals between steps that run side by side.
 May use: planning, pages, judgement, expectations, spark_jobs, faults, load, cluster, contract, catalogue, store,
     host, model.
-Weak spot: no step before `reconcile` can be repeated: if such a step dies, the run ends.
+Weak spot: no step before `reconcile` can be repeated. If such a step fails, the run ends.
 """

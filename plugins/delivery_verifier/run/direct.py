@@ -1,6 +1,7 @@
-"""Direct: the steps of a run in one process with one Spark session. The order of the steps is written here once.
+"""The direct run, without Airflow: all steps in one process with one Spark session.
 
-The DAG has the same order, as edges between its tasks (dags/verify_delivery.py).
+The calls in `observe` and `judge` have the order of the steps. The DAG has the same order, as edges between its tasks
+(dags/verify_delivery.py).
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ T = TypeVar("T")
 def run(
     params: Mapping[str, Any], name: str, listener: ProgressListener, spark: SparkSession | None = None
 ) -> RunVerdict:
-    """Runs all steps and returns the verdict. Raises whatever the first failing step raises: then there is no verdict.
+    """Runs all steps and returns the verdict. If a step fails, raises its error, and there is no verdict.
 
-    `spark`: a session that outlives the run; None: a session of the run's own, which ends with the run. The caller must
-    make SIGTERM an exception, so that the cluster is stopped (its keeper is the second line).
+    `params`: the fields of the run. `spark`: a session that outlives the run. If `spark` is None, the run starts and
+    ends a session of its own. The caller must turn SIGTERM into an exception, so that the cluster is stopped. If the
+    caller cannot, the cluster's keeper ends the cluster.
     """
     if spark is not None:
         session = spark
@@ -58,12 +60,12 @@ def observe(
     spark: SparkProvider,
     before_load: Callable[[], None] | None = None,
 ) -> Path:
-    """The half of a run that needs its cluster, up to the log that Spark reads from the topics. Returns the run
+    """Works the first half of a run, which needs the cluster and ends when Spark has read the topics. Returns the run
     directory.
 
-    `before_load` is called when the cluster is up and nothing has been sent yet. `spark` is asked for a session to read
-    the topics. The cluster is gone afterwards, but its workspace stays until `judge`, so that the data of a violation
-    can be kept.
+    `spark` returns the session that reads the topics. `before_load` is called when the cluster is up and nothing has
+    been sent yet. The cluster is gone afterwards. The cluster's workspace stays until `judge`, so that the data of a
+    violation can be kept.
     """
     steps = _Steps(name, listener)
     run_dir = steps.work("plan", lambda: plan_from_params(params, name))
@@ -86,9 +88,10 @@ def observe(
 def judge(
     run_dir: Path, listener: ProgressListener, spark: SparkProvider, end_spark: Callable[[], None] | None = None
 ) -> RunVerdict:
-    """The other half, a pure function of the run directory: books, expectations, verdict and report.
+    """Works the second half of a run: books, expectations, verdict and report. Returns the verdict.
 
-    `end_spark` is called as soon as Spark is needed no more. If `end_spark` fails, the run gets no verdict.
+    This half is a pure function of the run directory. `end_spark` is called as soon as Spark is no longer needed. If
+    `end_spark` fails, the run gets no verdict.
     """
     steps = _Steps(run_dir.name, listener)
     with _removing_unjudged_workspace(run_dir):
@@ -101,7 +104,7 @@ def judge(
 
 @contextmanager
 def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
-    """Inside, the run is judged. If that fails, its workspace, which this process holds, is removed."""
+    """Removes the workspace of the run, which this process holds, if the block fails before the run is judged."""
     try:
         yield
     except BaseException:
@@ -113,16 +116,17 @@ def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
 
 
 def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
-    """produce in this thread, because the producers end with it; inject_fault in another thread beside it.
+    """Works produce in this thread and, at the same time, inject_fault in another thread.
 
-    Raises what the injection failed with before what produce failed with because of that.
+    The producers end when the thread that started them ends, so produce works in this thread. If both steps fail
+    because the injection failed, raises the error of the injection.
     """
     failures: list[BaseException] = []
 
     def inject() -> None:
         try:
             steps.work("inject_fault", lambda: inject_fault(run_dir))
-        except BaseException as error:  # raised again below, in the thread that runs the run
+        except BaseException as error:  # raised again below, in the thread of the run
             failures.append(error)
 
     injector = threading.Thread(target=inject, name="inject_fault")
@@ -141,13 +145,16 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
 
 
 class _Steps:
-    """Works the steps of one run. Reports to the listener when each step begins, and how each step ends."""
+    """The steps of one run, worked one by one. The listener is told when each step begins, and how each step ends."""
 
     def __init__(self, run: str, listener: ProgressListener) -> None:
         self._run, self._listener = run, listener
 
     def work(self, step: str, work: Callable[[], T]) -> T:
-        """What `work` returns. Raises what `work` raises, or KeyboardInterrupt if Ctrl-C is the cause of the error."""
+        """Works `step`: calls `work` and returns its result.
+
+        Raises the error of `work`, or KeyboardInterrupt if Ctrl-C is the cause of this error.
+        """
         self._listener(StepProgress(self._run, step, "running"))
         try:
             with _raising_interruptions():
@@ -161,9 +168,10 @@ class _Steps:
 
 @contextmanager
 def _raising_interruptions() -> Iterator[None]:
-    """Raises KeyboardInterrupt if Ctrl-C is the cause of the error of the block.
+    """Raises KeyboardInterrupt in place of any error of the block that Ctrl-C has caused.
 
-    If Py4J is waiting for the JVM at that moment, the clean-up of Py4J fails, and its error hides the interruption.
+    If Py4J waits for the JVM when Ctrl-C is pressed, the clean-up of Py4J fails. The error of the clean-up then hides
+    the KeyboardInterrupt.
     """
     try:
         yield

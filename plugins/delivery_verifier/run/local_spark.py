@@ -1,4 +1,4 @@
-"""Spark in this process: the environment that it needs, and a session that starts at its first use."""
+"""Spark in this process: the environment that Spark needs, and a session that starts when it is first used."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SparkProvider = Callable[[], "SparkSession"]
-"""Returns the session, and starts it at the first call."""
+"""A function that returns the Spark session. The first call starts the session."""
 
 
 def prepare_spark() -> None:
-    """Sets what this process and its environment must have before a session is started."""
+    """Prepares this process and its environment for a Spark session. Must be called before a session is started."""
     os.environ.setdefault("JAVA_HOME", str(java_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
@@ -29,19 +29,23 @@ def prepare_spark() -> None:
 
 
 def _is_no_interruption(entry: logging.LogRecord) -> bool:
-    """Py4J logs a traceback, as root, when it is interrupted. The command itself says that Ctrl-C was pressed."""
+    """Whether a log entry is anything but the traceback of a KeyboardInterrupt. This function is a filter for the log.
+
+    Py4J logs such a traceback with the root logger. The log does not need the traceback, because the command itself
+    says that Ctrl-C was pressed.
+    """
     return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
 
 
 class OwnSession:
-    """The provider of a session that is sized for the run's records. Spark starts at the first call."""
+    """A SparkProvider whose session has the right size for the run's records. The first call starts Spark."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._session: SparkSession | None = None
 
     def __call__(self) -> SparkSession:
-        """The session. The run must have been planned."""
+        """Returns the session. The run must have been planned."""
         if self._session is None:
             prepare_spark()
             from spark_jobs.session import local_session
@@ -50,7 +54,7 @@ class OwnSession:
         return self._session
 
     def end(self) -> None:
-        """Ends the session, if it was started and not ended yet. Raises subprocess.TimeoutExpired."""
+        """Ends the session if it was started and has not been ended. Raises subprocess.TimeoutExpired."""
         session, self._session = self._session, None
         if session is not None:
             from spark_jobs.session import end
@@ -60,7 +64,7 @@ class OwnSession:
 
 @contextmanager
 def own_session(run_dir: Path) -> Iterator[OwnSession]:
-    """Yields a session for the run, which ends with the block at the latest."""
+    """Yields a session for the run. The session ends when the block ends, at the latest."""
     session = OwnSession(run_dir)
     try:
         yield session
@@ -69,4 +73,5 @@ def own_session(run_dir: Path) -> Iterator[OwnSession]:
 
 
 def _records(run_dir: Path) -> int:
+    """Returns how many records the run sends at least, in all arms together."""
     return sum(arm.records for arm in RunDirectory(run_dir).read_scenario().loaded)

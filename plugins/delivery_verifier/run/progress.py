@@ -1,4 +1,4 @@
-"""Progress on a terminal: the current step, the records reported so far, and the time that is still needed."""
+"""Progress on a terminal: the current step, the records reported so far, and the time that the run still needs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EVERY_S = 2.0
+"""Seconds between two lines while the load flows."""
 AFTER_LOAD_S = 60.0
-"""Roughly what settling, reconciling and judging take."""
+"""The seconds that settling, reconciling and judging take, roughly."""
 
 
 class Follower:
-    """Prints steps as they change and, while the load flows, a line every two seconds. All on stderr."""
+    """A printer of one run's progress, on stderr. `quiet`: whether to print nothing.
+
+    Prints a line when a step changes its state and, while the load flows, a line every EVERY_S seconds.
+    """
 
     def __init__(self, run_dir: Path, quiet: bool = False) -> None:
         self._run_dir, self._quiet = run_dir, quiet
@@ -39,12 +43,12 @@ class Follower:
         self._thread.join(timeout=5)
 
     def say(self, text: str) -> None:
-        """Prints one line, with the seconds since the start."""
+        """Prints one line: the seconds since the start, and `text`."""
         if not self._quiet:
             print(f"{time.monotonic() - self._start:6.1f} s  {text}", file=sys.stderr, flush=True)
 
     def step_changed(self, progress: StepProgress) -> None:
-        """The ProgressListener of the run."""
+        """Prints the new state of a step. This method is the ProgressListener of the run."""
         if progress.state == "running":
             self._running.add(progress.step)
         else:
@@ -53,12 +57,16 @@ class Follower:
             self.say(f"{progress.step:<14} {progress.state}")
 
     def _tick(self) -> None:
+        """Prints the line of the load every EVERY_S seconds, until the block of this Follower ends."""
         while not self._done.wait(EVERY_S):
             if "produce" in self._running and (line := self._load_line()):
                 self.say(line)
 
     def _load_line(self) -> str | None:
-        """`reported 120,000 of 1,000,000 (idempotent), 4,100 (control-acks_0); about 40 s left`."""
+        """Returns the line of the load; None if the run has no cluster yet.
+
+        For example `reported 120,000 of 1,000,000 (idempotent), 4,100 of 1,000,000 (control-acks_0); about 40 s left`.
+        """
         run = RunDirectory(self._run_dir)
         try:
             scenario, start_cluster = run.read_scenario(), run.manifest("start_cluster")

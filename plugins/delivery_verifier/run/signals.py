@@ -1,4 +1,4 @@
-"""Signals between steps that run side by side in processes of their own: files in the cluster's workspace."""
+"""Signals between steps that run side by side in processes of their own: files in the workspace of the cluster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from delivery_verifier.model.steps import StepName
 
 
 class ParallelStepFailed(VerifierError, RuntimeError):
-    """The step that runs beside this one failed, so this one cannot go on."""
+    """The error of a step that cannot go on, because the step that runs beside it failed."""
 
 
 class Signals:
-    """Three signals per step: begun, ended well, failed. No step goes on waiting for a step that failed."""
+    """The signals of one run. Each step has three signals: begun, ended well, failed.
+
+    A step that waits for a failed step gets ParallelStepFailed, so that no step waits in vain.
+    """
 
     def __init__(self, workspace: Path) -> None:
         self._folder = workspace
@@ -36,7 +39,7 @@ class Signals:
 
     @contextmanager
     def ending(self, step: StepName) -> Iterator[None]:
-        """Signals how the block, which is the whole of `step`, ended: well, or with which error."""
+        """Signals how the block ended: well, or with which error. The block must be the whole of `step`."""
         try:
             yield
         except BaseException as error:
@@ -46,7 +49,8 @@ class Signals:
         (self._folder / f"{step}.done").touch()
 
     def _raise_if_failed(self, step: StepName) -> None:
-        if not self._folder.is_dir():  # the keeper ended the run, and removed the folder that a failure is written to
+        """Raises ParallelStepFailed if `step` has failed, or if the workspace is gone."""
+        if not self._folder.is_dir():  # the keeper has ended the run, and removed the folder of the signals
             raise ParallelStepFailed(f"{self._folder} is gone: the run's cluster has ended")
         file = self._folder / f"{step}.failed"
         if file.exists():

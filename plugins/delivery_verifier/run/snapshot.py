@@ -1,8 +1,8 @@
 """The snapshot: where each partition ends, proven by markers, and how many of its records no consumer shows.
 
-The snapshot of a partition ends at the first of two adjacent markers that were written at least a second apart. A
-marker is a record with acks=all: its acknowledgement proves that the high watermark has passed everything before it.
-Adjacent markers prove that nothing came in between.
+A *marker* is a record that this module writes with acks=all. The acknowledgement of a marker proves that the high
+watermark has passed every record before the marker. Two markers with adjacent offsets prove that no record came between
+them. The snapshot of a partition ends at the first of two adjacent markers that were written at least a second apart.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from delivery_verifier.model.history import Offsets, PartitionSnapshot, now_us
 from delivery_verifier.model.scenario import Arm, Scenario
 
 MARKERS_APART_S = 1.0
+"""The least number of seconds between the two markers that prove the end of a snapshot."""
 DEADLINE_S = 60.0
+"""Seconds for which the step settle waits: for in-sync replicas, for proven ends, and for a transaction to end."""
 
 
 class AckedWriter:
-    """An acks=all producer that waits for every record, and returns the offsets of the records."""
+    """A producer with acks=all that waits until every record is acknowledged. `more`: further client properties."""
 
     def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
         self.connection = connection
@@ -45,8 +47,10 @@ class AckedWriter:
         )
 
     def write(self, records: list[tuple[str, int, bytes]]) -> list[int]:
-        """Writes (topic, partition, value) in order; returns their offsets. Raises RuntimeError unless all are
-        acked."""
+        """Writes records in order, and returns their offsets. A record is (topic, partition, value).
+
+        Raises StepFailed unless all records are acknowledged.
+        """
         offsets: dict[int, int] = {}
         for index, (topic, partition, value) in enumerate(records):
             self.client.produce(topic, value, partition=partition, on_delivery=_store_offset(offsets, index))
@@ -57,7 +61,7 @@ class AckedWriter:
 
 
 def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError | None, Message], None]:
-    """A delivery callback that stores the offset of record number `index`."""
+    """Returns a delivery callback that stores the offset of record number `index` in `offsets`."""
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
         offset = message.offset()
@@ -69,7 +73,11 @@ def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError |
 
 @dataclass
 class _Markers:
-    """The markers of a partition: the last one, when it was acknowledged, and where the snapshot ends (-1: unknown)."""
+    """What is known of the markers of one partition.
+
+    `offset`: the offset of the last marker. `written_at_s`: when the last marker was acknowledged (monotonic clock).
+    `end`: the offset at which the snapshot ends; -1 while this is unknown.
+    """
 
     offset: int = -1
     written_at_s: float = 0.0
@@ -81,8 +89,10 @@ _MarkersByPartition = dict[tuple[str, int], _Markers]
 
 
 def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> Offsets:
-    """Writes markers until every partition's end is proven. Raises TimeoutError if records still arrive after
-    DEADLINE_S."""
+    """Writes markers until the end of every partition is proven, and returns the snapshot.
+
+    Raises TimeoutError if records still arrive after DEADLINE_S.
+    """
     partitions = [(arm, partition) for arm in scenario.arms for partition in range(scenario.load.partitions)]
     markers = {(arm.name, partition): _Markers() for arm, partition in partitions}
     round_number, deadline_s = 0, time.monotonic() + DEADLINE_S
@@ -104,13 +114,16 @@ def _write_markers(
     markers: _MarkersByPartition,
     round_number: int,
 ) -> None:
-    """Writes one marker to each partition. A marker right behind the one before it proves the snapshot's end."""
+    """Writes one marker to each partition, and updates `markers`.
+
+    A marker directly behind the last marker proves the end of the snapshot, if the two were written far enough apart.
+    """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
     for (arm, partition), offset in zip(partitions, writer.write(values), strict=True):
         marker = markers[arm.name, partition]
         adjacent = offset == marker.offset + 1
-        if not adjacent:  # a record came in between: the snapshot of this partition starts anew
+        if not adjacent:  # a record came in between: the end of this partition must be proven anew
             marker.end = -1
         elif marker.end < 0 and started_s - marker.written_at_s >= MARKERS_APART_S:
             marker.end = marker.offset
@@ -131,7 +144,7 @@ def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
 
 
 def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
-    """offsets.json, once read_committed consumers see the markers, too."""
+    """Waits until read_committed consumers see the markers, too, and returns the content of offsets.json."""
     client = topics.admin(cluster.connection)
     topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 
@@ -167,14 +180,20 @@ def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, m
 
 
 def _longest_transaction_s(scenario: Scenario) -> float:
-    """How long brokers leave a transaction open that its producer could not end, before they abort it."""
+    """Returns how many seconds pass before the brokers abort a transaction that its producer could not end.
+
+    This is the longest time of all arms, and 0 if no arm writes transactions.
+    """
     timeouts = [int(arm.profile.producer["transaction.timeout.ms"]) for arm in scenario.loaded if arm.transactional_id]
     return max(timeouts, default=0) / 1000
 
 
 def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
-    """What consumers do not show of the snapshot. Without transactions that is taken to be nothing: the law
-    offsets_accounted checks it."""
+    """Returns how many records of a partition's snapshot no consumer shows. `leader`: the id of the partition's leader.
+
+    If the arm's topic has no transactions, both numbers are taken to be 0, and no broker is asked. The law
+    offsets_accounted of the books later checks that this is right.
+    """
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)
     return batches.unseen(cluster.address(leader), arm.topic_name, partition, 0, end)

@@ -1,1 +1,1 @@
-"""An Airflow on this host: its processes, its settings, and runs driven through it from a terminal."""
+"""The local Airflow, an Airflow on this host: its processes, its settings, and runs that a command starts there."""

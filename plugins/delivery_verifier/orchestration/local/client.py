@@ -1,4 +1,4 @@
-"""A small client of Airflow's REST API: trigger a run, follow it, and read why a task failed."""
+"""A small client of Airflow's REST API. The client triggers a run, follows the run, and reads why a task failed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.orchestration.local import settings
 
 ENDED = ("success", "failed")
+"""The states of a DAG run that has ended."""
 FAILED_TASK = ("failed", "upstream_failed")
+"""The states of a task that failed, or that did not run because a task before it failed."""
 
 
 class AirflowError(VerifierError, RuntimeError):
-    """Airflow could not be reached, or refused; the message says what and why."""
+    """The error of an Airflow that could not be reached or that refused something. The message says what, and why."""
 
 
 class AirflowSilent(AirflowError):
-    """Airflow gave no answer in time: the host is busy, or Airflow is gone. Airflow may still have done what was
-    asked."""
+    """The error of a request that Airflow did not answer in time, because the host is busy or Airflow is gone. Airflow
+    may have carried out the request nevertheless."""
 
 
 class Task(Struct, frozen=True):
-    """One task instance of a run. `state` is None before it is scheduled."""
+    """A task instance of a run. `state` is None before the task is scheduled. `map_index` is -1 for a plain task."""
 
     task_id: str
     state: str | None
@@ -37,7 +39,7 @@ class Task(Struct, frozen=True):
 
 
 class Client:
-    """Airflow's REST API as one user. Every method raises AirflowError."""
+    """A client of Airflow's REST API, logged in as one user. Every method raises AirflowError."""
 
     def __init__(self, url: str, user: str, password: str, timeout_s: float = 20.0) -> None:
         self.url = url
@@ -47,84 +49,86 @@ class Client:
 
     @classmethod
     def local(cls, port: int, user: str = "admin") -> Client:
-        """The client of the local Airflow, with the user's generated password."""
+        """Returns a client of the local Airflow on `port`, logged in with the generated password of `user`."""
         return cls(settings.base_url(port), user, settings.ensure_passwords()[user])
 
     def health(self) -> dict[str, str | None]:
-        """Status per component: `healthy` or not. Needs no credentials."""
+        """Returns the status of each component: `healthy` or another word. The request needs no credentials."""
         answer = self._send("GET", "/api/v2/monitor/health", token=None)
         return {name: part.get("status") for name, part in answer.items()}
 
     def dag(self, dag_id: str) -> dict[str, Any]:
-        """The DAG's details."""
+        """Returns the details of the DAG, as Airflow answers them."""
         details: dict[str, Any] = self.get(f"/dags/{dag_id}")
         return details
 
     def import_errors(self) -> dict[str, str]:
-        """File name and stack trace of each DAG file that does not load."""
+        """Returns the stack trace of each DAG file that does not load, by file name."""
         return {e["filename"]: e["stack_trace"] for e in self.get("/importErrors")["import_errors"]}
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-        """Starts a run. Airflow checks `conf` against the form and says which field is wrong."""
+        """Starts a run. Airflow checks `conf` against the form of the DAG, and the error says which field is wrong."""
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
         self._api("POST", f"/dags/{dag_id}/dagRuns", body)
 
     def run_ids(self, dag_id: str) -> list[str]:
-        """Ids of the DAG's newest runs."""
+        """Returns the ids of the DAG's ten newest runs, newest first."""
         return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
 
     def owners(self, dag_id: str) -> dict[str, str]:
-        """The process for which each run of the DAG was started, by run id.
+        """Returns the owner of each run of the DAG, by run id. The owner is the process for which a run was started.
 
-        Contains only runs that have not ended and that were started for a process.
+        Leaves out runs that have ended and runs that were started for no process.
         """
         runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
         return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
 
     def state(self, dag_id: str, run_id: str) -> str:
-        """queued, running, success or failed."""
+        """Returns the state of the run: queued, running, success or failed."""
         return str(self.get(f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def end_run(self, dag_id: str, run_id: str) -> None:
-        """Marks a run failed. Airflow then ends the tasks of the run, and still runs its teardown."""
+        """Marks a run failed. Airflow then ends the tasks of the run, but still runs its teardown tasks."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
     def fail_task(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Marks one task of a run failed. The task may be a teardown, which `end_run` leaves as it is."""
+        """Marks one task of a run failed. The task may be a teardown task, which `end_run` leaves as it is."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": "failed"})
 
     def note(self, dag_id: str, run_id: str, text: str) -> None:
-        """Attaches a note to a run (Airflow keeps up to 1000 characters)."""
+        """Attaches a note to a run. The text is cut after 1000 characters, because Airflow keeps no more."""
         self._api("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}", {"note": text[:1000]})
 
     def tasks(self, dag_id: str, run_id: str) -> list[Task]:
-        """The run's task instances, in order of their start."""
+        """Returns the run's task instances in the order of their start. Tasks that have not started come last."""
         instances = self.get(f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances?limit=500")["task_instances"]
         tasks = [Task(**{field: instance[field] for field in Task.__struct_fields__}) for instance in instances]
         return sorted(tasks, key=lambda task: task.start_date or "~")
 
     def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
-        """The last lines of a task's log, at most `lines`. If the log has an error, nothing before it is included."""
+        """Returns the last lines of a task's log, at most `lines`. Lines before the first error are left out."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
         return last_log_lines(content, lines)
 
     def get(self, path: str) -> Any:
-        """The answer of Airflow to a GET of `path`, which is relative to /api/v2."""
+        """Returns Airflow's answer to a GET of `path`. `path` is relative to /api/v2."""
         return self._api("GET", path)
 
     def _api(self, method: str, path: str, body: object = None) -> Any:
+        """Returns Airflow's answer to a request of the REST API. The first call logs in."""
         if self._token is None:
             self._token = self._send("POST", "/auth/token", self._credentials, token=None)["access_token"]
         return self._send(method, f"/api/v2{path}", body, token=self._token)
 
     def _send(self, method: str, path: str, body: object = None, *, token: str | None) -> Any:
+        """Returns the JSON of Airflow's answer. Raises AirflowSilent or AirflowError."""
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             answer = self._http.request(method, path, json=body, headers=headers)
         except httpx.HTTPError as error:
             raise AirflowSilent(f"Airflow at {self.url} does not answer: {type(error).__name__}: {error}") from None
-        # SQLite admits one writer at a time.
+        # The database of the local Airflow is SQLite, which admits one writer at a time.
         if answer.status_code >= 500 and "Database error" in answer.text:
             raise AirflowSilent(f"Airflow's database was busy at {method} {path}: {_reason(answer)}")
         if answer.is_error:
@@ -136,18 +140,22 @@ class Client:
 
 
 def ui_url(url: str, dag_id: str, run_id: str) -> str:
-    """The run's page in the Airflow UI."""
+    """Returns the address of the run's page in the Airflow UI. `url` is an address of this Airflow."""
     return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
 
 
 def last_log_lines(events: Sequence[object], lines: int) -> list[str]:
-    """The last lines of a log, at most `lines`. If the log has an error, nothing before its first error is included."""
+    """Returns the last lines of a log, at most `lines`. `events` are the log's events, as the REST API answers them.
+
+    If the log has an error, lines before the first error are left out. Lines that begin with `::` are left out, too.
+    """
     errors = [index for index, event in enumerate(events) if _is_error(event)]
     texts = [line for event in events[min(errors, default=0) :] for line in _lines(event)]
     return [line for line in texts if not line.startswith("::")][-lines:]
 
 
 def _reason(answer: httpx.Response) -> str:
+    """Returns why Airflow refused a request, or the beginning of the answer if the answer has no reason."""
     try:
         return str(answer.json()["detail"])
     except (json.JSONDecodeError, KeyError, TypeError):
@@ -159,7 +167,7 @@ def _is_error(event: object) -> bool:
 
 
 def _lines(event: object) -> list[str]:
-    """One log event as lines: its text, then type and message of its exceptions."""
+    """Returns the lines of one log event: its text, then the type and the message of each of its exceptions."""
     if not isinstance(event, dict):
         return [str(event)]
     errors = [f"{e.get('exc_type')}: {e.get('exc_value')}" for e in event.get("error_detail") or []]

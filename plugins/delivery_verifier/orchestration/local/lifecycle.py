@@ -1,4 +1,4 @@
-"""The local Airflow on this host: start, stop and status."""
+"""The start, the stop and the status of the local Airflow on this host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The state of the local Airflow. `ready`: healthy, with both DAGs loaded. `detail` says why it is not ready."""
+    """The state of the local Airflow. `ready`: Airflow is healthy and has both DAGs. `detail`: why Airflow is not
+    ready."""
 
     running: bool
     ready: bool
@@ -40,10 +41,10 @@ class Status(Struct, frozen=True, kw_only=True):
 
 
 def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = None) -> Status:
-    """Starts the local Airflow, unless it runs already.
+    """Starts the local Airflow, unless Airflow runs already, and returns its state.
 
-    `owner`: the process with which Airflow ends. Raises AirflowError if the port is taken, if Airflow already runs on
-    a port other than `port`, or if Airflow does not become ready.
+    `wait`: whether to wait until Airflow is ready. `owner`: Airflow ends when this process ends. Raises AirflowError if
+    the port is taken, if Airflow already runs on a port other than `port`, or if Airflow does not become ready.
     """
     with _one_at_a_time():
         state = living()
@@ -57,7 +58,7 @@ def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = 
 def down() -> bool:
     """Stops the local Airflow and every process that it started. Returns False if there was nothing to stop.
 
-    Raises AirflowError that names the processes that do not end.
+    Raises AirflowError if some processes do not end. The message names these processes.
     """
     with _one_at_a_time():
         state = supervisor.read_state()
@@ -68,7 +69,7 @@ def down() -> bool:
 
 
 def status() -> Status:
-    """The state of the local Airflow now; does not wait."""
+    """Returns the current state of the local Airflow, without waiting."""
     state = supervisor.read_state()
     if state is None:
         return Status(running=False, ready=False, url=None, pid=None, runs=None, detail="not running")
@@ -84,7 +85,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """The state of the supervisor, None if there is none. Waits for the end of a supervisor with a dead process."""
+    """Returns the state of the living supervisor, or None. A supervisor with a dead child is awaited until it ends."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -94,7 +95,7 @@ def living() -> supervisor.State | None:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """Inside, this process alone starts or stops the local Airflow."""
+    """While the block runs, no other process starts or stops the local Airflow."""
     settings.airflow_home().mkdir(parents=True, exist_ok=True)
     folders.state_dir().chmod(0o700)
     with filelock.FileLock(settings.airflow_home() / "lock", timeout=START_WITHIN_S):
@@ -102,7 +103,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _start(port: int, owner: ProcessId | None) -> supervisor.State:
-    _sweep()  # a supervisor that was killed leaves processes
+    _sweep()  # a supervisor that was killed leaves its processes behind
     _require_free(port)
     settings.ensure_passwords()
     environment = settings.environment(port)
@@ -126,7 +127,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
 
 
 def _require_free(port: int) -> None:
-    """Binds the port for a moment: a taken port would end the api-server, and a probe would ask a stranger."""
+    """Raises AirflowError if the port is taken. Binds the port to find out: a request might reach another program."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -144,7 +145,7 @@ def _user_of(port: int) -> str:
 
 
 def _migrate(environment: dict[str, str]) -> None:
-    """Makes the database, once per version of Airflow."""
+    """Creates or migrates the database, once per version of Airflow. Raises AirflowError if this fails."""
     done = settings.airflow_home() / f"migrated-{version('apache-airflow-core')}"
     if done.is_file() and _database().is_file():
         return
@@ -161,11 +162,11 @@ def _database() -> Path:
 
 
 def _fail_unfinished_runs() -> None:
-    """Marks runs failed that were under way when Airflow last ended, and deletes the import errors of that time.
+    """Marks the runs failed that were under way when Airflow last ended. Deletes the import errors of that time.
 
-    The producers and brokers of those runs are gone, so the runs can only be red. Unmarked, they would hold up the next
-    run (max_active_runs=1) until their heartbeats time out. This function changes the private database directly, before
-    Airflow starts, because a scheduler would first go on with those runs.
+    The producers and brokers of these runs are gone, so the runs cannot succeed. Unmarked runs would hold up the next
+    run (max_active_runs=1) until their heartbeats time out. This function changes the private database itself, before
+    Airflow starts, because a scheduler would first go on with these runs.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
@@ -193,7 +194,7 @@ _FATAL = ("ended", "broken")
 
 
 def _problem(state: supervisor.State) -> str | None:
-    """Why the local Airflow is not ready; None if it is. A reason that begins with one of _FATAL will not pass."""
+    """Returns why the local Airflow is not ready, or None. A reason that begins with one of _FATAL is permanent."""
     if not state.supervisor.alive:
         return f"ended: {_tail('supervisor')}"
     if state.dead_children:
@@ -211,7 +212,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """Which DAG was not parsed since `started_at`. The database also holds DAGs that only loaded at earlier starts."""
+    """Returns which DAG was not parsed since `started_at`, or None. An older DAG in the database may no longer load."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"
@@ -223,7 +224,7 @@ def _seconds(timestamp: str) -> float:
 
 
 def _sweep() -> bool:
-    """Ends all processes of this local Airflow. Returns whether there were any. Raises AirflowError if some survive."""
+    """Ends all processes of this local Airflow. Returns whether it found any. Raises AirflowError if some survive."""
     mark = str(settings.airflow_home())
     processes = tree.marked(mark)
     survivors = tree.end_all(lambda: tree.marked(mark), supervisor.GRACE_S, _STOP_WITHIN_S) if processes else []
@@ -236,7 +237,7 @@ def _sweep() -> bool:
 
 
 def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    """Waits for `condition`, at most `deadline_s`. Raises nothing then: the caller reads the state and reports it."""
+    """Waits for `condition`, up to `deadline_s` seconds. Does not raise: the caller reads the state and reports it."""
     try:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:

@@ -1,4 +1,4 @@
-"""A run through Airflow, started and followed from a terminal."""
+"""A run through the local Airflow, which a command in a terminal starts and follows."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _POLL_S = 1.0
 PATIENCE_S = 180.0
-"""How long an Airflow that lives may be silent before a run is given up."""
+"""Seconds for which a living Airflow may give no answer before the run is given up."""
 STARTED_WITHIN_S = 180.0
-"""Airflow queues a task only when a worker is free. Even on a busy host the task starts within seconds."""
+"""Seconds within which a queued task must start. Airflow queues a task only when a worker is free, so that even on a
+busy host the task starts within seconds."""
 T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
-    """The run has no verdict, or its colour contradicts its verdict. The message names a task, with its last log
-    lines."""
+    """The error of a run that has no verdict, or whose state contradicts its verdict. The message names a task, and
+    ends with `log`, the last lines of the task's log."""
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
@@ -40,15 +41,15 @@ class RunFailed(VerifierError, RuntimeError):
 
 
 class TaskNeverStarted(RunFailed):
-    """A task was queued, and no worker will start it."""
+    """The error of a run with a queued task that no worker will start."""
 
 
 class QueueWatch:
-    """Checks that the tasks of a run start once they are queued.
+    """A watch over the tasks of one run, which finds a task that stays queued.
 
-    If a worker of the local executor dies just after it has taken a task, the executor neither notices nor takes the
-    task back (it has no `revoke_task`). The task would stay queued for ever, and whoever waits for the run would wait
-    for ever, too.
+    If a worker of the local executor dies just after it has taken a task, the executor does not notice this and cannot
+    take the task back (it has no `revoke_task`). The task stays queued for ever. Without this watch, a process that
+    waits for the run would wait for ever, too.
     """
 
     def __init__(self) -> None:
@@ -56,10 +57,13 @@ class QueueWatch:
         self._checked_s = time.monotonic()
 
     def check(self, tasks: list[Task]) -> None:
-        """To be called again and again. Raises TaskNeverStarted, naming a task that has been queued for too long."""
+        """Raises TaskNeverStarted if a task has been queued for too long; the error names the task.
+
+        `tasks` are the run's tasks now. The caller repeats the call as long as the run goes on.
+        """
         now_s = time.monotonic()
         if now_s - self._checked_s > STARTED_WITHIN_S / 2:
-            # Nobody looked in between: a task may have been started and queued again.
+            # The last call was long ago. Since then a task may have been started and queued again.
             self._queued_since_s = {}
         self._checked_s = now_s
         queued = {(task.task_id, task.map_index) for task in tasks if task.state == "queued"}
@@ -75,10 +79,10 @@ class QueueWatch:
 def run_through_airflow(
     conf: Mapping[str, object], run_id: str, listener: ProgressListener, *, port: int | None = None
 ) -> Path:
-    """Runs verify_delivery in the local Airflow, brought up if need be, and returns the run directory with a verdict.
+    """Runs verify_delivery in the local Airflow, and returns the run directory, which then holds a verdict.
 
-    The run belongs to this process: it ends when this process does. Raises RunFailed if there is no verdict, and
-    AirflowError if Airflow refuses the run or cannot be reached.
+    Starts the local Airflow if Airflow is not running. The run belongs to this process, and ends when this process
+    ends. Raises RunFailed if there is no verdict, and AirflowError if Airflow refuses the run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -88,7 +92,7 @@ def run_through_airflow(
         try:
             state = _follow(client, run_id, listener)
         except BaseException as error:
-            # Also Ctrl-C: a run without its terminal must not go on.
+            # BaseException includes Ctrl-C: a run must not go on without its terminal.
             end_quietly(client, DAG_ID, run_id, stuck=isinstance(error, TaskNeverStarted))
             raise
         _require_verdict(client, run_id, state, run)
@@ -97,7 +101,7 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """Inside, an AirflowError says which process of Airflow has ended, if one has."""
+    """Makes an AirflowError of the block say why the local Airflow has ended, if the local Airflow has ended."""
     try:
         yield
     except AirflowError as error:
@@ -107,10 +111,10 @@ def naming_what_ended_airflow() -> Iterator[None]:
 
 
 def _remove_unjudged_data() -> str:
-    """Removes the data of a run that waited for its judgement, once every process that could judge it is gone.
+    """Removes the data of a run that has not been judged, once every process that could judge the run is gone.
 
-    If the supervisor was killed, no other process does this. Returns a text for the user if the removal fails, else an
-    empty text.
+    If the supervisor was killed, no other process removes these data. Returns a text for the user if the removal fails,
+    else an empty text.
     """
     mark = str(settings.airflow_home())
     try:
@@ -122,11 +126,11 @@ def _remove_unjudged_data() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run. If Airflow does not answer in time, it may still have started the run: this function asks before
-    it tries again.
+    """Starts the run `run_id` of the DAG. Raises AirflowError.
 
-    Before that it ends runs whose terminal is gone and of which no task is running. Such a run would wait for ever, and
-    the new run would wait for it.
+    First ends each run whose owner has ended and that has no running task. Such a run would wait for ever, and the new
+    run would wait for that run. If Airflow does not answer the request for the new run in time, Airflow may have
+    started the run nevertheless. So this function looks for the run before it repeats the request.
     """
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
@@ -141,7 +145,10 @@ def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """The result of `ask`. A busy Airflow may be silent: while Airflow lives, `ask` is repeated for PATIENCE_S."""
+    """Returns the result of `ask`. Repeats `ask`, for PATIENCE_S seconds at most, while `ask` raises AirflowSilent.
+
+    An Airflow that lives but is busy may not answer in time. Raises AirflowSilent at once if Airflow has ended.
+    """
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -153,7 +160,7 @@ def patiently(ask: Callable[[], T]) -> T:
 
 
 def _follow(client: Client, run_id: str, listener: ProgressListener) -> str:
-    """Reports each change of a task's state until the run has ended; returns the run's state."""
+    """Waits until the run has ended, and returns its state. Reports each change of a task's state to `listener`."""
     reported, queue_watch = dict[str, str](), QueueWatch()
     while True:
         state = patiently(lambda: client.state(DAG_ID, run_id))
@@ -173,22 +180,25 @@ def _has_running_task(client: Client, dag_id: str, run_id: str) -> bool:
 
 
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
-    """Ends a run, if Airflow is still there to do it. `stuck`: also its queued tasks, since the end of a run leaves
-    queued teardowns as they are."""
+    """Ends a run. Does nothing if Airflow is gone.
+
+    `stuck`: whether to mark the run's queued tasks failed, too. The end of a run leaves queued teardown tasks as they
+    are.
+    """
     try:
         patiently(lambda: client.end_run(dag_id, run_id))
         for task in patiently(lambda: client.tasks(dag_id, run_id)) if stuck else ():
             if task.state == "queued" and task.map_index < 0:
                 patiently(partial(client.fail_task, dag_id, run_id, task.task_id))
     except AirflowError:
-        return  # Airflow is gone, and the run with it; the caller raises the error that matters
+        return  # Airflow is gone, and the run with it. The caller raises the error that matters.
 
 
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
-    """Raises RunFailed unless the run's colour and its verdict agree.
+    """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    A run is red with a verdict if the gate alone failed and the verdict is not green. Any other red run has no verdict,
-    even where its directory holds a verdict.json.
+    A failed run has a verdict if only the gate failed and the verdict is not green. Any other failed run has no
+    verdict, even if its directory holds a verdict.json.
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]
@@ -203,15 +213,16 @@ def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None
 
 
 def _failure(client: Client, run_id: str, failed: list[Task]) -> RunFailed | None:
-    """The error that names the task which failed first, with the last lines of its log; None if no task failed."""
-    # The gate fails with any task before it.
+    """Returns the error that names the first task that failed, with its last log lines; None if no task failed."""
+    # The gate fails if a task before it fails. So the gate counts only if it failed alone.
     candidates = [task for task in failed if task.task_id != GATE] or failed
     if not candidates:
         return None
     logs = [patiently(partial(client.log_tail, DAG_ID, run_id, task)) for task in candidates]
 
     def order(failure: tuple[Task, list[str]]) -> tuple[bool, str]:
-        # Of two steps that run side by side the second fails because the first did, and may well end before it.
+        # If one of two steps that run side by side fails, the other step fails because of this, with
+        # ParallelStepFailed. The other step may well end before the step that failed first.
         task, log = failure
         return any(ParallelStepFailed.__name__ in line for line in log), task.end_date or "~"
 
@@ -220,7 +231,7 @@ def _failure(client: Client, run_id: str, failed: list[Task]) -> RunFailed | Non
 
 
 def _verdict(run: Path) -> RunVerdict | None:
-    """The verdict that `conclude` sealed; None if there is none, or if its file was altered since."""
+    """Returns the verdict that `conclude` sealed; None if there is no verdict, or if its file was altered since."""
     try:
         return RunDirectory(run).verdict()
     except IncompleteRun:

@@ -1,4 +1,4 @@
-"""A catalogue run through Airflow, started and followed from a terminal."""
+"""A catalogue run through the local Airflow, which a command in a terminal starts and follows."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ from delivery_verifier.orchestration.local.settings import CATALOGUE_DAG_ID, DAG
 from delivery_verifier.store import catalogue_runs
 
 POLL_S = 1.0
+"""Seconds between two requests for the state of the catalogue run."""
 BETWEEN_POLLS_OF_TASKS_S = 3.0
+"""Seconds between two requests for the runs of scenarios and for the tasks."""
 EndListener = Callable[[str, str], None]
-"""Is called when a scenario has ended, with the id of its run of verify_delivery and the state of that run."""
+"""A function that is called when the run of a scenario has ended, with the id and the state of this run of
+verify_delivery."""
 
 
 def run_catalogue_through_airflow(
     conf: Mapping[str, object], run_id: str, listener: EndListener, *, port: int | None
 ) -> CatalogueRun:
-    """Runs verify_catalogue in the local Airflow, brought up if need be, and returns the finished catalogue run.
+    """Runs verify_catalogue in the local Airflow, and returns the finished catalogue run.
 
-    The catalogue run belongs to this process and ends when this process does. Raises RunFailed if there is no record
-    that agrees with the colour of the run, AirflowError if Airflow refuses it or cannot be reached.
+    Starts the local Airflow if Airflow is not running. The catalogue run belongs to this process, and ends when this
+    process ends. Raises RunFailed unless there is a record of the catalogue run that agrees with the state of the DAG
+    run. Raises AirflowError if Airflow refuses the catalogue run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -45,15 +49,15 @@ def run_catalogue_through_airflow(
         try:
             state = _follow(client, run_id, listener)
         except BaseException as error:
-            # Also Ctrl-C: a run without its terminal must not go on.
+            # BaseException includes Ctrl-C: a run must not go on without its terminal.
             _end_all(client, run_id, stuck=isinstance(error, TaskNeverStarted))
             raise
         return _read_record(client, run_id, state)
 
 
 def _follow(client: Client, run_id: str, listener: EndListener) -> str:
-    """Calls the listener for each run of a scenario that has ended, until the catalogue run has ended; returns the
-    state of the catalogue run."""
+    """Waits until the catalogue run has ended, and returns its state. Calls `listener` for each run of a scenario that
+    has ended."""
     ended, looked_s, queue_watches = set[str](), 0.0, defaultdict[str, QueueWatch](QueueWatch)
     while True:
         state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))
@@ -74,12 +78,18 @@ def _follow(client: Client, run_id: str, listener: EndListener) -> str:
 
 
 def _runs_of_catalogue(run_id: str, names: list[str]) -> list[str]:
-    """The runs of verify_delivery that belong to a catalogue run, oldest first."""
+    """Returns the runs of verify_delivery that belong to the catalogue run `run_id`, oldest first.
+
+    `names` are ids of runs of verify_delivery, newest first.
+    """
     return [name for name in reversed(names) if name.startswith(f"{run_id}-")]
 
 
 def _end_all(client: Client, run_id: str, stuck: bool) -> None:
-    """Ends the catalogue run first, so that it begins nothing more, and then the run it was waiting for."""
+    """Ends the catalogue run, so that it starts no more runs, and then ends the run that it was waiting for.
+
+    `stuck` is the argument of `end_quietly`.
+    """
     end_quietly(client, CATALOGUE_DAG_ID, run_id, stuck)
     try:
         unfinished = [
@@ -94,7 +104,10 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
 
 
 def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
-    """The record of the catalogue run. Raises RunFailed unless the colour of the DAG run agrees with it."""
+    """Returns the record of the catalogue run. `state` is the state of the DAG run.
+
+    Raises RunFailed if a task failed, or if the record does not agree with `state`.
+    """
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]
     if failed:
@@ -108,10 +121,14 @@ def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
 
 
 def _log(client: Client, run_id: str, task: Task) -> list[str]:
+    """Returns the last lines of the log of a task of the catalogue run."""
     return patiently(lambda: client.log_tail(CATALOGUE_DAG_ID, run_id, task))
 
 
 def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
-    """The item that a run of verify_delivery belongs to. Where one name begins with another, the longer one counts."""
+    """Returns the item to which the run `run_id` of verify_delivery belongs; None if there is no such item.
+
+    If the name of an item begins with the name of another item, both may fit the run id. Then the longer name counts.
+    """
     longest_first = sorted(catalogue.items, key=lambda item: -len(item.name))
     return next((item for item in longest_first if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

@@ -1,4 +1,4 @@
-"""The settings of the local Airflow: its folders, its secrets, and every environment variable it runs with."""
+"""The settings of the local Airflow: its folders, its secrets, and all environment variables of its processes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from delivery_verifier.model.inputs import whole
 DAG_ID = "verify_delivery"
 CATALOGUE_DAG_ID = "verify_catalogue"
 NIGHTLY = "0 2 * * *"
-"""The default schedule of the whole catalogue (cron, UTC)."""
+"""The default schedule of a run of the whole catalogue: a cron expression in UTC."""
 DEFAULT_PORT = 8080
 MARK = "KDV_LOCAL_AIRFLOW"
-"""Environment variable that all processes of one local Airflow carry, however often they were reparented."""
+"""The environment variable that marks all processes of one local Airflow. Its value is AIRFLOW_HOME.
+
+A process keeps the mark when its parent ends and another process becomes its parent.
+"""
 
 SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
-"""Default of AIRFLOW_CONN_SPARK_DEFAULT. (A URI `spark://local[2]` would be taken for yarn, silently.)"""
+"""The default of AIRFLOW_CONN_SPARK_DEFAULT. (Airflow would silently take the URI `spark://local[2]` for yarn.)"""
 
 
 def nightly() -> str | None:
-    """The cron schedule of the catalogue; None: the catalogue runs only when somebody triggers it.
+    """Returns the cron schedule of the catalogue; None if the catalogue runs only when a user triggers the DAG.
 
-    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 for never. If the variable is unset, the catalogue runs
-    nightly, except on the local Airflow of `kdv up`: a laptop must not start to kill brokers at night because its owner
-    once looked at the UI.
+    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 (never). If the variable is unset, the catalogue runs every
+    night, except on the local Airflow of `kdv up`: a laptop must not start to kill brokers at night because its owner
+    once looked at the UI. Raises BadInput for any other value.
     """
     chosen = variables.cron("KDV_NIGHTLY")
     if chosen in ("", "0"):
@@ -40,32 +43,33 @@ def nightly() -> str | None:
 
 
 def airflow_home() -> Path:
-    """AIRFLOW_HOME of the local Airflow."""
+    """Returns the folder that is AIRFLOW_HOME of the local Airflow."""
     return folders.state_dir() / "airflow"
 
 
 def passwords_file() -> Path:
-    """User names and passwords as JSON, mode 0600."""
+    """Returns the file with the user names and passwords. The file is JSON and has mode 0600."""
     return airflow_home() / "passwords.json"
 
 
 def port(chosen: int | None = None) -> int:
-    """The port: as chosen, else KDV_PORT, else 8080. Raises BadInput."""
+    """Returns the port: `chosen`, else KDV_PORT, else 8080. Raises BadInput if the number is no port."""
     if chosen is not None:
         return whole("--port", chosen, 1, 65535, example=DEFAULT_PORT)
     return variables.number("KDV_PORT", DEFAULT_PORT, 1, 65535)
 
 
 def base_url(port: int) -> str:
-    """Where the UI and the REST API are."""
+    """Returns the address of the UI and of the REST API."""
     return f"http://127.0.0.1:{port}"
 
 
 def environment(port: int) -> dict[str, str]:
-    """All environment variables of the local Airflow.
+    """Returns all environment variables of the local Airflow's processes.
 
-    Airflow's own settings come from here alone: a user's AIRFLOW__* (another database, another executor) are left
-    out; connections and variables (AIRFLOW_CONN_*, AIRFLOW_VAR_*) are kept.
+    Only this module sets Airflow's own settings. AIRFLOW__* and AIRFLOW_CONFIG* variables of the user are left out,
+    because they may name another database or another executor. Connections (AIRFLOW_CONN_*) and variables
+    (AIRFLOW_VAR_*) of the user are kept.
     """
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW__", "AIRFLOW_CONFIG"))}
     inherited.setdefault("AIRFLOW_CONN_SPARK_DEFAULT", SPARK_CONNECTION)
@@ -81,7 +85,7 @@ def _paths() -> dict[str, str]:
         "KDV_RUNS": str(folders.runs_dir()),
         "PATH": os.pathsep.join([programs, os.environ.get("PATH", os.defpath)]),
         "PYSPARK_PYTHON": sys.executable,
-        "JAVA_HOME": str(java_home()),  # spark-submit looks only here and on PATH
+        "JAVA_HOME": str(java_home()),  # spark-submit looks for Java only here and on PATH
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONUNBUFFERED": "1",
     }
@@ -104,15 +108,16 @@ def _airflow(port: int) -> dict[str, str]:
         },
         "database": {"sql_alchemy_conn": f"sqlite:///{airflow_home() / 'airflow.db'}"},
         "api": {"host": "127.0.0.1", "port": port, "base_url": base_url(port), "workers": 1},
-        # With its default the scheduler waits up to a second between two tasks. Every look at the tasks costs a few
-        # hundredths of a second of processor time.
+        # By default, the scheduler waits up to a second between two tasks. Each time that the scheduler looks at the
+        # tasks costs a few hundredths of a second of processor time.
         "scheduler": {
             "scheduler_idle_sleep_time": 0.3,
             "scheduler_heartbeat_sec": 2,
             "task_instance_heartbeat_timeout": 120,
             "enable_health_check": False,
         },
-        # A task gives up after five calls of its API without an answer. On a busy host an answer takes more than 5 s.
+        # A task gives up after five calls of the execution API without an answer. On a busy host an answer takes more
+        # than 5 s.
         "workers": {"execution_api_timeout": 60},
         # Airflow sees an edited DAG, or a new file, within 15 s.
         "dag_processor": {"refresh_interval": 15, "min_file_process_interval": 15, "parsing_processes": 1},
@@ -126,8 +131,8 @@ def _airflow(port: int) -> dict[str, str]:
 
 
 def _secrets() -> dict[str, str]:
-    """Secrets that all processes share. Without them each process would generate its own, and trust no other
-    process."""
+    """Returns the secrets that all processes share. Without shared secrets, each process would generate its own, and
+    trust no other process."""
     return {
         "AIRFLOW__API_AUTH__JWT_SECRET": _secret("jwt_secret", secrets.token_urlsafe),
         "AIRFLOW__API__SECRET_KEY": _secret("api_secret_key", secrets.token_urlsafe),
@@ -140,11 +145,12 @@ def _fernet_key() -> str:
 
 
 def _secret(name: str, make: Callable[[], str]) -> str:
+    """Returns the stored secret called `name`. A missing secret is made with `make` and stored."""
     return _ensure_file(folders.state_dir() / "secrets" / name, make)
 
 
 def ensure_passwords() -> dict[str, str]:
-    """The users' passwords, by user name. They are generated once."""
+    """Returns the users' passwords, by user name. The passwords are generated once."""
     users: dict[str, str] = json.loads(_ensure_file(passwords_file(), _new_passwords))
     return users
 
@@ -154,9 +160,10 @@ def _new_passwords() -> str:
 
 
 def _ensure_file(file: Path, make: Callable[[], str]) -> str:
-    """The text of a private file. A missing file is created with the text that `make` returns.
+    """Returns the text of a private file. A missing file is created with the text that `make` returns.
 
-    No process ever reads half of the file: it is written under a temporary name, and then linked to its own.
+    The new file is written under a temporary name, and then linked to `file`. So no process ever reads half
+    of a file.
     """
     if not file.is_file():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -166,7 +173,7 @@ def _ensure_file(file: Path, make: Callable[[], str]) -> str:
         try:
             os.link(partial, file)
         except FileExistsError:
-            pass  # another process was first: its secret counts
+            pass  # another process has created the file first: the secret of that process counts
         finally:
             partial.unlink()
     return file.read_text()

@@ -24,17 +24,24 @@ from delivery_verifier.orchestration.local import settings, tree
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),
-    # The log servers of scheduler and triggerer would listen on all interfaces. The api-server reads the files itself.
+    # The log servers of scheduler and triggerer would listen on all interfaces. No process needs them, because the
+    # api-server reads the log files itself.
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
+"""The arguments of the command `airflow` for each of the four processes, by the name of the process."""
 GRACE_S, STOP_WITHIN_S = 8.0, 20.0
+"""Seconds after which processes that ignore SIGTERM get SIGKILL, and after which the supervisor waits no longer."""
 _log = logging.getLogger("kdv.supervisor")
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """supervisor.json: the supervisor, its port, its start (s since the epoch), its runs, its owner, its processes."""
+    """The content of supervisor.json. `started_at`: when the supervisor started, in seconds since the epoch.
+
+    `runs`: the folder of the run directories. `owner`: the process with which the local Airflow ends. `children`: the
+    four processes, by name.
+    """
 
     supervisor: ProcessId
     port: int
@@ -45,17 +52,17 @@ class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def dead_children(self) -> list[str]:
-        """Names of the processes that have ended."""
+        """Names of those of the four processes that have ended."""
         return [name for name, child in self.children.items() if not child.alive]
 
 
 def state_file() -> Path:
-    """The file of the supervisor's state. It is there from the start of all four processes until all are gone."""
+    """Returns the file of the supervisor's state. The file exists from the start of the four processes to their end."""
     return settings.airflow_home() / "supervisor.json"
 
 
 def read_state() -> State | None:
-    """The state of the supervisor that lives, or None."""
+    """Returns the state of the living supervisor; None if no supervisor lives."""
     try:
         state = msgspec.json.decode(state_file().read_bytes(), type=State)
     except FileNotFoundError:
@@ -64,7 +71,7 @@ def read_state() -> State | None:
 
 
 def why_it_ended() -> str | None:
-    """Why the local Airflow has ended, or is ending, as one clause; None while all of its processes live."""
+    """Returns why the local Airflow has ended or is ending, as one clause; None while all of its processes live."""
     if _reason_file().is_file():
         return _reason_file().read_text()
     state = read_state()
@@ -78,17 +85,17 @@ def why_it_ended() -> str | None:
 
 
 def _reason_file() -> Path:
-    """The file in which a supervisor writes why it stops. The next supervisor removes the file."""
+    """Returns the file in which a supervisor writes why it stops. The next supervisor removes the file."""
     return settings.airflow_home() / "stopped"
 
 
 def log_file(name: str) -> Path:
-    """Where the process `name` (or `supervisor`, `migrate`) writes."""
+    """Returns the log file of a process. `name` is one of Airflow's processes, `supervisor` or `migrate`."""
     return settings.airflow_home() / f"{name}.log"
 
 
 class Supervisor:
-    """Starts the four processes, watches them and the owner, and ends them with every process that they started."""
+    """The parent of the four processes: starts and watches them, and ends them with all processes that they started."""
 
     def __init__(self, port: int, owner: ProcessId | None) -> None:
         self.port, self.owner = port, owner
@@ -97,9 +104,9 @@ class Supervisor:
         self.died: str | None = None
 
     def run(self) -> int:
-        """Supervises until a signal asks to stop, the owner is gone, or one of the four processes died.
+        """Supervises until a signal asks to stop, the owner has ended, or one of the four processes has died.
 
-        Returns 1 if one of them died or survives, else 0.
+        Then ends all processes. Returns 1 if one of the four processes had died, or if any process survives; else 0.
         """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
@@ -121,6 +128,7 @@ class Supervisor:
         self.asked_to_stop = signal.Signals(number).name
 
     def _why_to_stop(self) -> str | None:
+        """Returns why the supervisor has to stop, as one clause; None if the supervisor has to go on."""
         if self.asked_to_stop:
             return f"asked to stop by {self.asked_to_stop}"
         if self.owner and not self.owner.alive:
@@ -128,7 +136,10 @@ class Supervisor:
         return self._dead_child()
 
     def _dead_child(self) -> str | None:
-        """Which of the four processes died, in words; None if all live. Collects dead processes that were adopted."""
+        """Returns which of the four processes died, as one clause; None if all four live.
+
+        Also collects the dead processes that this process adopted.
+        """
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             if name := ours.get(dead.si_pid):
@@ -157,17 +168,18 @@ class Supervisor:
         _log.info("started %s on port %d", ", ".join(self.children), self.port)
 
     def _stop(self) -> bool:
-        """Ends all processes. Returns whether some survive."""
+        """Ends all processes. Returns whether some processes survive."""
         begun = time.monotonic()
         _log.info("stopping %d processes", len(tree.descendants()))
         survivors = tree.end_all(tree.descendants, GRACE_S, STOP_WITHIN_S)
-        workspaces.sweep_unless_busy()  # a keeper that had to be killed leaves its workspace
+        workspaces.sweep_unless_busy()  # a keeper that was killed has left its workspace
         state_file().unlink(missing_ok=True)
         _log.info("ended all in %.1f s; left: %s", time.monotonic() - begun, survivors or "none")
         return bool(survivors)
 
 
 def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """Starts one of the four processes. Raises FileNotFoundError if there is no command `airflow`."""
     program = shutil.which("airflow")
     if program is None:
         raise FileNotFoundError("the airflow command is not on PATH: is Airflow installed beside this Python?")
@@ -184,14 +196,14 @@ def _start(name: str, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 
 def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
-    # The child was not collected yet, so that /proc has its entry even if the child has died.
+    # The child has not been waited for yet. So /proc has an entry for the child even if the child has died.
     identity = processes.identify(child.pid)
     assert identity is not None, "a child that was not waited for has a /proc entry"
     return identity
 
 
 def main() -> int:
-    """Entry point; the environment is `settings.environment`."""
+    """The entry point. The environment must be `settings.environment`. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")

@@ -1,4 +1,4 @@
-"""The process tree of the local Airflow: finds all of its processes, whoever their parents are, and ends them."""
+"""The process tree of the local Airflow: finds all of its processes, whatever their parents are, and ends them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Makes this process the parent of all descendants that lose theirs, so that none escapes (prctl(2))."""
+    """Makes this process the parent of each descendant whose parent has ended, so that no descendant escapes.
+
+    (prctl(2), PR_SET_CHILD_SUBREAPER.) Raises OSError.
+    """
     if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
 def descendants() -> list[psutil.Process]:
-    """All living descendants of this process, those of dead parents included once it is their subreaper."""
+    """Returns all living descendants of this process.
+
+    After `become_subreaper`, these include descendants whose parents have ended.
+    """
     return [process for process in psutil.Process().children(recursive=True) if _runs(process)]
 
 
@@ -39,14 +45,15 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """All living processes of the local Airflow with this `mark` (its AIRFLOW_HOME), except this process."""
+    """Returns all living processes of the local Airflow with this `mark` (its AIRFLOW_HOME), except this process."""
     return [process for process in psutil.process_iter() if process.pid != os.getpid() and _has_mark(process, mark)]
 
 
 def _has_mark(process: psutil.Process, mark: str) -> bool:
     """Whether the process has the mark in its environment.
 
-    A process title can overwrite the environment. Then the process must run in the folder that the mark names.
+    A process that sets its own title may overwrite its environment. Such a process has the mark if it runs in the
+    folder that the mark names.
     """
     try:
         if not _runs(process):
@@ -54,13 +61,14 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
         titled = "".join(process.cmdline()[:1]).startswith("airflow ")
         return process.environ().get(MARK) == mark or (titled and process.cwd() == mark)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False  # gone, or another user's: not ours
+        return False  # the process is gone, or belongs to another user
 
 
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
-    """Ends all processes that `find` finds, also those that appear meanwhile; returns any that are left.
+    """Ends all processes that `find` returns, also processes that appear meanwhile.
 
-    Each process gets SIGTERM when it is first found, and SIGKILL if it still runs after `grace_s` seconds.
+    Each process gets SIGTERM when `find` first returns it. After `grace_s` seconds, all processes that still run get
+    SIGKILL. Returns the processes that are left after `deadline_s` seconds.
     """
     begun, signalled = time.monotonic(), set[int]()
 
@@ -89,10 +97,11 @@ def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
         try:
             process.send_signal(number)
         except psutil.NoSuchProcess:
-            continue  # it ended by itself
+            continue  # the process has ended by itself
 
 
 def _title(process: psutil.Process) -> str:
+    """Returns the pid and the command line of a process, for the log."""
     try:
         return f"{process.pid} {' '.join(process.cmdline())[:80]}"
     except psutil.Error:
@@ -100,7 +109,7 @@ def _title(process: psutil.Process) -> str:
 
 
 def _reap() -> None:
-    """Collects dead children, adopted ones too, so that they do not stay as zombies."""
+    """Collects dead children, adopted children included, so that they do not stay as zombies."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

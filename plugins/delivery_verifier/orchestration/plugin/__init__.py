@@ -1,1 +1,1 @@
-"""In Airflow's web server and scheduler: pages, tabs, and libraries imported early."""
+"""The code of the plugin in Airflow's processes: pages and tabs in the web server, early imports in the scheduler."""

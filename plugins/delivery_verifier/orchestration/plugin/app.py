@@ -1,4 +1,4 @@
-"""The reports behind Airflow's own access control: run pages, run files and the Data Docs."""
+"""The web application of the plugin: run pages, run files and the Data Docs, behind Airflow's own access control."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ HEADERS = {
 }
 _REPORT = "report.html"
 LISTED = 100
-"""How many catalogue runs the matrix lists: the newest."""
+"""How many catalogue runs the page of the matrix lists. These are the newest."""
 _Field = Annotated[str, Query(max_length=200)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
-# The page of a failed run quotes the log of its task.
+# The page of a failed run quotes the log of the failed task.
 _MAY_READ_LOGS = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 
 
 def _reads_logs(request: Request, user: GetUserDep) -> bool:
-    """Whether the user may read the logs of runs, which hold the errors of failed runs."""
+    """Whether the user may read the logs of runs. The logs hold the errors of failed runs."""
     try:
         requires_access_dag("GET", DagAccessEntity.TASK_LOGS, DAG_ID)(request, user)
     except HTTPException:
@@ -53,14 +53,14 @@ app = FastAPI(
     docs_url=None,
     redoc_url=None,
     openapi_url=None,
-    # A mounted app inherits no access control: each request must carry an Airflow user who may view plugins.
+    # A mounted app inherits no access control from Airflow: each request must come from a user who may view plugins.
     dependencies=[Depends(requires_access_view(AccessView.PLUGINS))],
 )
 
 
 @app.middleware("http")
 async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Adds HEADERS to every answer, also to refusals."""
+    """Adds HEADERS to every answer, refusals included."""
     response = await call_next(request)
     response.headers.update(HEADERS)
     return response
@@ -68,7 +68,7 @@ async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Resp
 
 @app.get("/")
 def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: _Field = "") -> HTMLResponse:
-    """All runs that match the filter, newest first."""
+    """The page that lists all runs that match the filter, newest first."""
     run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, text=text)
     docs = (folders.runs_dir() / folders.DATA_DOCS / "index.html").is_file()
     return HTMLResponse(page.overview(folders.runs_dir(), run_filter, docs=docs, dag_path=f"../dags/{DAG_ID}"))
@@ -76,9 +76,10 @@ def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: 
 
 @app.get("/matrix/")
 def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
-    """The matrix of the catalogue run `run`, or of the newest, and the list of all; 404 for one that does not exist.
+    """The page with the matrix of the catalogue run called `run`, and with a list of the newest catalogue runs.
 
-    The errors of runs are shown only to users who may read the logs of runs.
+    Without `run`, the page shows the newest catalogue run. Answers 404 if there is no catalogue run called `run`. The
+    errors of runs are shown only to users who may read the logs of runs.
     """
     known = catalogue_runs.newest(LISTED)
     catalogue = next((listed for listed in known if run in ("", listed.id)), None)
@@ -93,7 +94,7 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
 
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
 def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
-    """The tab of a DAG run: its report or matrix, or a page that says why there is none."""
+    """The tab Delivery report of a DAG run: the report or the matrix, or a page that says why the run has neither."""
     if (
         dag_id == CATALOGUE_DAG_ID
         and (catalogue_runs.folder() / folders.run_directory_name(run_id) / catalogue_runs.FILE).is_file()
@@ -110,22 +111,23 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
 def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
-    """The tab of a DAG run's Data Docs: the row of the run in the list of all validations."""
+    """The tab Data Docs of a DAG run: the run's row in the list of validations, or a page that says why not."""
     name = folders.run_directory_name(run_id)
     if dag_id != DAG_ID or not (folders.runs_dir() / name / "validate.json").is_file():
         return HTMLResponse(unreported.no_docs())
     return RedirectResponse(f"../../../../runs/{folders.DATA_DOCS}/index.html#{quote(name)}", status_code=307)
 
 
+# The SVG path of each icon, by the beginning of the icon's name.
 _DRAWINGS = {
-    "": "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5",  # a record that arrived
-    "matrix-": "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13.5 16.5l2.5 2.5 4.5-5",  # scenarios, and their check
+    "": "M4 7l8-4 8 4v10l-8 4-8-4zM8.5 12l2.5 2.5 5-5",  # shows a record that arrived
+    "matrix-": "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13.5 16.5l2.5 2.5 4.5-5",  # shows scenarios and a check mark
 }
 
 
 @app.get("/icon/{name}.svg")
 def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Response:
-    """The icons of the pages in the navigation."""
+    """The icon of a page in Airflow's navigation."""
     ink, drawing = ("#5f78a3" if name.endswith("light") else "#d4d4d8"), _DRAWINGS["matrix-" if "-" in name else ""]
     style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
@@ -134,16 +136,17 @@ def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Respo
 
 @app.get("/docs/{path:path}")
 def data_docs(path: str) -> FileResponse:
-    """The Data Docs site."""
+    """A file of the Data Docs site."""
     return _file(folders.runs_dir() / folders.DATA_DOCS, path)
 
 
 @app.get("/runs/{path:path}")
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
-    """A file of a run directory. The paths are those on disk, so that links between reports work in both places.
+    """A file of a run directory. `path` is relative to the folder of all runs.
 
-    The files of catalogue runs quote errors of runs: only users who may read the logs of runs get them. A report is not
-    shown unless the last judgement of its run wrote it.
+    The addresses here have the same form as the paths on disk, so that links between reports work in both places.
+    The files of catalogue runs quote errors of runs. Only users who may read the logs of runs get these files. A report
+    is shown only if the last judgement of its run wrote the report.
     """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
@@ -156,18 +159,21 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
 
 @app.get("/{path:path}")
 def nothing(path: str) -> None:
-    """Any other path: 404, but only for those who may ask. (A path without a route would skip the access control.)"""
+    """Answers 404 to any other path, but only to users who may view plugins.
+
+    Without this route, a request for such a path would bypass the access control.
+    """
     raise HTTPException(404, "no such page")
 
 
 def _has_report(run: Path) -> bool:
-    """Whether the run has a report of its last judgement. Without the manifest of `conclude` the report is an earlier
-    one."""
+    """Whether the run has a report of its last judgement. A report without the manifest of `conclude` comes from an
+    earlier judgement."""
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 
 def _file(base: Path, path: str) -> FileResponse:
-    """A file below `base`; 404 for whatever is outside, hidden or missing."""
+    """Returns the file `path` below `base`. Raises HTTPException (404) if the file is outside, hidden or missing."""
     try:
         target = (base / (path or "index.html")).resolve()
         target = target / "index.html" if target.is_dir() else target

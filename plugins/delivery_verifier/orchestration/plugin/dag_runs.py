@@ -1,4 +1,5 @@
-"""What Airflow knows of a DAG run, read in the api-server: its state, its tasks, and the last lines of failed tasks."""
+"""What Airflow knows of a DAG run: its state, its tasks, and the last log lines of failed tasks. This code runs in
+Airflow's api-server."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.local.client import ENDED, last_log_lines
 
 _SAID_LINES = 40
+"""How many log lines of a failed task are read, at most."""
 
 
 class Step(Struct, frozen=True):
-    """One task instance. `state` is None before it is scheduled; `said`: the last lines of its log, if it failed."""
+    """A task instance. `state` is None before the task is scheduled. `said`: the last log lines of a failed task."""
 
     task_id: str
     state: str | None
@@ -27,23 +29,23 @@ class Step(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """A DAG run: its state and its steps, in the order in which they are worked."""
+    """A DAG run: its state, and its steps in the order in which they are worked."""
 
     state: str
     steps: list[Step]
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether the run has ended, so that nothing more will happen in the run."""
         return self.state in ENDED
 
     def steps_in(self, *states: str) -> list[Step]:
-        """The steps in one of `states`."""
+        """Returns the steps whose state is one of `states`."""
         return [step for step in self.steps if step.state in states]
 
 
 def state(dag_id: str, run_id: str) -> State | None:
-    """What Airflow knows of the run; None if it knows no such run."""
+    """Returns what Airflow knows of the run; None if Airflow knows no such run."""
     with create_session(scoped=False) as session:
         dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         if dag_run is None:
@@ -54,7 +56,7 @@ def state(dag_id: str, run_id: str) -> State | None:
 
 def _tasks(session: Session, dag_id: str, run_id: str) -> list[TaskInstance]:
     query = select(TaskInstance).where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
-    # The reader of the log looks at all of these relations.
+    # TaskLogReader reads all of these relations.
     loaded = (TaskInstance.dag_run, TaskInstance.dag_model, TaskInstance.trigger)
     return list(session.scalars(query.options(*(joinedload(relation) for relation in loaded))).unique())
 
@@ -65,7 +67,7 @@ def _step(task: TaskInstance) -> Step:
 
 
 def _log_tail(task: TaskInstance) -> list[str]:
-    """The last lines of a task's log (see `last_log_lines`); empty where this Airflow cannot read logs."""
+    """Returns the last lines of a task's log (see `last_log_lines`); nothing if this Airflow cannot read logs."""
     reader = TaskLogReader()
     if not reader.supports_read:
         return []
@@ -75,5 +77,5 @@ def _log_tail(task: TaskInstance) -> list[str]:
 
 
 def _position(task_id: str) -> int:
-    """The position of a task in the order of the steps. Tasks that are no steps come last."""
+    """Returns the position of a task in the order of the steps. Tasks that are no steps come last."""
     return STEPS.index(task_id) if task_id in STEPS else len(STEPS)  # type: ignore[arg-type]

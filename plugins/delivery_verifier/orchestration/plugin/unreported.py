@@ -1,4 +1,7 @@
-"""The tab of a run that has no report: which step is running, or which step failed, with the end of its log."""
+"""The pages that the plugin shows in place of a missing report, matrix or Data Docs.
+
+The page of a run without a report says which step is running, or which step failed, with the end of that step's log.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,16 @@ from delivery_verifier.orchestration.plugin.dag_runs import State, Step
 from delivery_verifier.pages.overview import page
 
 LOOKS_AGAIN_S = 4
+"""Seconds after which the page of a run that has not ended reloads itself."""
 SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running": "▸", "skipped": "–"}
+"""The symbol of each state of a task."""
 
 
 def another_dag() -> str:
-    """The tab of a run of any other DAG: Airflow shows the tab for the runs of every DAG."""
+    """The page that the tab Delivery report shows for a run of another DAG.
+
+    Airflow shows the tab on the runs of every DAG, but only runs of this project's DAGs have reports.
+    """
     explanation = (
         f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
     )
@@ -22,20 +30,23 @@ def another_dag() -> str:
 
 
 def no_catalogue() -> str:
-    """The page of the matrix as long as there is no catalogue run."""
+    """The page in place of the matrix as long as there is no catalogue run."""
     explanation = f"Trigger the DAG {CATALOGUE_DAG_ID}, or run kdv catalogue in a terminal."
     return _page("No catalogue run yet", explanation, [], [], None)
 
 
 def no_docs() -> str:
-    """The tab Data Docs of a run whose expectations were never evaluated."""
+    """The page that the tab Data Docs shows for a run whose expectations were never evaluated."""
     return _page(
         "This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None
     )
 
 
 def void(name: str) -> str:
-    """The page in place of a report of which the run has been judged again since, or is yet to be judged again."""
+    """The page in place of a void report. `name` is the name of the run.
+
+    A report is void when the evidence of its run was reconciled or validated again after the report was written.
+    """
     explanation = (
         f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is "
         f"written anew by the step conclude, or by: kdv reconcile {name}"
@@ -44,7 +55,10 @@ def void(name: str) -> str:
 
 
 def run_without_report(run_id: str, state: State | None) -> str:
-    """The tab of a run without a report. The page reloads itself as long as the run can still write a report."""
+    """The page that the tab Delivery report shows for a run without a report.
+
+    `state` is what Airflow knows of the run. The page reloads itself as long as the run can still write a report.
+    """
     if state is None:
         return _page(
             "There is no such run", "Airflow knows no run of this name; it may have been deleted.", [], [], None
@@ -55,7 +69,7 @@ def run_without_report(run_id: str, state: State | None) -> str:
 
 
 def _failed(state: State) -> list[Step]:
-    """The steps that failed. The gate fails with any step before it, and is listed only if it failed alone."""
+    """Returns the steps that failed. Leaves out the gate if a step before it failed, since then the gate fails too."""
     failed = state.steps_in("failed")
     if any(step.task_id in BEFORE_GATE for step in failed):
         return [step for step in failed if step.task_id != GATE]
@@ -63,7 +77,7 @@ def _failed(state: State) -> list[Step]:
 
 
 def _progress(state: State) -> tuple[str, str]:
-    """Headline and explanation of a run that has not ended."""
+    """Returns the headline and the explanation for a run that has not ended."""
     names = [step.task_id for step in state.steps_in("running")]
     if state.state == "queued" or not any(step.state for step in state.steps):
         return "The run waits to begin", "One run works at a time; this one starts when those before it have ended."
@@ -77,7 +91,7 @@ def _progress(state: State) -> tuple[str, str]:
 
 
 def _end(state: State) -> tuple[str, str]:
-    """Headline and explanation of a run that has ended."""
+    """Returns the headline and the explanation for a run that has ended."""
     failed = [step.task_id for step in _failed(state)]
     if failed == [GATE] and state.steps_in("skipped"):
         return "The run was ended", "It was marked failed before all of its steps were done; there is no verdict."
@@ -90,6 +104,7 @@ def _end(state: State) -> tuple[str, str]:
 
 
 def _failure(run_id: str, step: Step) -> dict[str, object]:
+    """Returns a failed step as the template needs it. `href` is the address of the task in the Airflow UI."""
     href = f"../../../../dags/{quote(DAG_ID)}/runs/{quote(run_id, safe='')}/tasks/{quote(step.task_id)}"
     return {"task_id": step.task_id, "said": step.said, "href": href}
 
@@ -97,6 +112,7 @@ def _failure(run_id: str, step: Step) -> dict[str, object]:
 def _page(
     headline: str, explanation: str, tasks: list[Step], failures: list[dict[str, object]], refresh_s: int | None
 ) -> str:
+    """Returns the page as HTML. `refresh_s`: seconds until the page reloads itself; None if the page never does."""
     return page.render(
         "unreported.html.j2",
         "Delivery report",

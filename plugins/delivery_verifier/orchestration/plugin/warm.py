@@ -1,9 +1,9 @@
-"""Warm start: the scheduler of the local Airflow imports the libraries that tasks need before it forks them.
+"""Warm start: the scheduler of the local Airflow imports the libraries that tasks need, before it forks its workers.
 
 LocalExecutor forks its workers from the scheduler, and the workers fork the tasks. A library that the scheduler has
-imported costs a task nothing; Great Expectations and pandas would otherwise cost every task seconds. The scheduler
-imports no module of this project: the next task must run what was edited while Airflow is up. (Airflow listeners,
-lifecycle: `on_starting`.)
+imported costs a task no time. Otherwise the import of Great Expectations and pandas would cost every task seconds. The
+scheduler imports no module of this project, because code that is edited while Airflow runs must take effect in the next
+task. This module is an Airflow listener: Airflow calls `on_starting` when a component starts.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ LIBRARIES = (
     "pyarrow.compute",
     "pyarrow.parquet",
 )
+"""The libraries that the scheduler imports."""
 
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """Imports LIBRARIES if `component` is the scheduler of a local Airflow. No other Airflow shall grow by them.
+    """Imports LIBRARIES if `component` is the scheduler of a local Airflow.
 
-    Airflow calls this function in tasks too. At this moment a Job has no type yet: the command line of the process
+    The libraries take memory, so the processes of any other Airflow do not import them here. Airflow calls this
+    function in tasks too. When Airflow calls this function, a Job has no type yet. So the command line of the process
     shows whether the Job is the scheduler.
     """
     if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
-        logging.getLogger("great_expectations").setLevel(logging.WARNING)  # it logs 200 lines while it is imported
+        logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines
         for name in LIBRARIES:
             importlib.import_module(name)

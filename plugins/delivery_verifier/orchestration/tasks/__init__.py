@@ -1,1 +1,1 @@
-"""In Airflow's workers and DAG files: the tasks of both DAGs, the form, the gate."""
+"""The code of the DAG files and of Airflow's workers: the tasks of both DAGs, the forms, the gate and the mail."""

@@ -1,4 +1,4 @@
-"""The form of a catalogue run in the Airflow UI: which scenarios, and what this host may be unable to run."""
+"""The form of a catalogue run in the Airflow UI: which scenarios to run, and which this host may be unable to run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from delivery_verifier import catalogue
 from delivery_verifier.catalogue_run import selection
 
 _EXPECTABLE = "|".join(map(re.escape, selection.EXPECTABLE))
+"""A regular expression for one word in the field `expect_unavailable`."""
 
 
 def params() -> dict[str, Param]:
-    """The fields in their order. The defaults are those of a scheduled catalogue run: everything."""
+    """Returns the form's fields by name, in the order of the form.
+
+    A scheduled catalogue run uses the defaults, which select every scenario.
+    """
     return {
         "tag": Param(
             "",

@@ -1,4 +1,5 @@
-"""The form of a run in the Airflow UI: its fields, their limits and their words, all taken from the library."""
+"""The form of a run of verify_delivery in the Airflow UI. The library supplies the choices of the fields, with their
+labels, and the limits of the numbers."""
 
 from __future__ import annotations
 
@@ -20,15 +21,21 @@ PACINGS: dict[str, str] = {
     "spread": "spread: the floor of records over the planned duration",
     "flat_out": "flat_out: as fast as the client can",
 }
+"""The label of each pacing."""
 DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": "contract", "records": 20_000}
+"""The defaults of the fields that are in no section."""
 
 
 def params() -> dict[str, Param]:
-    """The fields in their order. Four are in no section: the UI folds sections, and opens one at a time."""
+    """Returns the form's fields by name, in the order of the form.
+
+    The first four fields are in no section. The UI shows sections folded, and opens only one section at a time.
+    """
     return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
 
 
 def _question() -> dict[str, Param]:
+    """Returns the four fields that are in no section."""
     return {
         "profile": fields.choice(
             "Delivery profile",

@@ -1,9 +1,10 @@
-"""The gate: the last task of a DAG, without which its run is never green.
+"""The gate: the task at the end of a DAG. A run of the DAG is green only if the gate succeeds.
 
-Airflow colours a run by its leaves. The plain tasks of a run that is marked failed are skipped, and a run whose leaves
-are all skipped is green. Airflow does not skip teardowns. So the gate is a teardown: it runs whatever became of the
-tasks before it, and asks Airflow for their states. Once the gate has let a run through, the judgement stays as it is: a
-step that is cleared without the gate refuses to work.
+Airflow derives the colour of a run from the states of its leaf tasks. When a user marks a run failed, Airflow skips the
+plain tasks of the run, and a run whose leaf tasks were all skipped is green. Airflow never skips teardown tasks. So the
+gate is a teardown task. The gate runs whatever became of the tasks before it, and asks Airflow for their states. Once
+the gate has let a run through, the judgement of the run is final: a task that is cleared without the gate refuses to
+work.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from delivery_verifier.model.errors import VerifierError
 
 
 class GateClosed(VerifierError, RuntimeError):
-    """The gate does not let the run through: something before it did not succeed."""
+    """The error of a gate that does not let a run through, because a task before the gate did not succeed."""
 
 
 class GatePassed(VerifierError, RuntimeError):
-    """The gate has let this run through. The gate would not check what a task does now."""
+    """The error of a task that is run after the gate has let the run through. The gate would not check this task."""
 
 
 def require_not_passed(context: Context, gate: str) -> None:
-    """For every task before the gate. Raises GatePassed if the task called `gate` has succeeded already."""
+    """Raises GatePassed if the task called `gate` has succeeded. Every task before the gate calls this first."""
     if _states(context, [gate])[gate] == "success":
         raise GatePassed(
             f"{gate} has let this run through already: clear this task together with those downstream of it"
@@ -33,7 +34,7 @@ def require_not_passed(context: Context, gate: str) -> None:
 
 
 def require_success(context: Context, task_ids: Collection[str]) -> None:
-    """Raises GateClosed unless each of these tasks of the run has succeeded."""
+    """Raises GateClosed unless each of the tasks `task_ids` has succeeded in this run."""
     others = {task_id: state for task_id, state in _states(context, task_ids).items() if state != "success"}
     if not others:
         return
@@ -44,7 +45,7 @@ def require_success(context: Context, task_ids: Collection[str]) -> None:
 
 
 def _states(context: Context, task_ids: Collection[str]) -> dict[str, str]:
-    """The state of each task of this run; `not run` where Airflow knows none. None of the tasks may be mapped."""
+    """Returns the state of each task of this run; `not run` if Airflow knows no state. No task may be a mapped task."""
     run_id, ti = str(context["run_id"]), context["ti"]
     answer: Mapping[str, Any] = ti.get_task_states(dag_id=ti.dag_id, task_ids=list(task_ids), run_ids=[run_id])
     by_task: Mapping[str, Any] = answer.get(run_id, {})

@@ -1,4 +1,4 @@
-"""The note of a DAG run: its verdict in one sentence, for readers of the UI."""
+"""The note of a DAG run in the Airflow UI: the verdict of the run in one sentence."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _log = logging.getLogger(__name__)
 
 
 def attach_verdict(run: Path, run_id: str) -> None:
-    """Notes the verdict at the DAG run, if it is one of the local Airflow and there is a verdict.
+    """Writes the verdict in the run directory `run` into the note of the DAG run `run_id`.
 
-    The note is a comfort only: a failure to write it is logged, and the task ends as it would have.
+    Does nothing if there is no verdict, or if the Airflow is not the local Airflow. The note is only a convenience: if
+    the note cannot be written, this function logs the error and raises nothing.
     """
     if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
-        return  # without the manifest of conclude, a verdict may be that of an earlier try, which does not count
+        return  # without the manifest of conclude, verdict.json may come from an earlier try, and does not count
     try:
         verdict = RunDirectory(run).verdict()
         client = Client.local(int(os.environ["AIRFLOW__API__PORT"]))

@@ -1,5 +1,5 @@
-"""A mail when a run is red, sent by Airflow's own notifier to the addresses in KDV_NOTIFY_EMAIL, over the connection
-smtp_default."""
+"""The mail that reports a red run. Airflow's own notifier sends the mail to the addresses in KDV_NOTIFY_EMAIL, over the
+Airflow connection smtp_default."""
 
 from __future__ import annotations
 
@@ -20,42 +20,46 @@ from delivery_verifier.pages.overview.rows import read
 from delivery_verifier.store import catalogue_runs
 
 VARIABLE = "KDV_NOTIFY_EMAIL"
-"""Environment variable of all Airflow processes: one or more addresses, separated by commas. Unset: no mail is sent."""
+"""The environment variable with the addresses, separated by commas. All Airflow processes must have the variable.
+Without the variable, no mail is sent."""
 
 
 class RedRunMail(SmtpNotifier):
-    """Says that a run is red: verdict, its sentence, run id, address of the report. Nothing else leaves the host."""
+    """A mail that reports a red run: the verdict with its sentence, the run id, and the address of the run in Airflow.
+
+    No other data leave the host.
+    """
 
     def notify(self, context: Context) -> None:
-        """Sends the mail. Raises what SMTP raises. Airflow logs the error, and the run stays as it is.
+        """Sends the mail. Raises the errors of SMTP: Airflow logs them, and the state of the run does not change.
 
-        Subject and text are set here, after Airflow has rendered its templates, so that Airflow never takes the text of
-        a run for a template.
+        Airflow has rendered its templates before it calls this method. Subject and text are set only now, so that
+        Airflow never takes the text of a run for a template.
         """
         self.subject, self.html_content = self.message(str(context["run_id"]))
         super().notify(context)
 
     def message(self, run_id: str) -> tuple[str, str]:
-        """Subject and HTML text."""
+        """Returns the subject and the HTML text of the mail."""
         return message(run_id)
 
 
 class RedCatalogueMail(RedRunMail):
-    """Says that a catalogue run is red, and which scenarios did not end as expected."""
+    """A mail that reports a red catalogue run, and names the scenarios that did not end as expected."""
 
     def message(self, run_id: str) -> tuple[str, str]:
-        """Subject and HTML text."""
+        """Returns the subject and the HTML text of the mail."""
         return catalogue_message(run_id)
 
 
 def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
-    """The DAG's callbacks for a red run: none unless KDV_NOTIFY_EMAIL holds an address."""
+    """Returns the DAG's callbacks for a red run: one `mail` to all addresses in VARIABLE, or none without addresses."""
     addresses = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
     return [mail(to=addresses)] if addresses else []
 
 
 def message(run_id: str) -> tuple[str, str]:
-    """Subject and HTML text of the mail about a red run."""
+    """Returns the subject and the HTML text of the mail about a red run."""
     row = read(folders.run_directory(run_id))
     sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
     lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(sentence), f"Run {html.escape(run_id)}"]
@@ -63,7 +67,7 @@ def message(run_id: str) -> tuple[str, str]:
 
 
 def catalogue_message(run_id: str) -> tuple[str, str]:
-    """Subject and HTML text of the mail about a red catalogue run."""
+    """Returns the subject and the HTML text of the mail about a red catalogue run."""
     try:
         catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
     except BadInput:
@@ -74,5 +78,6 @@ def catalogue_message(run_id: str) -> tuple[str, str]:
 
 
 def _text(lines: list[str], dag_id: str, run_id: str) -> str:
+    """Returns HTML with a paragraph for each of `lines` and a link to the run. `lines` are HTML already."""
     url = html.escape(ui_url(conf.get("api", "base_url", fallback="http://localhost:8080"), dag_id, run_id))
     return "".join(f"<p>{line}</p>" for line in [*lines, f'<a href="{url}">{url}</a>'])

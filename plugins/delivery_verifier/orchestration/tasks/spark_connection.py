@@ -1,4 +1,4 @@
-"""The Spark connection and the master that it names. A connection that Airflow would silently misread is refused."""
+"""The Airflow connection that names the Spark master. A connection that Airflow would silently misread is refused."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ DEFAULT_ID = "spark_default"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
-"""Every form of a master that Spark accepts. Another form would fail only after the whole load was sent."""
+"""Every form of a master that Spark accepts. With another form, a run would fail only after its load was sent."""
 
 
 class NoSparkConnection(VerifierError, ValueError):
-    """The Spark connection is missing or malformed; the message names the field and the remedy."""
+    """The error of a Spark connection that is missing or malformed. The message names the field and the remedy."""
 
 
 def require(conn_id: str = DEFAULT_ID) -> str:
-    """The master that the connection names.
+    """Returns the Spark master that the connection names. Raises NoSparkConnection if the connection is unusable.
 
-    A missing connection, or a URI that does not parse (`spark://local[2]`), makes Airflow's Spark provider submit to
-    YARN and say so only in an info line (SparkSubmitHook._resolve_connection, provider 6.3.4). This function refuses
-    that, unless the connection itself names yarn. Raises NoSparkConnection.
+    If the connection is missing, or its URI does not parse (`spark://local[2]`), Airflow's Spark provider submits to
+    YARN. Only an info line of the log says so (SparkSubmitHook._resolve_connection, provider 6.3.4). Therefore this
+    function refuses YARN, unless the connection itself names yarn.
     """
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk.bases.hook import BaseHook
@@ -45,6 +45,7 @@ def require(conn_id: str = DEFAULT_ID) -> str:
 
 
 def _refusal(conn_id: str, why: str) -> NoSparkConnection:
+    """Returns the error that says why the connection is refused, with an example of a sound connection."""
     variable = f"AIRFLOW_CONN_{conn_id.upper()}"
     example = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
     return NoSparkConnection(f"Spark connection {conn_id!r}: {why}. Define it in Airflow, or set {variable}={example}")

@@ -1,6 +1,7 @@
-"""The tasks of a catalogue run. Each cell triggers verify_delivery for one scenario; the results are collected from the
-run directories and from Airflow's states of the triggered runs.
+"""The tasks of a catalogue run. Each cell triggers a run of verify_delivery for one scenario. Other tasks collect the
+results from the run directories and from Airflow's states of the triggered runs.
 
+A *cell* is a mapped task instance of `run_scenario` or `run_again`, and also the argument of that instance (`Cell`).
 Airflow reads the DAG's file again and again, and once more for every task. So modules that only some tasks need are
 imported inside the functions that need them.
 """
@@ -26,19 +27,20 @@ from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun
 
 POKE_S = 2
+"""Seconds between two looks at the state of a triggered run."""
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
 Cell = dict[str, str]
-"""{"scenario": its name, "run": the id of its run of verify_delivery}"""
+"""The argument of a cell: {"scenario": its name, "run": the id of its run of verify_delivery}."""
 
 
 class CatalogueNotGreen(VerifierError, RuntimeError):
-    """The catalogue run is red: something did not end as expected, or was not run."""
+    """The error of a red catalogue run: a scenario did not end as expected or was not run."""
 
 
 class RunScenario(TriggerDagRunOperator):
-    """Runs one scenario as a run of verify_delivery and waits for it. The cell is red if that run is.
+    """A cell: a task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
 
-    A cell that was cleared triggers another run.
+    The cell fails if the run fails. A cell that was cleared triggers another run.
     """
 
     template_fields = ("cell",)
@@ -57,8 +59,11 @@ class RunScenario(TriggerDagRunOperator):
         self.cell = cell
 
     def execute(self, context: Context) -> None:
-        """Triggers the run and waits for it. Raises AirflowFailException if the owner of the catalogue run has
-        ended."""
+        """Triggers the run and waits for its end.
+
+        Raises AirflowFailException if the owner of the catalogue run has ended. The owner is the process that asked for
+        the catalogue run.
+        """
         gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
         if owner and not lives(str(owner)):
@@ -125,8 +130,10 @@ def require_green() -> None:
 
 
 def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
-    """The catalogue run with an attempt for each run of verify_delivery, (id, state), that was triggered for a
-    scenario."""
+    """Returns `catalogue` with an attempt for each run of verify_delivery that was triggered for a scenario.
+
+    `triggered` holds the id and the state of each of these runs, by the name of the scenario.
+    """
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
         for item in catalogue.items
@@ -135,7 +142,10 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
 
 
 def attempt_of(run_id: str, state: str) -> Attempt:
-    """The result of a run of verify_delivery. If its colour and its verdict disagree, a step failed: no verdict."""
+    """Returns the attempt that a run of verify_delivery was. `state` is Airflow's state of the run.
+
+    If the state contradicts the verdict, a step has failed. Then the attempt has no verdict.
+    """
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now
 
@@ -151,6 +161,10 @@ def attempt_of(run_id: str, state: str) -> Attempt:
 
 
 def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
+    """Records the results of all triggered runs and writes the page of the matrix. Returns the catalogue run.
+
+    `ended_at`: when the catalogue run ended; empty while the catalogue run goes on.
+    """
     from delivery_verifier.pages.matrix import page
 
     catalogue = replace(with_attempts(catalogue_runs.read(_name(context)), _triggered(context)), ended_at=ended_at)
@@ -160,23 +174,25 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
 
 def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
+    """Returns the cell that runs `item`. The id of its run ends with `suffix`."""
     from delivery_verifier.catalogue_run.loop import run_name
 
     return {"scenario": item.name, "run": run_name(catalogue, item) + suffix}
 
 
 def _name(context: Context) -> str:
+    """Returns the name of the catalogue run's directory."""
     return folders.run_directory_name(str(context["run_id"]))
 
 
 def _triggered(context: Context) -> dict[str, list[tuple[str, str]]]:
-    """Per scenario the runs that its cells triggered, in order, each with its state."""
+    """Returns the id and the state of each run that the cells triggered, in order, by the name of the scenario."""
     ti: Any = context["ti"]
     runs: dict[str, list[tuple[str, str]]] = {}
     for origin, task in (("plan", FIRST), ("repeat", AGAIN)):
         for index, cell in enumerate(ti.xcom_pull(task_ids=origin) or []):
             if run_id := ti.xcom_pull(task_ids=task, key="trigger_run_id", map_indexes=index):
-                # str() of this enumeration is not its value.
+                # str() of a DagRunState is not its value.
                 state = DagRunState(ti.get_dagrun_state(DAG_ID, str(run_id))).value
                 runs.setdefault(cell["scenario"], []).append((str(run_id), state))
     return runs

@@ -1,7 +1,8 @@
-"""The tasks of a run, one function per step. Each calls the library's step with the run directory that `plan` made.
+"""The tasks of a run of verify_delivery, one function per step. The function calls the step with the run directory that
+the task `plan` made.
 
-Airflow's DAG processor imports this module every few seconds, and each task imports it once more. So each step, with
-the modules that the step needs, is imported inside the function that calls it.
+Airflow's DAG processor imports this module every few seconds, and each task imports this module once more. So each
+step, with the modules that the step needs, is imported inside the function that calls the step.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def plan() -> str:
     from delivery_verifier.run.steps.plan import plan_from_params
 
     fields: Mapping[str, Any] = context["params"]
-    # The owner is no field of the form: only a command that starts a run from a terminal names one.
+    # The form has no field for the owner: only a command that starts a run from a terminal names an owner.
     owner = (context["dag_run"].conf or {}).get("owner")
     name = folders.run_directory_name(context["run_id"])
     return str(plan_from_params({**fields, "owner": owner}, name))
@@ -111,13 +112,14 @@ def stop_cluster() -> None:
 
 
 def _open_run_directory() -> Path:
-    """The run directory of the current context. Raises gate.GatePassed if the run has its verdict already."""
+    """Returns the run directory of the current context. Raises gate.GatePassed if the run has its verdict already."""
     context = get_current_context()
     gate.require_not_passed(context, GATE)
     return _run_directory(context)
 
 
 def _run_directory(context: Context) -> Path:
+    """Returns the run directory that the task `plan` returned. Raises StepFailed if `plan` returned none."""
     path = context["ti"].xcom_pull(task_ids="plan")
     if not path:
         raise StepFailed("task plan left no run directory")
@@ -125,9 +127,9 @@ def _run_directory(context: Context) -> Path:
 
 
 class SubmitReconcile(SparkSubmitOperator):
-    """The step reconcile: submits the Spark job to the master that the connection names.
+    """The task of the step reconcile. The task submits the Spark job to the master that the Spark connection names.
 
-    What depends on the run (script, properties, environment) is set when the task executes.
+    `execute` sets the script, the properties and the environment of the job, because they depend on the run.
     """
 
     def __init__(self, *, task_id: str, **more: Any) -> None:
@@ -144,7 +146,7 @@ class SubmitReconcile(SparkSubmitOperator):
         )
 
     def execute(self, context: Context) -> None:
-        """Submits and waits. Raises AirflowException if the job ends with anything but 0."""
+        """Submits the Spark job and waits for its end. Raises AirflowException if the job's exit code is not 0."""
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster
         from spark_jobs.session import class_archive
@@ -154,24 +156,24 @@ class SubmitReconcile(SparkSubmitOperator):
         master = spark_connection.require(self._conn_id)
         self.application = str(_reconcile_script())
         self.conf = _spark_conf(run.read_scenario(), master)
-        # A child of the task would otherwise take the first python3 on PATH, which may know no Spark.
+        # Without this variable, a child of the task would run the first python3 on PATH, which may have no PySpark.
         self.env_vars = {"PYSPARK_PYTHON": sys.executable}
-        # Another process does the work, so this one renews the lease for as long as the run needs its cluster.
+        # The job runs in another process. This process renews the lease as long as the run needs its cluster.
         with lease.renewed(Cluster.of_run(run).socket, lambda: self._give_up_reading(run)):
             super().execute(context)
         class_archive().keep()
 
     def _give_up_reading(self, run: RunDirectory) -> None:
-        """Kills the job when the cluster is gone, because Spark would ask its brokers for minutes.
+        """Kills the Spark job when the cluster is gone, because Spark would go on calling the brokers for minutes.
 
-        A job that has read the log already goes on: it needs no broker any more.
+        Does not kill a job that has already read the topics: such a job needs no broker.
         """
         if not (run.path / "read_topic.json").exists():
             self.on_kill()
 
 
 def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
-    """Spark's properties for a load of this size, with the jars that read Kafka."""
+    """Returns Spark's properties for a load of the scenario's size, with the jars that read Kafka."""
     from delivery_verifier.host.java.jars import spark_jars
     from spark_jobs import session
 
@@ -184,7 +186,7 @@ def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
 
 
 def _reconcile_script() -> Path:
-    """The file of the installed Spark job. Raises FileNotFoundError."""
+    """Returns the file of the installed Spark job. Raises FileNotFoundError if the job is not installed."""
     spec = importlib.util.find_spec("spark_jobs.reconcile")
     if spec is None or spec.origin is None:
         raise FileNotFoundError("spark_jobs/reconcile.py is not installed: install the project (uv sync)")

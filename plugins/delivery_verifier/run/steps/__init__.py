@@ -1,1 +1,1 @@
-"""The steps of a run, one module and one function each: run directory in, run directory out."""
+"""The steps of a run, one module each. The function of a step reads and writes the run directory."""

@@ -1,4 +1,4 @@
-"""conclude: the verdict, its report, and the gate that turns the run red."""
+"""The step conclude: writes the verdict and the report, and fails unless the run is green. This step is the gate."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 class RunNotGreen(VerifierError, RuntimeError):
-    """An arm did not end as expected, or no verdict could be given. The message is the verdict's sentence."""
+    """The error of a run in which an arm did not end as expected, or could not be given a verdict.
+
+    The message is the sentence of the run's verdict.
+    """
 
 
 def conclude(run_dir: Path) -> None:
-    """Judges, writes verdict.json and report.html, and raises RunNotGreen unless the run is green."""
+    """Judges the run, and writes verdict.json and report.html. Then raises RunNotGreen unless the run is green."""
     verdict = judge_and_report(run_dir)
     if not verdict.green:
         raise RunNotGreen(verdict.sentence)
 
 
 def judge_and_report(run_dir: Path) -> RunVerdict:
-    """Judges the run and publishes verdict.json and report.html. Raises IncompleteRun where evidence is missing."""
+    """Judges the run, publishes verdict.json and report.html, and returns the verdict.
+
+    Raises IncompleteRun if evidence is missing.
+    """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("conclude")
@@ -41,7 +47,7 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 
 
 def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
-    """Removes the brokers' data and logs, unless `keep` or KDV_KEEP says that they are kept."""
+    """Removes the workspace with the brokers' data and logs, unless `keep` or KDV_KEEP says to keep the workspace."""
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
     except (IncompleteRun, KeyError):

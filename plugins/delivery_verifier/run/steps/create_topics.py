@@ -1,4 +1,5 @@
-"""create_topics: one topic per arm, all with the same replica assignment, and in sync before anything is sent."""
+"""The step create_topics: creates one topic per arm, all with the same replica assignment. All replicas are in sync
+before anything is sent."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def create_topics(run_dir: Path) -> None:
-    """Creates the topics and waits until all replicas of all partitions are in sync in every broker's eyes."""
+    """Creates the topics, and waits until every broker says that all replicas of all partitions are in sync."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("create_topics")

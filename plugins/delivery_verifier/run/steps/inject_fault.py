@@ -1,4 +1,4 @@
-"""inject_fault: carries out the fault plan while the load flows, and records every injection with its proof."""
+"""The step inject_fault: carries out the fault plan while the load flows, and records each injection with its proof."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def inject_fault(run_dir: Path) -> None:
-    """Waits for the load, carries out the plan, heals. Raises ParallelStepFailed if the load cannot start or fails."""
+    """Waits for the load to start, carries out the fault plan, and heals the cluster.
+
+    Raises ParallelStepFailed if the load cannot start or fails.
+    """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     cluster = Cluster.of_run(run)
@@ -25,7 +28,7 @@ def inject_fault(run_dir: Path) -> None:
         wait_until(lambda: signals.has_begun("produce"), "produce to start the load", scenario.load.deadline_s)
 
         load = RunningLoad(scenario, cluster.workspace)
-        # has_ended raises if the load has failed meanwhile.
+        # `has_ended` raises ParallelStepFailed if the load has failed meanwhile.
         injections = FaultRunner(cluster, scenario, load, lambda: signals.has_ended("produce")).run()
         output.write_json("injections.json", list(injections))
         output.counts["injections"] = len(injections)

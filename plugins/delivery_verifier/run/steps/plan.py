@@ -1,4 +1,4 @@
-"""plan: turns what a user asked for into a scenario, checks it, and makes the run directory."""
+"""The step plan: turns what a user asked for into a scenario, checks the scenario, and makes the run directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
-    """Plans the run `name` from form or command line fields and returns its run directory.
+    """Plans the run called `name` and returns its run directory. `params` are fields of a form or of a command line.
 
-    Raises BadInput, also if the run exists already, and lease.HostBusy if another run holds the host.
+    Raises BadInput if a field is wrong or the run exists already, and lease.HostBusy if another run holds the host.
     """
     variables.check()
     scenario = scenario_from_params(params, name)
@@ -37,7 +37,10 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
 
 def _owner(owner: object) -> str:
-    """`<pid>:<start time>` of the process that the run must not outlive. Raises BadInput for anything else."""
+    """Returns `owner`, the process that the run must not outlive, as the text `<pid>:<start time>`.
+
+    Raises BadInput if `owner` has another form.
+    """
     text = str(owner)
     pid, _, started = text.partition(":")
     if not (pid.isdigit() and started.isdigit()):

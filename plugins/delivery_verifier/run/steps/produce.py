@@ -1,4 +1,5 @@
-"""produce: sends the load of all arms at once, until the floor is sent, the fault is healed, and recovery is over."""
+"""The step produce: sends the load of all arms at once. The load ends when the floor of records is sent, the fault is
+healed, and the time for recovery is over."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 INJECTOR_DEADLINE_S = 90.0
+"""Seconds for which produce, after the warm-up, waits for inject_fault to begin."""
 
 
 def produce(run_dir: Path) -> None:
-    """Runs all producers and seals their ledgers. Raises ProducerDied, DeadlinePassed, ClusterGone,
+    """Runs all producers and seals their ledgers. Raises ProducerDied, DeadlinePassed, ClusterGone or
     ParallelStepFailed."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -44,7 +46,10 @@ def produce(run_dir: Path) -> None:
 def _send_load(
     scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event
 ) -> int:
-    """From the warm-up until all producers are done. Returns when the load proper began (wall time, µs)."""
+    """Sends the warm-up and then the load, until all producers are done.
+
+    Returns when the load after the warm-up began, in µs since the epoch.
+    """
 
     def alive() -> bool:
         if gone.is_set():
@@ -76,7 +81,10 @@ def _send_load(
 
 
 def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerPool) -> None:
-    """Waits until the records of the warm-up are in the logs of all replicas, whatever the client reported."""
+    """Waits until the records of the warm-up are in the logs of all replicas.
+
+    A report of the client does not prove this.
+    """
     client = topics.admin(cluster.connection)
     names = [arm.topic_name for arm in scenario.loaded]
     partitions = [(name, partition) for name in names for partition in range(scenario.load.partitions)]
@@ -99,10 +107,10 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
 
 
 def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int], int]) -> dict[str, int]:
-    """Records per topic that were reported and are not below the high watermarks yet. Topics that miss none are left
-    out.
+    """Returns per topic how many reported records are missing, that is, not below the high watermarks yet.
 
-    A partition that no record has reached counts as at least one record: every partition is warmed up.
+    Topics without missing records are left out. A partition that no record has reached counts as at least one missing
+    record, because the warm-up sends to every partition.
     """
     counts = {}
     for topic, count in reported.items():
@@ -114,7 +122,7 @@ def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int
 
 
 def _seal_ledgers(pool: ProducerPool, output: StepOutput) -> None:
-    """Stages every producer's ledger as Parquet, and the counts that each producer kept itself."""
+    """Stages the ledger of every producer as Parquet, and the counts that every producer kept itself."""
     (output.staging / "ledger").mkdir()
     for producer in pool.producers:
         producer.process.wait(timeout=30)

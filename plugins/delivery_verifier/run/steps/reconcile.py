@@ -1,4 +1,4 @@
-"""reconcile: the Spark job in this process. It has two halves: only the first one needs the cluster.
+"""The step reconcile: the Spark job in this process. The job has two halves. Only the first half needs the cluster.
 
 Airflow submits the same job with spark-submit, both halves at once (`spark_jobs/reconcile.py`).
 """
@@ -14,10 +14,13 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def read_topic(run_dir: Path, spark: SparkProvider) -> None:
-    """The first half: reads the topics into log/. Raises whatever Spark raises, SparkGone if its JVM has ended."""
+    """Works the first half: reads the topics into log/.
+
+    Raises whatever Spark raises, and SparkGone if Spark's JVM has ended.
+    """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("reconcile")
-    # On a busy host the start of Spark takes longer than a lease: the lease must be renewed meanwhile.
+    # On a busy host Spark takes longer to start than a lease lasts, so the lease must be renewed meanwhile.
     cluster = Cluster.of_run(run)
     with lease.renewed(cluster.socket):
         session = spark()
@@ -29,8 +32,10 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
 
 
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:
-    """The second half, a pure function of log/ and ledger/: writes anomalies/, books/ and timeline/. Raises as the
-    first half does."""
+    """Works the second half, a pure function of log/ and ledger/: writes anomalies/, books/ and timeline/.
+
+    Raises the same errors as `read_topic`.
+    """
     session = spark()
     from spark_jobs.reconcile import reconcile as reconcile_with
     from spark_jobs.session import naming_jvm_end

@@ -1,4 +1,4 @@
-"""settle: waits until the cluster is whole, plants the canary, and takes the snapshot (see `run.snapshot`)."""
+"""The step settle: waits until the cluster is whole, plants the canary, and takes the snapshot (`run.snapshot`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
 def settle(run_dir: Path) -> None:
-    """Heals what is broken, writes the canary, and publishes offsets.json and observations.json."""
+    """Heals the cluster, writes the canary, and publishes offsets.json and observations.json."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("settle")
@@ -45,7 +45,7 @@ def settle(run_dir: Path) -> None:
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
-    """Writes the canary's records and stages its ledger. Raises RuntimeError if the log has another order."""
+    """Writes the canary's records and stages its ledger. Raises StepFailed if the log has them in another order."""
     arm, plan = scenario.canary, canary.lay_out(scenario)
     values = [(arm.topic_name, partition, value) for partition, value in plan.values]
     plain = len(values) - sum(count for count, _ in plan.transactions)
@@ -66,9 +66,10 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
 def _write_in_transactions(
     connection: Connection, values: list[tuple[str, int, bytes]], transactions: list[tuple[int, bool]]
 ) -> list[int]:
-    """Writes `values` in `transactions`; returns their offsets. Each transaction is (records, whether to commit it).
+    """Writes `values` in `transactions`, and returns the offsets of the values.
 
-    Raises KafkaException.
+    A value is (topic, partition, bytes). A transaction is (number of values, whether to commit the transaction). Raises
+    KafkaException.
     """
     writer, offsets = AckedWriter(connection, {"transactional.id": "kdv-canary"}), list[int]()
     writer.client.init_transactions(DEADLINE_S)
@@ -83,5 +84,6 @@ def _write_in_transactions(
 
 
 def _observations(cluster: Cluster) -> list[Observation]:
+    """Returns all that the observer has seen so far."""
     file = cluster.workspace / "observations.jsonl"
     return msgspec.json.Decoder(Observation).decode_lines(file.read_bytes())

@@ -1,4 +1,4 @@
-"""start_cluster: boots a fresh cluster in a workspace of its own, under a keeper that outlives this step."""
+"""The step start_cluster: boots a fresh cluster in a workspace of its own, under a keeper that outlives this step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
 MARGIN_S = 900.0
-"""Seconds that a run may take beside its load before its keeper ends the cluster."""
+"""Seconds that a run may take in addition to the deadline of its load. After that its keeper ends the cluster."""
 
 
 def start_cluster(run_dir: Path) -> None:
-    """Starts the scenario's cluster and waits until every broker serves. Raises lease.HostBusy, RuntimeError."""
+    """Starts the scenario's cluster and waits until every broker serves.
+
+    Raises lease.HostBusy if another run holds the host, and RuntimeError if the cluster cannot be started.
+    """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("start_cluster")
@@ -27,7 +30,7 @@ def start_cluster(run_dir: Path) -> None:
         workspace = workspaces.folder() / scenario.run_token
         workspaces.remove(workspace)
         workspace.mkdir(parents=True, mode=0o700)
-        (workspace / workspaces.KEEPER_SPEC).touch()  # from here on a sweep recognises the workspace
+        (workspace / workspaces.KEEPER_SPEC).touch()  # from now on a sweep recognises this folder as a workspace
         try:
             cluster = _start(scenario, workspace, owner, host.fileno())
         except BaseException:
@@ -38,7 +41,11 @@ def start_cluster(run_dir: Path) -> None:
 
 
 def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) -> Cluster:
-    """Starts the cluster. The keeper inherits the host's lock, so that no other start can sweep its workspace."""
+    """Starts the cluster and returns a handle on the cluster.
+
+    `owner`: the process that the run must not outlive, as `<pid>:<start time>`. `lock`: the descriptor of the host's
+    lock. The keeper inherits the lock, so that no other run's start can sweep this workspace.
+    """
     pid, _, started = (owner or "").partition(":")
     request = StartRequest(
         run_id=scenario.run_id,

@@ -1,4 +1,4 @@
-"""stop_cluster: ends the cluster, whatever happened before."""
+"""The step stop_cluster: ends the cluster, whatever happened before."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
-    """Ends the cluster. Its data stay until the run is judged; a run that cannot be judged leaves none.
+    """Ends the cluster. Its data stay until the run is judged. If the run cannot be judged, its data are removed.
 
-    `keep`: whether the run can be judged, in which case this process will judge it. None: the run can be judged if it
-    has been reconciled, and another process judges it.
+    `keep`: whether the run can be judged; if it can, this process will judge the run. If `keep` is None, another
+    process will judge the run, and the run can be judged if it has been reconciled.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("stop_cluster")
@@ -23,11 +23,11 @@ def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
     except (lease.ClusterGone, IncompleteRun):
         return  # the cluster was never started, or has ended by itself
     if keep:
-        workspaces.hold(cluster.workspace)  # before the host is free for other runs, which sweep
+        workspaces.hold(cluster.workspace)  # before the host is free for another run, whose start sweeps workspaces
     if keep is None:
         keep = (run.path / "reconcile.json").is_file()
-    with suppress(lease.ClusterGone):  # a killed keeper took its brokers along and left the workspace
+    with suppress(lease.ClusterGone):  # the keeper was killed: its brokers died with it, its workspace is left
         cluster.finish(keep_workspace=keep)
-    cluster.release()  # what a keeper that was killed could not take away
+    cluster.release()  # removes what a killed keeper left on the host
     if not keep:
         workspaces.remove(cluster.workspace)
