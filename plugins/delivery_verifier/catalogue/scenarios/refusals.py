@@ -1,6 +1,6 @@
-"""Refused writes: what an error from a broker says about a record, and what it does not say.
+"""Refused writes: what an error from a broker says about a record, and what the error does not say.
 
-The entries are part of the kind `replication`, which is published in catalogue.json.
+These entries are part of `ENTRIES` of the module `replication`. catalogue.json publishes them as entries of that kind.
 """
 
 from __future__ import annotations
