@@ -52,7 +52,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     deterministic: bool = True
     rules: tuple[str, ...] = ()
     why_held: str = ""
-    """Why no arm is expected to break a promise. Empty if an arm of the entry is expected to break a promise."""
+    """Why no arm is expected to break a promise. Empty in an entry with an arm that may break a promise."""
 
 
 def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:

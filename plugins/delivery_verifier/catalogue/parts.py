@@ -28,7 +28,7 @@ def after(seconds: float) -> Trigger:
 def step(
     when: Trigger, action: str, target: str = "same", proofs: tuple[Proof, ...] | None = None, **options: Setting
 ) -> FaultStep:
-    """Returns a step of a fault plan. `options` are the options of the action. See `FaultStep` for the rest."""
+    """Returns a step of a fault plan. `options` are those of `action`. The other parameters are as in FaultStep."""
     return FaultStep(trigger=when, action=action, target=target, options=options, proofs=proofs)
 
 

@@ -1,4 +1,4 @@
-"""The ad hoc scenario: one subject of a user's choice, its controls, and the canary."""
+"""The ad hoc scenario of a user: one subject of the user's choice, its controls, and the canary."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class ProcessId(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs. A zombie does not."""
+        """Whether this very process still runs. False for a zombie, and if another process has the pid now."""
         return identify(self.pid) == self and state(self.pid) not in ("Z", "X", "")
 
     def send(self, number: int) -> bool:

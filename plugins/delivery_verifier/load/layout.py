@@ -64,7 +64,7 @@ def choose(records: int, rate: float, partitions: int) -> LoadLayout:
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
     """Returns how many records fit into the client's queue by its `settings`, or None if the settings set no bound."""
-    by_count = int(settings.get("queue.buffering.max.messages", 0))  # 0: no bound
+    by_count = int(settings.get("queue.buffering.max.messages", 0))  # 0 means no bound
     by_size = int(settings.get("queue.buffering.max.kbytes", 0)) * 1024 // payload_bytes
     return min((bound for bound in (by_count, by_size) if bound), default=None)
 

@@ -56,17 +56,17 @@ class Word(IntEnum):
     GATE = 6
     """How far the producer may go: a `Gate`. Written by the supervisor."""
     DUE = 7
-    """Scripted load: records that may be sent after the warm-up. Written by the fault plan."""
+    """In a scripted load: how many records may be sent after the warm-up. Written by the fault plan."""
     HANDED_OVER = 8
-    """Scripted load: records that were handed over to the client after the warm-up."""
+    """In a scripted load: how many records the producer has handed over to the client after the warm-up."""
     RESENT = 9
-    """Attempts of all rounds of resends. Like ANNOUNCED, it is written before the attempts are handed over."""
+    """Attempts of all rounds of resends. The producer adds attempts before it hands them over to the client."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
     STARTS = 11
     """How often the fault plan asked the supervisor to start the killed producer again. Written by the fault plan.
 
-    This number equals KILLS. Only while the producer is to be dead, it is one less than KILLS.
+    While the producer is to stay dead, this number is one less than KILLS. Otherwise this number equals KILLS.
     """
     EXIT = 12
     """The exit code of the producer's last process that ended. 0 while no process has ended.

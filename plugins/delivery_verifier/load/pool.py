@@ -25,7 +25,7 @@ UNLIMITED_RATE = 1e9
 
 
 class ProducerDied(VerifierError, RuntimeError):
-    """A producer process ended before its load did."""
+    """A producer process ended before it had sent its load."""
 
 
 class AlreadySent(VerifierError, RuntimeError):

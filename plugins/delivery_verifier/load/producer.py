@@ -93,7 +93,7 @@ class SequencedProducer:
             self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
-        """Back-pressure: waits until the client's queue is short enough."""
+        """Back-pressure: waits until the client's queue is no longer than `limit`."""
         while len(self.client) > self.limit:
             self.client.poll(0.005)
 
@@ -107,7 +107,7 @@ class SequencedProducer:
         self.client.poll(0)
 
     def send_again(self, include_open: bool) -> None:
-        """Does one round of resends: if the last attempt of a record is INDETERMINATE, sends it as a new attempt.
+        """Does one round of resends: sends each record whose last attempt is INDETERMINATE again, as a new attempt.
 
         `include_open`: an attempt without a delivery report counts as INDETERMINATE too, because the process that sent
         the attempt is gone.
@@ -146,7 +146,7 @@ class SequencedProducer:
         self.send_again(include_open=True)
 
     def warm_up(self) -> None:
-        """Sends one block to each partition and waits until all are settled. Raises TimeoutError."""
+        """Sends one block to each partition and waits until all records are settled. Raises TimeoutError."""
         for _ in range(self.spec.partitions):
             self.send_block()
         unsettled = self.client.flush(self.spec.deadline_s)
@@ -169,7 +169,7 @@ class SequencedProducer:
                 self.client.poll(min(0.01, (self.sequence + spec.block - due) / spec.rate) if spec.rate else 0)
 
     def play(self) -> None:
-        """Sends a scripted load: the blocks that the fault plan asks for, then, released, one more per partition."""
+        """Sends a scripted load: the blocks that the fault plan asks for and, at the end, a block to each partition."""
         control, warm_up_records = self.control, self.spec.block * self.spec.partitions
         while self.fatal is None:
             self._send_again_if_asked()

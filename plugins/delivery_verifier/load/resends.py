@@ -67,8 +67,8 @@ def write_round(folder: Path, number: int, resends: Round) -> None:
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
     """Returns the sequences below `frontier` whose last attempt is INDETERMINATE, each with that attempt's number.
 
-    `include_open`: whether an attempt without a delivery report counts as INDETERMINATE too. It counts if the process
-    that sent the attempt is gone.
+    `include_open`: whether an attempt without a delivery report counts as INDETERMINATE too. True is right if the
+    process that sent the attempt is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):

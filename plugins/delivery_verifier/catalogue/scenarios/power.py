@@ -1,6 +1,6 @@
-"""Power: which records brokers lose with the page cache, and which flush.messages and ELR save.
+"""Power: which records brokers lose with the page cache, and which records flush.messages and ELR save.
 
-ELR are Kafka's eligible leader replicas (KIP-966).
+ELR stands for Kafka's eligible leader replicas (KIP-966).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Refused writes: what an error from a broker says about a record, and what the error does not say.
 
-These entries are part of `ENTRIES` of the module `replication`. catalogue.json publishes them as entries of that kind.
+The module `replication` includes these entries, so that catalogue.json publishes them under the kind `replication`.
 """
 
 from __future__ import annotations

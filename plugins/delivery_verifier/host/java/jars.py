@@ -1,4 +1,4 @@
-"""The jars: a lock file pins them by checksum. They are fetched once into the user's cache, and verified.
+"""The jars: a lock file pins the jars by checksum. The jars are fetched once into the user's cache, and verified.
 
 An interrupted download is resumed. The jars come from Maven Central or from the mirror that KDV_MAVEN_MIRROR names (a
 base URL with Maven's layout).

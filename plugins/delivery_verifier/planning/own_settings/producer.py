@@ -62,7 +62,7 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     elif name == "metadata.max.age.ms" and client == "java":
         translation.put("topic.metadata.refresh.interval.ms", values.whole_number(name, text), name)
     elif name == "batch.size":
-        # 0 in Java and 1 in librdkafka both mean batches of one record.
+        # A batch.size of 0 in Java and of 1 in librdkafka both mean batches of one record.
         translation.put(name, max(1, values.whole_number(name, text)), name)
     elif librdkafka_name in EXERCISED:
         translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
