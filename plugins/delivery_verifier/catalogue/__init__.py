@@ -1,8 +1,8 @@
-"""Ready-made choices: profiles, fault plans, scenarios, prices.
+"""The catalogue: ready-made profiles, fault plans, scenarios and prices (measurements of what a guarantee costs).
 
-Owns: literals, and the few functions that put them together.
+Owns: these choices as literals, and the few functions that put the literals together.
 May use: model.
-Weak spot: what a scenario must end with is written by hand, and only a run on real brokers proves it.
+Weak spot: the expectations of a scenario are written by hand, and only a run on real brokers proves them.
 """
 
 from delivery_verifier.catalogue.entry import build
@@ -13,7 +13,7 @@ from delivery_verifier.catalogue.scenarios import ENTRIES
 from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, WEAK, scenario, token
 
 SCENARIOS = {**ENTRIES, **PRICES}
-"""Everything that can be run by name."""
+"""Every entry that can be run by its name."""
 
 __all__ = [
     "CANARY",

@@ -1,4 +1,4 @@
-"""An entry of the catalogue: a ready-made scenario with the promise that it tests and its expectations. Data only."""
+"""An entry of the catalogue: the data of a ready-made scenario, with the promise that it tests and its expectations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tag = Literal["smoke", "promises", "everyday", "power"]
 
 
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One arm of an entry: its role, its profile, its claim, and how it is expected to end."""
+    """One arm of an entry: its role, its profile, its claim, and the expectation of how the arm ends."""
 
     name: Name
     role: Literal["subject", "control"]
@@ -29,10 +29,10 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One scenario of the catalogue.
 
-    `promise`: a sentence for people about what is promised, and where the promise ends. `deterministic`: the
-    expectations are exact numbers; otherwise `bites_in` says in how many of ten runs the weak arms were seen to break.
-    `records`: the floor of every arm of a load that is not scripted. `rules`: the rules of the contract that the entry
-    puts to the test.
+    `promise`: text for people about what is promised, and where the promise ends. `deterministic`: whether the
+    expectations are exact numbers; otherwise chance has a part in how the arms end. `records`: the floor, which is the
+    least number of records that each arm sends; 0 for a scripted load, which sends exactly what the fault plan asks
+    for. `rules`: the rules of the contract that the entry puts to the test.
     """
 
     name: Name
@@ -52,11 +52,14 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     deterministic: bool = True
     rules: tuple[str, ...] = ()
     why_held: str = ""
-    """Why no arm is expected to break, in an entry of which none is."""
+    """Why no arm is expected to break a promise. Empty in an entry with an arm that may break a promise."""
 
 
 def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:
-    """The scenario of `entry` under the name `run_id`; `more` are fields of Scenario, e.g. seed, commit, versions."""
+    """Returns the scenario of `entry` for the run `run_id`.
+
+    `more` are further fields of Scenario, e.g. seed, commit, versions.
+    """
     records = entry.records or _scripted(entry)
     arms = [
         replace(
@@ -91,6 +94,10 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
 
 
 def _scripted(entry: Entry) -> int:
-    """Records of every arm of a scripted load: a block of the warm-up, the plan's blocks, a block after the release."""
+    """Returns how many records each arm of a scripted load sends.
+
+    Each partition gets a block in the warm-up, the blocks of the plan's `send` steps in every cycle, and a block after
+    the release.
+    """
     sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
     return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions

@@ -1,4 +1,4 @@
-"""Fault plans from which users choose for their own runs. Each plan is one literal."""
+"""The fault plans from which users choose for their own runs. Each plan is one literal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 
 
 def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
-    """One broker of a rolling restart: an orderly shutdown, and a start once no ISR holds the broker any more."""
+    """Returns the steps that restart `broker` in a rolling restart.
+
+    The trigger `when` fires an orderly shutdown. The broker is started again once no ISR holds the broker any more.
+    """
     return (
         step(when, "stop", broker, ("isr_shrunk",)),
         step(SHRUNK, "start"),
@@ -68,4 +71,5 @@ FAULTS: dict[str, FaultPlan] = {
         ),
     )
 }
-"""A `reported` trigger below 1 is a share of the arm's floor of records."""
+"""The fault plans by name. A `reported` trigger with a value below 1 means that share of the arm's floor, which is the
+least number of records that the arm sends."""

@@ -1,4 +1,4 @@
-"""Parts of entries and fault plans: triggers, steps, loads, expectations and arms."""
+"""Parts from which entries and fault plans are put together: triggers, steps, loads, expectations and arms."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ RETRIES_OFF_IMPATIENT = profile_of(
 
 
 def after(seconds: float) -> Trigger:
-    """Fires `seconds` after the step before."""
+    """Returns the trigger that fires `seconds` after the step before."""
     return Trigger(kind="elapsed", value=seconds)
 
 
 def step(
     when: Trigger, action: str, target: str = "same", proofs: tuple[Proof, ...] | None = None, **options: Setting
 ) -> FaultStep:
-    """A step of a fault plan, with the options of its action."""
+    """Returns a step of a fault plan. `options` are those of `action`. The other parameters are as in FaultStep."""
     return FaultStep(trigger=when, action=action, target=target, options=options, proofs=proofs)
 
 
 def scripted(block: int) -> Load:
-    """A load on one partition that sends only what the fault plan asks for, `block` records at a time."""
+    """Returns a load on one partition that sends only what the fault plan asks for, `block` records at a time."""
     return Load(partitions=1, pacing="scripted", block=block)
 
 
 def broken(**counts: int) -> Expectation:
-    """The expectation of the verdict VIOLATED with exactly these counts."""
+    """Returns the expectation of the verdict VIOLATED with exactly these counts in the books, e.g. LOST=50."""
     return Expectation(
         verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=count) for name, count in counts.items())
     )
 
 
 def control(name: str, claim: Claim = "at_least_once") -> ArmPlan:
-    """A control arm with the profile `name`: it must hold what breaks in the subject."""
+    """Returns a control arm with the profile `name`. The control must keep its claim under the subject's fault."""
     return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim)
 
 
 def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """A subject arm with the profile `name`: the entry is about it."""
+    """Returns a subject arm with the profile `name`. A subject is an arm that the entry is about."""
     return ArmPlan(name=name, role="subject", profile=PROFILES[name], claim=claim, expectation=expectation)

@@ -1,8 +1,8 @@
-"""The price of a guarantee: every profile alone on a fresh cluster, under the same three conditions.
+"""The price of a guarantee: entries that measure each profile alone on a fresh cluster, under three conditions.
 
-Arms that share a cluster compete for it, so that each would measure the others: these scenarios have a single arm. A
-load that is sent flat out shows no meaningful latency, because records wait in the client's own queue: latency is
-measured at a fixed rate.
+Each of these scenarios has a single arm. Arms that share a cluster compete for it, so that each arm would measure the
+other arms, too. Latency is measured at a fixed rate. A load that is sent flat out, as fast as the client can, shows no
+meaningful latency, because the records wait in the client's own queue.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ CONDITIONS: dict[Condition, str] = {
     "kill_leader": "at the same rate, a leader killed and restarted",
 }
 PRICED = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent", "transactional")
+"""The profiles that are measured."""
 RATE, RATED_BLOCK, SECONDS = 5000, 25, 12.0
+"""The load at a fixed rate: records per second, records per block, and its duration in seconds."""
 FLAT_OUT_RECORDS, FLAT_OUT_BLOCK = 500_000, 1000
+"""The load that is sent flat out: its number of records, and records per block."""
 
 
 def _entry(condition: Condition, profile: str) -> Entry:
@@ -57,5 +60,5 @@ def _fault(condition: Condition) -> FaultPlan:
 
 _ENTRIES = [_entry(condition, profile) for profile in PRICED for condition in get_args(Condition)]
 PRICES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""Every measurement by its name, profile by profile. The measurements promise nothing, and no catalogue run contains
+"""Every measurement by its name, profile by profile. The measurements test no promise, and no catalogue run contains
 them."""

@@ -1,4 +1,4 @@
-"""Profiles: delivery settings under Kafka's own names. Each profile is one literal."""
+"""The profiles of the catalogue: delivery settings under Kafka's own names. Each profile is one literal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _TOPIC: dict[str, Setting] = {
 
 
 def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
-    """A profile with the given settings. All others are Kafka's defaults, with acks=all and without idempotence."""
+    """Returns a profile with the given settings. In the names of `producer` a `_` stands for a dot.
+
+    All other settings are Kafka's defaults, with acks=all, min.insync.replicas=2 and without idempotence.
+    """
     named = {key.replace("_", "."): value for key, value in producer.items()}
     return Profile(name=name, summary=summary, producer=_PRODUCER | named, topic=_TOPIC | (topic or {}))
 

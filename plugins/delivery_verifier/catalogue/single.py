@@ -1,4 +1,4 @@
-"""The ad hoc scenario: one subject of a user's choice, its controls, and the canary."""
+"""The ad hoc scenario of a user: one subject of the user's choice, its controls, and the canary."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectatio
 
 CANARY = "canary"
 CONTROL_SHARE = 0.1
-"""A control arm's load, as a share of the subject's."""
+"""The number of records of a control arm, as a share of the subject's number of records."""
 WEAK = ("acks_0", "acks_1")
-"""Weak profiles. Beside them runs the strong control safe, which must hold while they break."""
+"""Weak profiles. Beside a subject with a weak profile runs the strong control safe, which must hold while the subject
+breaks."""
 
 
 def token(run_id: str) -> str:
-    """The eight characters that mark a run's records."""
+    """Returns the run token: the eight characters that mark the records of the run `run_id`."""
     return hashlib.sha256(run_id.encode()).hexdigest()[:8]
 
 
@@ -32,10 +33,11 @@ def scenario(
     cluster: ClusterSpec | None = None,
     **more: object,
 ) -> Scenario:
-    """The ad hoc scenario: one subject, its controls, and the canary.
+    """Returns the ad hoc scenario: one subject, its controls, and the canary.
 
-    The weak control acks_0 shows how many records the fault takes from an arm that it can hurt. The strong control safe
-    runs beside a weak subject, and must hold.
+    The weak control acks_0 runs beside a subject that asks for acknowledgements. This control shows how many records
+    the fault takes from an arm that the fault can hurt. The strong control safe runs beside a weak subject, and must
+    hold. `records` is the subject's least number of records. `more` are further fields of Scenario.
     """
     control_records = max(1000, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
@@ -58,7 +60,10 @@ def scenario(
 
 
 def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:
-    """An arm on a topic of its own. A subject is named after its profile, a control too, with `control-` before it."""
+    """Returns an arm on a topic of its own. `more` are further fields of Arm.
+
+    The name of a subject is the name of its profile. The name of a control has `control-` before the profile's name.
+    """
     names: dict[Role, str] = {"canary": CANARY, "subject": profile.name, "control": f"control-{profile.name}"}
     name = names[role]
     return Arm(

@@ -1,4 +1,4 @@
-"""Folders: the project, the home of runs and state, and the directory that belongs to a run."""
+"""Folders: the project, the home of runs and state, and the directory of each run."""
 
 from __future__ import annotations
 
@@ -13,39 +13,42 @@ from delivery_verifier.host import variables
 from delivery_verifier.model.inputs import BadInput, bad_input
 
 DATA_DOCS = "data_docs"
-"""Folder below the runs that holds the Data Docs site; no run may have its name."""
+"""The name of the folder, below the runs folder, that holds the Data Docs site. No run directory may have this name."""
 CATALOGUES = "catalogues"
-"""Folder below the runs that holds the catalogue runs; no run may have its name."""
+"""The name of the folder, below the runs folder, that holds the catalogue runs. No run directory may have this name."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _MAX_NAME = 120
 _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.~:+-]{{0,{_MAX_NAME - 1}}}")
-"""A subset of what Airflow allows in a run id (core.allowed_run_id_pattern)."""
+"""The run ids that a user may choose: a subset of what Airflow allows (core.allowed_run_id_pattern)."""
 
 
 def project_root() -> Path:
-    """The checkout that holds dags/ and plugins/: that of an editable installation, else the current directory."""
+    """Returns the checkout of this project, which holds dags/ and plugins/.
+
+    If this package is an editable installation, its checkout is returned; otherwise the current directory.
+    """
     checkout = Path(__file__).resolve().parents[3]
     return checkout if (checkout / "dags" / "verify_delivery.py").is_file() else Path.cwd()
 
 
 def home() -> Path:
-    """KDV_HOME, else the project."""
+    """Returns the home, which holds runs and state: KDV_HOME or, if that variable is unset, the project."""
     return variables.path("KDV_HOME") or project_root().absolute()
 
 
 def runs_dir() -> Path:
-    """Where run directories are: KDV_RUNS, else `runs/` below the home."""
+    """Returns the folder of the run directories: KDV_RUNS or, if that variable is unset, `runs/` below the home."""
     return variables.path("KDV_RUNS") or home() / "runs"
 
 
 def state_dir() -> Path:
-    """Private state (local Airflow, secrets, locks): `.kdv/` below the home."""
+    """Returns the folder of private state (local Airflow, secrets, locks): `.kdv/` below the home."""
     return home() / ".kdv"
 
 
 def require_writable() -> None:
-    """Raises BadInput unless the home and the runs folder can be written. A missing folder must be creatable."""
+    """Raises BadInput unless the home and the runs folder can be written, or created if they are missing."""
     for name, folder in (("KDV_HOME", home()), ("KDV_RUNS", runs_dir())):
         nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
@@ -55,11 +58,12 @@ def require_writable() -> None:
 
 
 def run_directory_name(run_id: str) -> str:
-    """The name of a run's directory: `run_id` itself if it is safe, else a safe form of it with a hash of the original.
+    """Returns the name of a run's directory: `run_id` if it is safe, else its safe form with a hash of `run_id`.
 
-    Safe: 1 to 120 of `A-Za-z0-9_.-`, the first a letter or digit, and neither the folder of the Data Docs nor that of
-    the catalogue runs. Airflow's `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8
-    hex>`, so that two run ids never share a directory by being made safe. Raises ValueError if there is no run id.
+    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, begins with a letter or digit, and is neither
+    DATA_DOCS nor CATALOGUES. Airflow's `manual__2026-01-01T00:00:00+00:00` becomes
+    `manual__2026-01-01T00-00-00-00-00-<8 hex>`. The hash keeps two run ids with the same safe form apart. Raises
+    BadInput if `run_id` is empty.
     """
     if not run_id:
         raise BadInput("run_id is empty: give the run a name")
@@ -72,7 +76,7 @@ def run_directory_name(run_id: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """Returns `run_id`, which a user chose, unchanged. Raises BadInput unless Airflow and the file system allow it."""
+    """Returns `run_id`, which a user chose, unchanged. Raises BadInput if Airflow or the file system forbids it."""
     if not _RUN_ID.fullmatch(run_id):
         proposal = _UNSAFE.sub("-", run_id).strip("-._")[:_MAX_NAME] or "my-run"
         allowed = f"1 to {_MAX_NAME} of A-Z a-z 0-9 _ . ~ : + -, the first a letter or digit"
@@ -81,10 +85,13 @@ def check_run_id(run_id: str) -> str:
 
 
 def run_directory(run_id: str) -> Path:
-    """The path of the run directory that belongs to `run_id`. It need not exist."""
+    """Returns the path of the run directory that belongs to `run_id`. The directory need not exist."""
     return runs_dir() / run_directory_name(run_id)
 
 
 def new_run_id() -> str:
-    """A name for a run: the local time, and four random characters that tell two runs of one second apart."""
+    """Returns a name for a new run: the local time and four random characters.
+
+    The random characters tell two runs that begin in the same second apart.
+    """
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"

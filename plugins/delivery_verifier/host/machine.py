@@ -1,4 +1,4 @@
-"""The machine: its description, which is published beside every measured figure."""
+"""The machine: a description of the host, which is published beside every measured figure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import platform
 
 
 def describe() -> str:
-    """Processors, memory, architecture, and system with its version, in one line."""
+    """Returns one line with the number of processors, memory, architecture, and the operating system's version."""
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return f"{os.cpu_count()} CPUs, {memory_gb:.0f} GB, {platform.machine()}, {platform.system()} {platform.release()}"

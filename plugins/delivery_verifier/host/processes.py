@@ -1,4 +1,4 @@
-"""Processes: identities that survive pid reuse, states, and children that die with their parent."""
+"""Processes: identities that stay unique when a pid is reused, states, and children that die with their parent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class ProcessId(Struct, frozen=True):
-    """The identity of a process: its pid, and its start time in clock ticks since boot.
+    """The identity of a process: its pid, and `started`, its start time in clock ticks since boot.
 
     A later process with the same pid has another start time.
     """
@@ -28,11 +28,11 @@ class ProcessId(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs. A zombie does not."""
+        """Whether this very process still runs. False for a zombie, and if another process has the pid now."""
         return identify(self.pid) == self and state(self.pid) not in ("Z", "X", "")
 
     def send(self, number: int) -> bool:
-        """Sends signal `number` to the process if the process still runs. Returns whether it was sent."""
+        """Sends the signal `number` to the process if the process still runs. Returns whether the signal was sent."""
         if not self.alive:
             return False
         try:
@@ -43,32 +43,38 @@ class ProcessId(Struct, frozen=True):
 
 
 def lives(name: str) -> bool:
-    """Whether the process that `name` identifies as `pid:started` still runs; False for a text of another form."""
+    """Whether the process that `name` identifies still runs. `name` has the form `pid:started`.
+
+    False for a text of another form.
+    """
     pid, _, started = name.partition(":")
     return pid.isdigit() and started.isdigit() and ProcessId(int(pid), int(started)).alive
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The identity of `pid`, or None if there is no such process."""
+    """Returns the identity of the process with this pid, or None if there is no such process."""
     fields = _stat(pid)
     return ProcessId(pid, int(fields[19])) if fields else None
 
 
 def myself() -> ProcessId:
-    """The identity of this process."""
+    """Returns the identity of this process."""
     identity = identify(os.getpid())
     assert identity is not None, "a running process has a /proc entry"
     return identity
 
 
 def state(pid: int) -> str:
-    """The kernel's one-letter state of `pid`, '' if there is no such process."""
+    """Returns the kernel's one-letter state of the process with this pid, or '' if there is no such process."""
     fields = _stat(pid)
     return fields[0] if fields else ""
 
 
 def is_frozen(pid: int) -> bool:
-    """Whether every thread of `pid` is stopped. SIGSTOP is asynchronous, and one running thread can still answer."""
+    """Whether every thread of the process with this pid is stopped.
+
+    SIGSTOP takes effect some time after it was sent, and a single running thread can still answer a request.
+    """
     states = set()
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -79,14 +85,16 @@ def is_frozen(pid: int) -> bool:
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code in words; below zero it is the signal that killed the process."""
+    """Returns an exit code in words. A negative code is minus the number of the signal that killed the process."""
     return f"exit code {code}" if code >= 0 else f"exit code {code} (killed by {signal.Signals(-code).name})"
 
 
 def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
-    """For `preexec_fn`: the kernel sends the child `number` when the thread that started it ends.
+    """Returns a function for `preexec_fn` of subprocess.Popen, which ties the child to its parent.
 
-    Default handling of SIGINT and SIGTERM is restored too: a shell's background job inherits them ignored.
+    The kernel sends the child the signal `number` when the thread that started the child ends. The function also
+    restores the default handling of SIGINT, SIGTERM and SIGQUIT, because a background job of a shell inherits SIGINT
+    and SIGQUIT ignored.
     """
 
     def set_death_signal() -> None:
@@ -98,7 +106,10 @@ def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/<pid>/stat from the state on (proc(5): field 3 first)."""
+    """Returns the fields of /proc/<pid>/stat from field 3, the state, on; None if there is no such process.
+
+    Source: proc(5).
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""The variables: every KDV_ environment variable, its allowed values, and warnings about unknown ones."""
+"""The variables: every environment variable KDV_*, its allowed values, and warnings about unknown variables."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from urllib.parse import urlsplit
 from delivery_verifier.model.inputs import bad_input, nearest, whole
 
 KEPT_WORKSPACES = 3
-"""How many workspaces of violated runs are kept, unless KDV_KEPT says otherwise."""
+"""How many workspaces of violated runs are kept, unless KDV_KEPT sets another number."""
 SOCKET_PATH_BYTES = 107
+"""The greatest length of a Unix socket's path."""
 _CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
 _IN_A_WORKSPACE = len("/12345678/keeper.sock")
+"""The length that a workspace adds to the folder of workspaces in the path of its socket."""
 
 
 def path(name: str) -> Path | None:
-    """The absolute path that the variable names, None if it is unset. Raises BadInput."""
+    """Returns the path that the variable `name` holds, or None if it is unset. Raises BadInput for a relative path."""
     text = os.environ.get(name, "")
     if not text:
         return None
@@ -29,7 +31,11 @@ def path(name: str) -> Path | None:
 
 
 def short_path(name: str) -> Path | None:
-    """A path below which a Unix socket fits (107 bytes). Raises BadInput."""
+    """Returns the path that the variable `name` holds, or None if it is unset.
+
+    Raises BadInput for a relative path, and for a path so long that the path of a Unix socket below it would exceed 107
+    bytes.
+    """
     folder, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
     if folder is not None and len(os.fsencode(folder)) > most:
         raise bad_input(name, str(folder), f"a path of at most {most} bytes, for a Unix socket to fit", "e.g. /tmp/kdv")
@@ -37,7 +43,7 @@ def short_path(name: str) -> Path | None:
 
 
 def flag(name: str) -> bool:
-    """Whether the variable is 1. Raises BadInput for anything but 1, 0 or nothing."""
+    """Whether the variable `name` is 1. Raises BadInput unless the variable is 1, 0, empty or unset."""
     text = os.environ.get(name, "")
     if text not in ("", "0", "1"):
         raise bad_input(name, text, "0 or 1", f"e.g. {name}=1")
@@ -45,13 +51,19 @@ def flag(name: str) -> bool:
 
 
 def number(name: str, default: int, low: int, high: int) -> int:
-    """The whole number that the variable holds, `default` if it is unset. Raises BadInput."""
+    """Returns the whole number that the variable `name` holds, or `default` if it is unset.
+
+    Raises BadInput unless the variable is a whole number from `low` to `high`.
+    """
     text = os.environ.get(name, "")
     return whole(name, text, low, high, example=default) if text else default
 
 
 def url(name: str, default: str) -> str:
-    """The base URL that the variable names, without a slash at its end. Raises BadInput."""
+    """Returns the base URL that the variable `name` holds, or `default` if it is unset, without a slash at its end.
+
+    Raises BadInput for a text that is no http or https URL.
+    """
     text = os.environ.get(name, "") or default
     try:
         parts = urlsplit(text)
@@ -66,7 +78,10 @@ def url(name: str, default: str) -> str:
 
 
 def cron(name: str) -> str:
-    """The value of the variable: 1, 0, nothing, or a cron expression of five fields. Raises BadInput."""
+    """Returns the value of the variable `name`: 1, 0, or a cron expression of five fields. If it is unset: empty text.
+
+    Raises BadInput for any other value.
+    """
     text = " ".join(os.environ.get(name, "").split())
     if text not in ("", "0", "1") and not _CRON.fullmatch(text):
         raise bad_input(name, text, "1, 0 or a cron expression of five fields", f'e.g. {name}="0 2 * * *"')
@@ -74,7 +89,7 @@ def cron(name: str) -> str:
 
 
 def workspaces_to_keep() -> int:
-    """How many workspaces are kept after they were judged VIOLATED, or with KDV_KEEP."""
+    """Returns how many workspaces are kept at most. Only workspaces of VIOLATED runs, and with KDV_KEEP, are kept."""
     return number("KDV_KEPT", KEPT_WORKSPACES, 0, 1000)
 
 
@@ -94,11 +109,14 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
-"""How each variable is read. The program itself sets the last two."""
+"""The function that reads each variable, by the variable's name. The program itself sets the last two variables."""
 
 
 def check() -> list[str]:
-    """Raises BadInput for a variable with a value that is not allowed. Returns a warning for each unknown variable."""
+    """Returns a warning for each unknown variable. Raises BadInput for a variable with a value that is not allowed.
+
+    A variable whose name begins with KDV_TEST_ gets no warning.
+    """
     for name, read in KNOWN.items():
         read(name)
     unknown = sorted(name for name in os.environ if name.startswith("KDV_") and name not in KNOWN)

@@ -1,4 +1,4 @@
-"""Waiting for a predicate, with a deadline and a message. No other module of this project sleeps."""
+"""Waiting until a predicate is true, with a deadline and a message. No other module of this project sleeps."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def wait_until(
     every_s: float = 0.05,
     detail: Callable[[], str] = str,
 ) -> T:
-    """Polls `predicate` until it returns a true value, and returns that value.
+    """Calls `predicate` every `every_s` seconds until it returns a true value. Returns that value.
 
-    `what` completes the sentence "waited in vain: ..."; `detail` adds what is known when the deadline passes. Raises
-    DeadlinePassed after `deadline_s` seconds.
+    Raises DeadlinePassed after `deadline_s` seconds. The error's message is "waited ... in vain: ", then `what`, then
+    the text that `detail` returns when the deadline passes.
     """
     end = time.monotonic() + deadline_s
     while True:
@@ -37,5 +37,5 @@ def wait_until(
 
 
 def pause(seconds: float) -> None:
-    """Sleeps for `seconds`. For cases where time itself matters: pacing, polling, or a freeze of a fixed length."""
+    """Sleeps for `seconds`. Use it only where time itself matters: pacing, polling, or a freeze of a fixed length."""
     time.sleep(seconds)

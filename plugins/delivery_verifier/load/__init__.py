@@ -1,7 +1,9 @@
-"""The sequenced load.
+"""The sequenced load: producers send records that carry consecutive sequence numbers.
 
-Owns: producers as child processes, the live ledger that survives their death, and the handle through which other
-    processes see and steer a running load. There is no consumer under test yet: its room will stand beside this.
+Owns: producers as child processes, the live ledger, which survives the death of a producer, and the handle through
+    which other processes observe and steer a running load. There is no consumer under test yet. A consumer under test
+    will get a package of its own, beside this package.
 May use: store, host, model.
-Weak spot: the counts that a producer keeps are compared with its ledger in attempts, not in outcomes.
+Weak spot: the counts that a producer keeps and its ledger are compared only by their numbers of attempts. The outcomes
+    are not compared.
 """

@@ -1,4 +1,4 @@
-"""Delivery reports: what the client says about each record, written into the record's slot of the live ledger."""
+"""Delivery reports: what the client reports about a record is written into the record's slot of the live ledger."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ DeliveryCallback = Callable[[KafkaError | None, Message], None]
 
 
 def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> DeliveryCallback:
-    """The delivery callback for records whose slots are in `ledger`. `acks` is the producer's setting.
+    """Returns the delivery callback for records whose slots are in `ledger`. `acks` is the producer's setting.
 
-    The client calls it once per record, so everything that it needs is a local variable. No error proves that a record
-    was not written (docs/adr/0004): an earlier try may have been. An error therefore makes the attempt INDETERMINATE.
+    The client calls the callback for every record, so everything that the callback needs is a local variable, for
+    speed. An error never proves that a record was not written (docs/adr/0004), because an earlier try of the client may
+    have written the record. So an error makes the attempt INDETERMINATE.
     """
     segments, words, clock = ledger.segments, control.words, time.time_ns
-    # With acks=0 no broker sends an offset. librdkafka sometimes invents one (seen: 0, 1, 2 ... after a lost
-    # connection), so such an offset is never used.
+    # With acks=0 no broker sends an offset. librdkafka sometimes invents offsets (seen: 0, 1, 2 ... after a lost
+    # connection), so with acks=0 no offset is used.
     acks_0 = acks == "0"
     sequence_slice, reported, indeterminate = record.SEQUENCE, int(Word.REPORTED), int(Word.INDETERMINATE)
 
@@ -60,7 +61,7 @@ def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Seq
     """Marks as FAILED every record of `batch` that the client refused to queue: such a record was certainly not sent.
 
     `batch` holds the records from sequence `first` on, as `produce_batch` left them: a refused record has an `_error`.
-    Back-pressure keeps the queue from being full, so this is rare.
+    Refusals are rare, because back-pressure keeps the client's queue from being full.
     """
     for sequence, entry in enumerate(batch, first):
         if (error := entry.get("_error")) is not None:

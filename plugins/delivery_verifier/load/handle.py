@@ -1,4 +1,4 @@
-"""The handle of the load: another process of the same run observes and drives the load through the control blocks."""
+"""The handle of the load: another process of the same run observes and steers the load through the control blocks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ RESTART_DEADLINE_S = 60.0
 
 
 class RunningLoad:
-    """The load of `scenario` as the fault plan sees it: how far the load is and, if scripted, how far it may go."""
+    """The running load of `scenario`, as the fault plan observes and steers it.
+
+    `workspace` is the folder that holds the live ledgers and control blocks of all producers.
+    """
 
     def __init__(self, scenario: Scenario, workspace: Path) -> None:
         self._scenario, self._folder = scenario, workspace / "live"
 
     @property
     def producers(self) -> int:
-        """The number of producers of all arms."""
+        """The number of producers of all arms together."""
         return sum(arm.producers for arm in self._scenario.loaded)
 
     def reported(self) -> int:
-        """Records reported so far by the subject arm with the fewest."""
+        """Returns the number of reported records of the subject arm that has the fewest, so far."""
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self) -> int:
-        """Attempts of the subject arms that were announced and have no outcome yet."""
+        """Returns the number of attempts of the subject arms that were announced and have no outcome yet."""
         return sum(
             control[Word.ANNOUNCED]
             + control[Word.RESENT]
@@ -41,9 +44,9 @@ class RunningLoad:
         )
 
     def send(self, blocks: int) -> None:
-        """Lets every producer send `blocks` more blocks to each partition, and waits until all are handed over.
+        """Lets every producer send `blocks` more blocks to each partition.
 
-        Raises DeadlinePassed.
+        Waits until the producers have handed over all these blocks to their clients. Raises DeadlinePassed.
         """
         load = self._scenario.load
         controls = self._all_controls()
@@ -57,16 +60,18 @@ class RunningLoad:
         )
 
     def kill(self) -> None:
-        """Asks the supervisor to SIGKILL all producers at the same moment, and waits until they are dead.
+        """Asks the supervisor to send SIGKILL to all producers at the same moment. Waits until the producers are dead.
 
-        Asks for nothing new where the fault plan had the producers killed already. Raises DeadlinePassed.
+        If the fault plan has had the producers killed already, they are not killed again. Raises DeadlinePassed.
         """
         _, starts = self._commands()
         self._command("kill", kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Asks the supervisor to start every killed producer again, and waits until each has sent its unanswered
-        records again. Does nothing if no producer was to be killed. Raises DeadlinePassed."""
+        """Asks the supervisor to start every killed producer again. Does nothing if the fault plan had none killed.
+
+        Waits until each of these producers has sent its unanswered records again. Raises DeadlinePassed.
+        """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
         kills, _ = self._commands()
@@ -78,9 +83,9 @@ class RunningLoad:
         )
 
     def resend(self) -> None:
-        """Has every living producer send its INDETERMINATE records again, and waits until they are handed over.
+        """Makes every living producer send its INDETERMINATE records again.
 
-        Raises DeadlinePassed.
+        Waits until the producers have handed over these records to their clients. Raises DeadlinePassed.
         """
         controls = self._all_controls()
         for control in controls:
@@ -93,7 +98,10 @@ class RunningLoad:
         )
 
     def exits(self) -> dict[str, int]:
-        """Exit codes of the producers that were killed by command and not started again, by `<arm>/<producer>`."""
+        """Returns the exit codes of the producers that were killed by command and not started again.
+
+        The keys are `<arm>/<producer>`.
+        """
         return {
             f"{arm.name}/{number}": control[Word.EXIT]
             for arm in self._scenario.loaded
@@ -102,19 +110,21 @@ class RunningLoad:
         }
 
     def resent(self) -> dict[str, int]:
-        """Attempts in the last round of resends, by arm."""
+        """Returns the number of attempts in the last round of resends, by arm."""
         return {
             arm.name: sum(control[Word.LAST_ROUND] for control in self._controls(arm)) for arm in self._scenario.loaded
         }
 
     def _commands(self) -> tuple[int, int]:
-        """How often the fault plan asked for kills, and for starts, so far."""
+        """Returns how often the fault plan has asked for a kill, and how often for a start."""
         controls = self._all_controls()
         return max(control[Word.KILLS] for control in controls), max(control[Word.STARTS] for control in controls)
 
     def _command(self, verb: str, kills: int, starts: int) -> None:
-        """Raises the kills and starts asked for to these totals, and waits until the supervisor has carried them
-        out."""
+        """Sets how many kills and starts the fault plan has asked for. Waits until the supervisor has carried them out.
+
+        `verb` names the command in the message of DeadlinePassed.
+        """
         controls = self._all_controls()
         for control in controls:
             control[Word.KILLS] = kills

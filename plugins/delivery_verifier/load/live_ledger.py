@@ -1,9 +1,9 @@
-"""The live ledger: one producer's attempts in memory-mapped slots.
+"""The live ledger: one producer's attempts, each in a slot of a memory-mapped file.
 
-Because the slots are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
-producer's folder holds `control` (int64 words, see `Word`) and segments of `SLOTS` attempts. A segment holds three
-int64 columns: result, sent (ns since the epoch), settled (ns since the epoch). Only segments with outstanding attempts
-stay mapped, so memory does not grow with the load.
+Because the files are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
+producer's folder holds the file `control` (int64 words, see `Word`) and files called segments, with `SLOTS` slots each.
+A segment holds three int64 columns: result, sent (ns since the epoch), settled (ns since the epoch). Only segments with
+outstanding attempts stay mapped, so memory does not grow with the load.
 """
 
 from __future__ import annotations
@@ -22,74 +22,82 @@ SHIFT = 17
 SLOTS = 1 << SHIFT
 MASK = SLOTS - 1
 
-# `result` of a slot: 0 is open, n > 0 is acknowledged at offset n - 1. The values below zero are:
+# The column `result` of a slot: 0 means that the attempt is open, so that no report about it has come. n > 0 means that
+# the attempt was acknowledged at offset n - 1. The values below zero are:
 ACKED_NOWHERE = -1
-"""Acknowledged without an offset (an idempotent retry that the broker recognised as a duplicate)."""
+"""The attempt was acknowledged without an offset: the broker recognised an idempotent retry as a duplicate."""
 SENT = -2
-"""Handed to the network with acks=0: no broker acknowledges anything."""
+"""The attempt was handed to the network with acks=0. No broker acknowledges such an attempt."""
 FAILED = -10_000
-"""Certainly not written. The result is FAILED - code, with librdkafka's error code (-1000 < code < 1000)."""
+"""The attempt was certainly not written. The result is FAILED - code: librdkafka's error code, -1000 < code < 1000."""
 FAILED_UP_TO = -5_000
-"""Results above NEVER_KNOWN, up to this one, are FAILED."""
+"""Results above NEVER_KNOWN, up to and with FAILED_UP_TO, mean FAILED."""
 INDETERMINATE = -20_000
-"""Ended with an error that does not tell whether it was written. The result is INDETERMINATE - code."""
+"""The attempt ended with an error that does not tell whether it was written. The result is INDETERMINATE - code."""
 NEVER_KNOWN = -15_000
-"""Results up to this one are INDETERMINATE."""
+"""Results up to and with NEVER_KNOWN mean INDETERMINATE."""
 
 
 class Word(IntEnum):
-    """Words of a producer's control block. The producer writes them, except where a word says who does."""
+    """The words of a producer's control block. The producer writes each word, unless the word names another writer."""
 
     ANNOUNCED = 0
-    """First attempts that may have been sent. Written before they are handed over to the client: the intent."""
+    """First attempts that may have been sent. The producer adds attempts before it hands them over to the client."""
     ATTEMPTED = 1
-    """The producer's own count of its attempts, written at its exit; -1 until then."""
+    """The producer's own count of its attempts, written at its exit. -1 until then."""
     REPORTED = 2
     """Attempts that the client reported as acknowledged, or as sent with acks=0."""
     FAILED = 3
+    """Attempts that are FAILED."""
     INDETERMINATE = 4
+    """Attempts that are INDETERMINATE."""
     STATE = 5
+    """How far the producer is: a `State`."""
     GATE = 6
-    """The gate up to which the producer may go. Written by the supervisor."""
+    """How far the producer may go: a `Gate`. Written by the supervisor."""
     DUE = 7
-    """Scripted load: records that may be sent after the warm-up. Written by the fault plan."""
+    """In a scripted load: how many records may be sent after the warm-up. Written by the fault plan."""
     HANDED_OVER = 8
-    """Scripted load: records that were handed over to the client after the warm-up."""
+    """In a scripted load: how many records the producer has handed over to the client after the warm-up."""
     RESENT = 9
-    """Attempts of all rounds of resends. Like ANNOUNCED, this word is written before the attempts are handed over."""
+    """Attempts of all rounds of resends. The producer adds attempts before it hands them over to the client."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
     STARTS = 11
     """How often the fault plan asked the supervisor to start the killed producer again. Written by the fault plan.
 
-    Equal to KILLS, or one less while the producer shall be dead.
+    While the producer is to stay dead, this number is one less than KILLS. Otherwise this number equals KILLS.
     """
     EXIT = 12
-    """The exit code of the producer's last process that ended (below zero: the signal); 0 while none has ended. Written
-    by the supervisor."""
+    """The exit code of the producer's last process that ended. 0 while no process has ended.
+
+    A code below zero is minus the number of the signal. Written by the supervisor.
+    """
     ROUNDS = 13
     """Rounds of resends that the fault plan asked a living producer for. Written by the fault plan."""
     ROUNDS_DONE = 14
-    """Rounds of resends asked for by the fault plan that the producer has handed over."""
+    """How many of these ROUNDS the producer has handed over to its client."""
     LAST_ROUND = 15
     """Attempts in the last round of resends."""
     BEGUN = 16
     """Transactions that were begun."""
     COMMITTED = 17
-    """Transactions that the client said are committed."""
+    """Transactions that the client reported as committed."""
     ABORTED = 18
-    """Transactions that the client said are aborted."""
+    """Transactions that the client reported as aborted."""
     KILLS_DONE = 19
-    """The KILLS that the supervisor has carried out. Written by the supervisor."""
+    """How many of the KILLS the supervisor has carried out. Written by the supervisor."""
     STARTS_DONE = 20
-    """The STARTS that the supervisor has carried out. Written by the supervisor."""
+    """How many of the STARTS the supervisor has carried out. Written by the supervisor."""
 
 
 WORDS = 32
+"""The size of a control block, with room for further words."""
 
 
 class State(IntEnum):
-    """How far a producer is."""
+    """How far a producer is. READY: the client exists. WARM: all records of the warm-up are settled. LOADING: the
+    producer sends its load. DONE: the producer has sent all of its load and counted its attempts."""
 
     STARTING = 0
     READY = 1
@@ -99,17 +107,17 @@ class State(IntEnum):
 
 
 class Gate(IntEnum):
-    """Up to where a producer may go."""
+    """How far a producer may go. CLOSED: it sends nothing. WARM_UP: it sends the warm-up. GO: it sends its load."""
 
     CLOSED = 0
     WARM_UP = 1
     GO = 2
     RELEASE = 3
-    """The producer may stop once it has sent its floor of records."""
+    """The producer may stop once it has sent its floor, which is the least number of records of its load."""
 
 
 class Segment(NamedTuple):
-    """One mapped segment: writable int64 views."""
+    """One mapped segment: a writable int64 view of each column, and the map itself."""
 
     result: memoryview
     sent: memoryview
@@ -118,7 +126,10 @@ class Segment(NamedTuple):
 
 
 def map_words(file: Path, words: int) -> tuple[memoryview, mmap.mmap]:
-    """A shared int64 view of `file`, and its map. A missing file is created, filled with zeros."""
+    """Maps the first `words` int64 words of `file`. Returns a shared, writable view of the words, and the map.
+
+    A missing file is created and filled with zeros.
+    """
     size = words * 8
     with file.open("a+b") as stream:
         if stream.seek(0, 2) < size:
@@ -130,7 +141,7 @@ def map_words(file: Path, words: int) -> tuple[memoryview, mmap.mmap]:
 class Control:
     """One producer's control block, which the producer, its supervisor and the fault plan share.
 
-    `words` is the mapped block itself, for the delivery callback, which has no time for `__getitem__`.
+    `words` is the mapped block itself. The delivery callback uses `words`, because `__getitem__` would be too slow.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -145,7 +156,10 @@ class Control:
 
 
 class LiveLedger:
-    """The producer's side of the ledger: it opens slots before sending, and unmaps segments that have settled."""
+    """The producer's side of the live ledger.
+
+    It opens the slots of attempts before they are sent, and unmaps segments in which every slot is settled.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +167,10 @@ class LiveLedger:
         self.segments: dict[int, Segment] = {}
 
     def open(self, first: int, count: int, sent_ns: int) -> None:
-        """Makes the slots of attempts [first, first + count) writable and notes when they were sent."""
+        """Makes the slots of the attempts [first, first + count) writable, and notes that they are sent at `sent_ns`.
+
+        `sent_ns` is in ns since the epoch.
+        """
         for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
             if number not in self.segments:
                 self._drop_settled()
@@ -169,18 +186,24 @@ class LiveLedger:
 
 
 def map_segment(folder: Path, number: int) -> Segment:
-    """Maps segment `number` for reading and writing."""
+    """Maps segment `number` of the producer's `folder` for reading and writing. Returns the mapped segment."""
     words, mapped = map_words(folder / f"segment-{number:06d}", 3 * SLOTS)
     return Segment(words[:SLOTS], words[SLOTS : 2 * SLOTS], words[2 * SLOTS :], mapped)
 
 
 def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
-    """Result, sent and settled of each slot of segment `number`, as they are now. Shape (3, SLOTS)."""
+    """Returns result, sent and settled of each slot of segment `number`, with their current values.
+
+    The shape is (3, SLOTS).
+    """
     return np.memmap(folder / f"segment-{number:06d}", np.int64, mode="r", shape=(3, SLOTS))
 
 
 def outcome_of(result: int) -> Outcome:
-    """The outcome that a slot's result stands for. An open slot is INDETERMINATE: no report ever came."""
+    """Returns the outcome that a slot's `result` stands for.
+
+    An open slot is INDETERMINATE, because no report about its attempt ever came.
+    """
     if result > 0 or result == ACKED_NOWHERE:
         return Outcome.ACKED
     if result == SENT:
@@ -189,12 +212,15 @@ def outcome_of(result: int) -> Outcome:
 
 
 def encode_error(base: int, code: int) -> int:
-    """Packs librdkafka's error `code` (-1000 < code < 1000) into a result."""
+    """Returns the result that holds librdkafka's error `code` (-1000 < code < 1000).
+
+    `base` is FAILED or INDETERMINATE.
+    """
     return base - code
 
 
 def error_code(result: int) -> int | None:
-    """librdkafka's error code in a result, if it holds one."""
+    """Returns librdkafka's error code in a slot's `result`, or None if the result holds no error code."""
     if result > FAILED_UP_TO:
         return None
     return (FAILED if result > NEVER_KNOWN else INDETERMINATE) - result

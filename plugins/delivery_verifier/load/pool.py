@@ -1,4 +1,4 @@
-"""The pool of producers: all producer processes of a run, started behind one barrier and supervised to their end."""
+"""The pool of producers: all producer processes of a run. They begin at one barrier and are supervised to their end."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 
 UNLIMITED_RATE = 1e9
-"""Records per second that no producer reaches: the rate for which the blocks of a flat out load are chosen."""
+"""A rate, in records per second, that no producer reaches. The blocks of a flat out load are chosen for this rate."""
 
 
 class ProducerDied(VerifierError, RuntimeError):
-    """A producer process ended before its load did."""
+    """A producer process ended before it had sent its load."""
 
 
 class AlreadySent(VerifierError, RuntimeError):
-    """The load of this run was begun before. If it were sent again, under the same sequences, all would be
-    DUPLICATED."""
+    """The load of this run was begun before.
+
+    A second load would have the same sequences, so that all of its records would be DUPLICATED.
+    """
 
 
 @dataclass
 class ProducerProcess:
-    """One producer and its control block.
+    """One producer with its control block.
 
-    The fault plan may have a producer killed and started again, with the same ledger. `process` is its latest process.
+    The fault plan may have a producer killed and started again, with the same ledger. `process` is the producer's
+    latest process.
     """
 
     arm: Arm
@@ -47,8 +50,10 @@ class ProducerProcess:
 
     @property
     def name(self) -> str:
-        """`<arm>/<producer>/<session>`, as in the counts of produce.json. A producer that is started again keeps its
-        session."""
+        """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
+
+        A producer that is started again keeps its session.
+        """
         return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
 
     @property
@@ -63,21 +68,22 @@ class ProducerProcess:
 
     @property
     def killed_by_plan(self) -> bool:
-        """Whether the fault plan had the producer killed, and has not had it started again."""
+        """Whether the fault plan had the producer killed and has not had it started again since."""
         is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
     def may_end(self, code: int) -> bool:
-        """Whether `code` is an exit code that the producer's process may end with now."""
+        """Whether the producer's process may end now with the exit code `code`."""
         if code == 0:
             return self.control[Word.STATE] == State.DONE
         return code == 3 or self.killed_by_plan
 
 
 class ProducerPool:
-    """All producers of a run. `connection`: the client properties by which they reach the cluster.
+    """All producers of a run. `connection`: the client properties with which the producers reach the cluster.
 
-    Raises AlreadySent where the run had a pool before: a run has one load."""
+    Raises AlreadySent if the run had a pool before, because a run has only one load.
+    """
 
     def __init__(self, scenario: Scenario, connection: Mapping[str, str], workspace: Path) -> None:
         if (workspace / "live").exists():
@@ -90,12 +96,12 @@ class ProducerPool:
         self._deadline_s = scenario.load.deadline_s
 
     def open(self, gate: Gate) -> None:
-        """Lets all producers through `gate` at once."""
+        """Lets all producers through `gate` at the same time."""
         for producer in self.producers:
             producer.control[Word.GATE] = gate
 
     def wait_for(self, state: State, deadline_s: float | None = None) -> None:
-        """Waits until every producer has come to `state`. Raises ProducerDied, DeadlinePassed."""
+        """Waits until every producer has reached `state`. Raises ProducerDied, DeadlinePassed."""
         wait_until(
             lambda: self.check() and all(producer.control[Word.STATE] >= state for producer in self.producers),
             f"all producers to be {state.name}",
@@ -104,7 +110,7 @@ class ProducerPool:
         )
 
     def check(self) -> bool:
-        """True; raises ProducerDied if a producer ended without being done."""
+        """Raises ProducerDied if a producer ended before it was done. Returns True otherwise."""
         for producer in self.producers:
             code = producer.process.poll()
             if code is not None and not producer.may_end(code):
@@ -115,10 +121,10 @@ class ProducerPool:
         return True
 
     def apply_commands(self, adopt: Callable[[int], None]) -> None:
-        """Carries out the latest command of the fault plan, once it is in the control blocks of all producers.
+        """Carries out the latest command of the fault plan, once the command is in the control blocks of all producers.
 
-        A kill is a SIGKILL to all producers at once. A start gives every producer that the plan had killed a new
-        process, whose pid is given to `adopt`.
+        A kill sends SIGKILL to all producers at once. A start gives a new process to every producer that the plan had
+        killed. `adopt` is called with the pid of each new process.
         """
         commands = {(producer.control[Word.KILLS], producer.control[Word.STARTS]) for producer in self.producers}
         if len(commands) != 1:
@@ -143,7 +149,7 @@ class ProducerPool:
             producer.control[Word.KILLS_DONE] = kills
 
     def kill(self) -> None:
-        """Ends every producer at once, and notes how each ended."""
+        """Sends SIGKILL to every producer at once. Waits for their ends, and notes each exit code in EXIT."""
         for producer in self.producers:
             if producer.process.poll() is None:
                 producer.process.send_signal(signal.SIGKILL)
@@ -152,8 +158,11 @@ class ProducerPool:
 
 
 def _settings(arm: Arm, number: int) -> dict[str, Setting]:
-    """The arm's producer settings, with a client.id of the producer's own and, where the arm has a transactional.id,
-    with one of the producer's own. Brokers and the proxy distinguish producers by these ids."""
+    """Returns the arm's producer settings for its producer `number`.
+
+    Every producer has its own client.id and, if the arm has a transactional.id, its own transactional.id. Brokers and
+    the proxy tell producers apart by these ids.
+    """
     settings: dict[str, Setting] = {"client.id": f"{arm.name}-{number}", **arm.profile.producer}
     if arm.transactional_id:
         settings["transactional.id"] = arm.transactional_ids[number]
@@ -161,6 +170,7 @@ def _settings(arm: Arm, number: int) -> dict[str, Setting]:
 
 
 def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str, str], folder: Path) -> ProducerProcess:
+    """Starts producer `number` of `arm`, with its live ledger in `folder`. Returns the producer."""
     load = scenario.load
     records = -(-arm.records // arm.producers)
     rate = _rate(load, records, arm)
@@ -192,6 +202,7 @@ def _process(scenario: Scenario, arm: Arm, number: int, connection: Mapping[str,
 
 
 def _start_again(producer: ProducerProcess, life: int) -> None:
+    """Gives a killed producer a new process. `life`: how often the producer was killed."""
     producer.spec = msgspec.structs.replace(producer.spec, life=life)
     producer.control[Word.STATE] = State.STARTING
     producer.process = _start(producer.spec)
@@ -211,7 +222,10 @@ def _start(spec: ProducerSpec) -> subprocess.Popen[bytes]:
 
 
 def _rate(load: Load, records: int, arm: Arm) -> float | None:
-    """Records per second of one of the arm's producers; None: flat out. `load.rate` is the rate of a whole arm."""
+    """Returns the records per second of each producer of `arm`, or None if the load is sent flat out.
+
+    `load.rate` is the rate of a whole arm. `records` is the number of records of one producer.
+    """
     if load.rate is not None:
         return load.rate / arm.producers
     return None if load.pacing == "flat_out" else max(records / load.duration_s, 1.0)

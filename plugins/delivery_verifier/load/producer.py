@@ -36,9 +36,8 @@ class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
     `sequence` is the next sequence that was never sent. `resent` counts the attempts of all rounds of resends. `shifts`
-    says per partition by how much those rounds shift the partition sequences of first attempts. `limit` is the length
-    of the client's queue above which no more is handed over. `fatal` is the client's fatal error, None while there is
-    none.
+    says per partition by how much those rounds shift the partition sequences of first attempts. While the client's
+    queue is longer than `limit`, no block is handed over. `fatal` is the client's fatal error, or None.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -80,7 +79,7 @@ class SequencedProducer:
             self.fatal = str(error)
 
     def send_block(self) -> None:
-        """Announces the next block and hands it over to the client. What the client refuses at once is FAILED."""
+        """Announces the next block and hands it over to the client. Records that the client refuses are FAILED."""
         block, first = self.spec.block, self.sequence
         self._make_room()
         if self.transactions:
@@ -94,7 +93,7 @@ class SequencedProducer:
             self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
-        """Back-pressure: waits until the client's queue is short enough."""
+        """Back-pressure: waits until the client's queue is no longer than `limit`."""
         while len(self.client) > self.limit:
             self.client.poll(0.005)
 
@@ -108,10 +107,10 @@ class SequencedProducer:
         self.client.poll(0)
 
     def send_again(self, include_open: bool) -> None:
-        """One round of resends: sends every record again, as a new attempt, whose last attempt is INDETERMINATE.
+        """Does one round of resends: sends each record whose last attempt is INDETERMINATE again, as a new attempt.
 
         `include_open`: an attempt without a delivery report counts as INDETERMINATE too, because the process that sent
-        it is gone.
+        the attempt is gone.
         """
         folder, control = Path(self.spec.folder), self.control
         earlier = read_rounds(folder)
@@ -139,7 +138,7 @@ class SequencedProducer:
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """Begins a new life: counts what the last life left behind, and sends the unanswered records again."""
+        """Begins a new life after a kill: counts the outcomes in the ledger, and sends unanswered records again."""
         counts = count_outcomes(Path(self.spec.folder), self.sequence)
         for word, count in counts.items():
             self.control[word] = count
@@ -147,7 +146,7 @@ class SequencedProducer:
         self.send_again(include_open=True)
 
     def warm_up(self) -> None:
-        """Sends one block to each partition and waits until all are settled. Raises TimeoutError."""
+        """Sends one block to each partition and waits until all records are settled. Raises TimeoutError."""
         for _ in range(self.spec.partitions):
             self.send_block()
         unsettled = self.client.flush(self.spec.deadline_s)
@@ -170,7 +169,7 @@ class SequencedProducer:
                 self.client.poll(min(0.01, (self.sequence + spec.block - due) / spec.rate) if spec.rate else 0)
 
     def play(self) -> None:
-        """A scripted load: sends what the fault plan asks for, and after the release one more block per partition."""
+        """Sends a scripted load: the blocks that the fault plan asks for and, at the end, a block to each partition."""
         control, warm_up_records = self.control, self.spec.block * self.spec.partitions
         while self.fatal is None:
             self._send_again_if_asked()
@@ -186,7 +185,7 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """The whole life of a producer, gate by gate."""
+        """Runs the producer from its first gate to the end of its load."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
@@ -200,13 +199,13 @@ class SequencedProducer:
         self._unless_fatal(self.play if self.spec.scripted else self.load)
         if self.transactions and self.fatal is None:
             self._unless_fatal(self.transactions.end)
-        # An attempt that is still open after the flush is INDETERMINATE.
+        # An attempt that has no delivery report after the flush is INDETERMINATE.
         self._unless_fatal(lambda: self.client.flush(self.spec.deadline_s))
         self.control[Word.ATTEMPTED] = self.sequence + self.resent
         self.control[Word.STATE] = State.DONE
 
     def _unless_fatal(self, work: Callable[[], object]) -> None:
-        """Does `work`. Where a fatal client error ends it early, notes the error in `fatal`; raises any other error.
+        """Does `work`. If a fatal client error or Unended stops `work`, notes it in `fatal`. Raises any other error.
 
         `poll` raises a client error as KafkaException. `flush` raises the bare KafkaError, which is no Exception.
         """
@@ -229,7 +228,7 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Exit codes: 0 done, 3 a fatal client error ended the load early, 1 anything else."""
+    """Runs one producer. Returns the exit code: 0 done, 3 a fatal client error ended the load early, 1 other errors."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

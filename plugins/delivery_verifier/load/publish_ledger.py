@@ -1,4 +1,4 @@
-"""Publishing: a producer's live ledger becomes rows of the run's ledger, one segment at a time, in constant memory."""
+"""Publishing: a producer's live ledger becomes rows of the run's ledger, by segments, so that memory stays constant."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ from delivery_verifier.store import ledger
 
 
 class LedgerOwner(NamedTuple):
-    """The producer whose attempts are published. `folder` and `transaction_records` (0: none are used) give each
-    record's transaction."""
+    """The producer whose attempts are published. `folder` holds its live ledger.
+
+    `transaction_records` is the number of records in a transaction; 0: the producer uses no transactions.
+    """
 
     arm: str
     producer: int
@@ -48,10 +50,10 @@ class LedgerOwner(NamedTuple):
 def publish_ledger(
     folder: Path, target: Path, arm: str, producer: int, session: int, layout: LoadLayout, transaction_records: int = 0
 ) -> int:
-    """Writes all announced attempts of the producer in `folder` to `target` (`ledger.SCHEMA`). Returns their number.
+    """Writes all announced attempts of the producer in `folder` to the file `target`. Returns the number of attempts.
 
-    First attempts come first, then the resends, round by round. An attempt that no delivery report settled is
-    INDETERMINATE, with `made_by` recovery.
+    The file has `ledger.SCHEMA`. First attempts come first, then the resends, round by round. An attempt without a
+    delivery report is INDETERMINATE, and its `made_by` is `recovery`.
     """
     owner = LedgerOwner(arm, producer, session, folder, layout, transaction_records)
     rounds, control = read_rounds(folder), Control(folder)
@@ -67,13 +69,17 @@ def publish_ledger(
 
 
 def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
+    """Returns a table with `ledger.SCHEMA` of the attempts in the range `resend`."""
     slots = read_slots(attempt_folder(owner.folder, resend.attempt), resend.first, resend.count)
     partition_sequences = np.arange(resend.partition_sequence, resend.partition_sequence + resend.count, dtype=np.int64)
     return _table(slots, owner, resend.first, partition_sequences, resend.attempt)
 
 
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
-    """Partition sequences of first attempts [first, first + count): those of the layout, shifted by earlier rounds."""
+    """Returns the partition sequences of the first attempts [first, first + count).
+
+    They are the layout's partition sequences, shifted by the rounds of resends that came before the attempts.
+    """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:
         by_partition = partition_shifts([resends], layout)
@@ -84,11 +90,14 @@ def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout
 
 
 def _table(slots: Numbers, owner: LedgerOwner, first: int, partition_sequences: Numbers, attempt: int = 0) -> pa.Table:
-    """`ledger.SCHEMA` of the attempts from sequence `first` on. `slots`: result, sent, settled; shape (3, count)."""
+    """Returns a table with `ledger.SCHEMA` of the attempts with number `attempt`, from sequence `first` on.
+
+    `slots` holds result, sent and settled of these attempts, with the shape (3, count).
+    """
     result, sent_ns, settled_ns = slots
     count = len(result)
     partitions, _ = owner.layout.columns(first, count)
-    # All acknowledgements with an offset have the same outcome and no error, so 1 stands for all of them.
+    # All acknowledgements with an offset have the same outcome and no error, so the result 1 stands for all of them.
     distinct, inverse = np.unique(np.minimum(result, 1), return_inverse=True)
     outcomes = pa.array([str(outcome_of(int(value))) for value in distinct])
     errors = pa.array([_error_name(int(value)) for value in distinct], pa.string())

@@ -1,9 +1,9 @@
 """Resends: which sequences an application sends again, as which attempt, and under which partition sequences.
 
-A round of resends is written to a file before any of it is sent. Attempts with number n > 0 have slots of their own, by
-sequence, in the folder `attempt-n` of the producer's folder. A resend takes the next partition sequence of its
-partition. So partition sequences number records in the order in which they are sent: first attempts after a round have
-higher ones than the round.
+A round of resends is written to a file before any of its records is sent. The slots of the attempts with a number n > 0
+are in the folder `attempt-n` of the producer's folder, by sequence. A resend takes the next partition sequence of its
+partition. So partition sequences number records in the order in which the records are sent: first attempts after a
+round have higher partition sequences than the resends of the round.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 class SequenceRange(Struct, frozen=True):
-    """`count` consecutive sequences of one partition, from `first` on, that are sent again as attempt `attempt`.
+    """`count` consecutive sequences of one partition, from `first` on, all of which are sent as attempt `attempt`.
 
-    Their partition sequences are consecutive from `partition_sequence` on.
+    Their partition sequences are consecutive too, from `partition_sequence` on.
     """
 
     attempt: int
@@ -36,39 +36,39 @@ class SequenceRange(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True):
-    """One round of resends. Sequences below `frontier` were first sent before the round, all others after it."""
+    """One round of resends. Sequences below `frontier` were first sent before the round, all others after the round."""
 
     frontier: int
     ranges: list[SequenceRange]
 
     @property
     def attempts(self) -> int:
-        """Attempts in the round."""
+        """The number of attempts in the round."""
         return sum(resend.count for resend in self.ranges)
 
 
 def attempt_folder(folder: Path, attempt: int) -> Path:
-    """The folder of the slots of attempts with number `attempt`, for the producer in `folder`."""
+    """Returns the folder that holds the slots of the attempts with number `attempt`, for the producer in `folder`."""
     return folder / f"attempt-{attempt}" if attempt else folder
 
 
 def read_rounds(folder: Path) -> list[Round]:
-    """All rounds of the producer in `folder`, in order."""
+    """Returns all rounds of resends of the producer in `folder`, in order."""
     return [msgspec.json.decode(file.read_bytes(), type=Round) for file in sorted(folder.glob("round-*.json"))]
 
 
 def write_round(folder: Path, number: int, resends: Round) -> None:
-    """Writes round `number` to a file of `folder`: whole, or not at all."""
+    """Writes round `number` to a file in the producer's `folder`. The file appears whole or not at all."""
     file = folder / f"round-{number:06d}.json"
     file.with_suffix(".new").write_bytes(msgspec.json.encode(resends))
     file.with_suffix(".new").rename(file)
 
 
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
-    """The sequences below `frontier` whose last attempt is INDETERMINATE, with the number of that attempt.
+    """Returns the sequences below `frontier` whose last attempt is INDETERMINATE, each with that attempt's number.
 
-    `include_open`: an attempt without a delivery report counts as INDETERMINATE too. That is right where the process
-    that sent it is gone.
+    `include_open`: whether an attempt without a delivery report counts as INDETERMINATE too. True is right if the
+    process that sent the attempt is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
@@ -86,10 +86,10 @@ def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_ope
 
 
 def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Round], layout: LoadLayout) -> Round:
-    """The next round: sends each of `sequences` once more.
+    """Returns the next round of resends, which sends each of `sequences` once more.
 
-    `sequences` is ascending and gives the number of each sequence's last attempt. `frontier` is a whole number of
-    blocks.
+    `sequences` is ascending, and gives the number of each sequence's last attempt. `frontier` is the first sequence
+    that was never sent, at the beginning of a block. `earlier` are all earlier rounds.
     """
     shifts = partition_shifts(earlier, layout)
     next_partition_sequence = {
@@ -104,8 +104,10 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 
 
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """Per partition, by how much `rounds` shift the partition sequences of first attempts after them: the number of
-    resends to the partition."""
+    """Returns per partition by how much `rounds` shift the partition sequences of later first attempts.
+
+    The shift is the number of resends to the partition.
+    """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
         shifts[layout.partition(resend.first)] += resend.count
@@ -113,9 +115,10 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 
 
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
-    """What the control block must say about a producer whose process is gone, counted from the slots.
+    """Returns the words of the control block of a producer whose process is gone, counted from its slots.
 
-    An open attempt counts as INDETERMINATE: nobody will ever answer it.
+    An open attempt counts as INDETERMINATE, because no report about it can come any more. `frontier` is the first
+    sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -131,7 +134,10 @@ def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
 
 
 def read_slots(folder: Path, first: int, count: int) -> Numbers:
-    """Result, sent and settled of slots [first, first + count), which may lie in two segments. Shape (3, count)."""
+    """Returns result, sent and settled of the slots [first, first + count), which may lie in two segments.
+
+    The shape is (3, count).
+    """
     parts = []
     for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
         begin = number << SHIFT
@@ -140,12 +146,15 @@ def read_slots(folder: Path, first: int, count: int) -> Numbers:
 
 
 def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
-    """The ranges of all rounds, in order."""
+    """Returns the ranges of all rounds, in order."""
     return (resend for resends in rounds for resend in resends.ranges)
 
 
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
-    """(attempt, first, count) of consecutive sequences in one block that have the same next attempt."""
+    """Yields (attempt, first, count) for each range of consecutive sequences in one block with the same next attempt.
+
+    `attempt` is the number of that next attempt.
+    """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():
         is_next = sequence == first + count and sequence // block == first // block
@@ -160,6 +169,9 @@ def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int
 
 
 def _indeterminate(folder: Path, first: int, count: int, include_open: bool) -> Numbers:
-    """Indices in [0, count) of the slots from `first` on that are INDETERMINATE or, if asked for, open."""
+    """Returns the indices in [0, count) of the slots from `first` on that are INDETERMINATE.
+
+    With `include_open` the indices of open slots are returned, too.
+    """
     results = read_slots(folder, first, count)[0]
     return np.flatnonzero((results <= NEVER_KNOWN) | ((results == 0) & include_open)).astype(np.int64)

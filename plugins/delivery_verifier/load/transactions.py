@@ -1,8 +1,8 @@
-"""Transactions of one producer: which sequences each holds, how it is ended, and a file of how each ended.
+"""Transactions of one producer: which sequences a transaction holds, how it is ended, and a file of all outcomes.
 
-A transaction is a fixed number of consecutive sequences. So a record's transaction is computed and never stored. The
-file `transactions` of the producer's folder has one letter per transaction, in order: how it ended. A letter is written
-as soon as the client reports the end. A transaction without a letter is INDETERMINATE.
+A transaction holds a fixed number of consecutive sequences. So a record's transaction is computed and never stored. The
+file `transactions` in the producer's folder has one letter per transaction, in order: the transaction's outcome. A
+letter is written as soon as the client reports the end. A transaction without a letter is INDETERMINATE.
 """
 
 from __future__ import annotations
@@ -23,22 +23,23 @@ from delivery_verifier.model.outcomes import TransactionOutcome
 FILE = "transactions"
 LETTERS = {outcome: outcome.value[:1] for outcome in TransactionOutcome}
 WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTED: Word.ABORTED}
+"""The words of the control block that count transactions by outcome."""
 CALL_S = 5.0
-"""How long one call of the client may block. A call that is not done by then is made again."""
+"""How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
-"""How long a transaction may stay open at the load's rate. So a slow load has smaller transactions, and no transaction
-comes near a timeout."""
+"""How many seconds a transaction may stay open at the load's rate. So a slow load has smaller transactions, and no
+transaction comes near a timeout."""
 
 
 class Unended(VerifierError, RuntimeError):
-    """A transaction could not be ended in time. Nobody knows what becomes of it, and no other can begin."""
+    """A transaction could not be ended in time. Its outcome stays unknown, and no other transaction can begin."""
 
 
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
-    """The number of records in one transaction: `records`, or as many as `rate` sends in MOST_S if those are fewer.
+    """Returns the number of records in one transaction: `records` or, if that is less, what `rate` sends in MOST_S.
 
-    `rate` is in records per second. The number is rounded up to whole blocks. With two or more partitions it is at
-    least two blocks: a transaction within one partition has nothing to keep together.
+    `rate` is in records per second. The number is rounded up to whole blocks. With two or more partitions the number is
+    at least two blocks, because a transaction within one partition has nothing to keep together.
     """
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
@@ -46,10 +47,11 @@ def size(records: int, block: int, partitions: int, rate: float | None = None) -
 
 
 class Transactions:
-    """Begins and ends the transactions of `client`, of `size` sequences each.
+    """The transactions of `client`, which have `size` sequences each. An instance begins and ends them.
 
-    The second transaction, and every `abort_every`th after it, is aborted on purpose, once all of its records are
-    acknowledged. With `abort_every` 0 none is. `deadline_s` bounds how long the client may take for one step.
+    The second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once all of its
+    records are acknowledged. If `abort_every` is 0, no transaction is aborted on purpose. `deadline_s` is how many
+    seconds the client may take for one step.
     """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
@@ -58,7 +60,10 @@ class Transactions:
         self._open = False
 
     def init(self) -> None:
-        """Registers the transactional.id. This fences any earlier producer with it, and aborts its open transaction."""
+        """Registers the transactional.id with its coordinator.
+
+        This fences any earlier producer with the same transactional.id, and aborts that producer's open transaction.
+        """
         self._insist(self._client.init_transactions, "init_transactions")
 
     def before_block(self) -> None:
@@ -69,14 +74,15 @@ class Transactions:
             self._control[Word.BEGUN] += 1
 
     def after_block(self, sequence: int) -> None:
-        """Ends the transaction if the next record, `sequence`, belongs to another."""
+        """Ends the transaction if the next record, which has the number `sequence`, belongs to another transaction."""
         if sequence % self._size == 0:
             self.end()
 
     def end(self) -> None:
-        """Commits, or aborts, the open transaction, if there is one.
+        """Commits or aborts the open transaction, if a transaction is open.
 
-        Raises KafkaException where the client can do no more, and Unended. The transaction is INDETERMINATE then.
+        Raises Unended, and KafkaException if the client can do no more. After such an error the transaction is
+        INDETERMINATE.
         """
         if not self._open:
             return
@@ -88,8 +94,10 @@ class Transactions:
             self._note(outcome)
 
     def _is_to_be_aborted(self) -> bool:
-        """Whether the open transaction is the second, or one of every `abort_every` after it. Even a short load has a
-        second transaction."""
+        """Whether the open transaction is the second, or an `abort_every`th transaction after the second.
+
+        The count begins with the second transaction, because even a short load has a second transaction.
+        """
         if not self._abort_every:
             return False
         return (self._control[Word.BEGUN] - 2) % self._abort_every == 0
@@ -112,7 +120,10 @@ class Transactions:
         return TransactionOutcome.ABORTED
 
     def _insist(self, call: Callable[[float], None], what: str) -> None:
-        """Repeats `call` until it succeeds. A retriable error decides nothing, so the call is made again."""
+        """Repeats `call` until it succeeds. A retriable error decides nothing, so the call is made again.
+
+        `what` names the call in the message. Raises KafkaException for any other error, and Unended after the deadline.
+        """
         end = time.monotonic() + self._deadline_s
         while True:
             try:
@@ -132,9 +143,10 @@ class Transactions:
 
 
 def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
-    """The ledger's columns `transaction` and `transaction_outcome` for `sequences`, both strings.
+    """Returns the ledger's columns `transaction` and `transaction_outcome` for `sequences`. Both hold strings.
 
-    `size` is the number of records in a transaction. Both columns are null where it is 0: no transactions are used.
+    `folder` is the producer's folder. `size` is the number of records in a transaction. If `size` is 0, the producer
+    uses no transactions, and both columns hold nulls only.
     """
     if not size:
         nulls = pa.nulls(len(sequences), pa.string())

@@ -1,6 +1,7 @@
-"""From a question to a checked scenario.
+"""Planning: the fields of a run, which a user fills in, become a checked scenario.
 
-Owns: the fields of a run, settings of the user's own, what the host must have, what a run would do.
+Owns: the fields of a run, the translation of settings of the user's own, the checks of the host before a run, and the
+    explanation of what a run would do and what settings promise.
 May use: contract, catalogue, load.layout, cluster, host, model.
 Weak spot: settings of a Java client are translated for librdkafka, which behaves differently in places.
 """

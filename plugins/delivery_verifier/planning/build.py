@@ -1,4 +1,4 @@
-"""Building a scenario from the fields of a run: profile, fault, load and claim are checked and put together."""
+"""Building a scenario: profile, fault plan, load and claim are made from the fields of a run, checked and combined."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from delivery_verifier.planning.params import LONGEST_S, checked
 from delivery_verifier.planning.provenance import commit, versions_of
 
 QUIET_S = 4.0
-"""Seconds of load before and after the fault's own duration."""
+"""Seconds that the default duration of a load adds to that of its fault plan, so that load surrounds the fault."""
 
 
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
-    """The scenario for `params`, the fields of the form or the command line. Missing fields take the form's defaults.
+    """Returns the scenario for `params`, the fields of the form or of the command line.
 
-    `name` is the run id. Raises BadInput.
+    A missing field takes the form's default. `name` is the run id. Raises BadInput for a value that is not allowed.
     """
     params = checked(params)
     if params.get("scenario"):
@@ -69,7 +69,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput where fields describe transactions, and no arm writes any."""
+    """Raises BadInput if a field describes transactions, but no arm writes transactions."""
     for name in ("transaction_records", "abort_every"):
         value = getattr(scenario.load, name)
         if value != getattr(Load(), name) and not scenario.transactional:
@@ -78,15 +78,15 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
-"""Fields that a user may give beside a scenario of the catalogue. The scenario settles all other fields."""
+"""The fields that count when a user names a scenario of the catalogue. That scenario fixes all other fields."""
 
 
 def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
-    """The scenario of the catalogue that the field `scenario` names.
+    """Returns the scenario of the catalogue that the field `scenario` names. `name` is the run id.
 
-    The form always sends all of its fields, so a field that the scenario settles itself is ignored: such a field only
-    holds the form's default. Settings of the user's own have no default: a user gave them on purpose. They are refused
-    (BadInput).
+    The form always sends all of its fields. So a field that the scenario fixes is ignored: the field may only hold the
+    form's default. Settings of the user's own have no default in the form, so a user gave them on purpose. Raises
+    BadInput if `params` holds settings of the user's own.
     """
     if own := [field for field in ("own_profile", "producer_overrides", "topic_overrides") if params.get(field)]:
         raise BadInput(
@@ -114,14 +114,14 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _min_exposed(records: int) -> int:
-    """The default of min_exposed: one record of a hundred, 1 to 100 in all."""
+    """Returns the default of `min_exposed`: one hundredth of `records`, but at least 1 and at most 100."""
     return min(100, max(1, records // 100))
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
-    """Raises BadInput for settings that no producer or topic can have, with librdkafka's own reason where it has one.
+    """Raises BadInput for settings that no producer or topic can have. Where librdkafka refuses, the message says why.
 
-    `kafka_version` and `payload_bytes` are the scenario's defaults if they are None.
+    If `kafka_version` or `payload_bytes` is None, the default of a scenario is taken.
     """
     load, cluster = Load(), ClusterSpec()
     try:
@@ -136,7 +136,7 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
 
 
 def _profile(params: Mapping[str, Any]) -> Profile:
-    """The subject's profile: the user's own or one that is known by name, with the overrides."""
+    """Returns the subject's profile: the user's own profile or a profile known by its name, changed by overrides."""
     profile = _own_profile(params.get("own_profile")) or _pick(
         "profile", params.get("profile") or "safe", profiles.known()
     )
@@ -146,6 +146,7 @@ def _profile(params: Mapping[str, Any]) -> Profile:
 
 
 def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
+    """Returns `profile` with the field `min_insync_replicas` as its topic setting, if the field is given."""
     min_isr = params.get("min_insync_replicas")
     if min_isr is None:
         return profile
@@ -153,8 +154,10 @@ def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
 
 
 def _own_profile(value: object) -> Profile | None:
-    """The profile that kdv read from files or from a saved profile and sent whole; None if there is none. Raises
-    BadInput."""
+    """Returns the profile in `value`, the field `own_profile`; None if the field is empty. Raises BadInput.
+
+    `kdv` fills this field with a whole profile, which it read from files or from a saved profile.
+    """
     if not value:
         return None
     try:
@@ -186,7 +189,7 @@ _LOAD_FIELDS = (
     "transaction_records",
     "abort_every",
 )
-"""Fields of a run that are fields of the load, under the same name."""
+"""The fields of a run that `Load` has under the same name."""
 
 
 def _load(params: Mapping[str, Any], fault: FaultPlan) -> Load:
@@ -200,18 +203,22 @@ def _load(params: Mapping[str, Any], fault: FaultPlan) -> Load:
 
 
 def _pick(field: str, value: str, known: Mapping[str, Any]) -> Any:
-    """The item of `known` that `field` names by `value`. Raises BadInput."""
+    """Returns the item of `known` whose name is `value`. Raises BadInput about `field` if there is no such item."""
     if value not in known:
         raise BadInput(f"{field} is {value!r}; allowed: {', '.join(known)}. `kdv list` describes them")
     return known[value]
 
 
 _PROFILE_FIELDS = ("profile", "own_profile", "producer_overrides", "topic_overrides")
-"""Fields of a run that make up the subject's profile."""
+"""The fields of a run that describe the subject's profile."""
 
 
 def _command(params: Mapping[str, Any], profile: Profile) -> str:
-    """The command that repeats this run: every field of `params`, and settings of the user's own one by one."""
+    """Returns the `kdv run` command that repeats this run.
+
+    Every field of `params` except `owner` becomes an option. If the user gave fields that describe the profile, the
+    options that `profiles.options` returns for `profile` stand for these fields.
+    """
     options = {
         f"--{key.replace('_', '-')}": [value]
         for key, value in params.items()

@@ -1,6 +1,6 @@
-"""The explanation: what settings promise under a fault and under every class of faults, and by which rule.
+"""The explanation: what settings promise under one fault and under every class of faults, and by which rule.
 
-No run is needed for an explanation.
+An explanation needs no run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
 
 
 class Guarantee(Struct, frozen=True, kw_only=True):
-    """Whether settings give a guarantee under the fault of the scenario, and under every class of faults (`always`)."""
+    """A guarantee, and whether settings give it.
+
+    `under_fault`: under the fault of the scenario. `always`: under every class of faults.
+    """
 
     guarantee: Claim
     meaning: str
@@ -30,9 +33,12 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """What `kdv explain --json` prints of one arm. `expected`: the disturbances that the fault is expected to cause.
-    `matrix`: which guarantees the settings give under which class of faults. `alternatives`: what single settings
-    change."""
+    """The explanation of one arm, as `kdv explain --json` prints it.
+
+    `expects`: the arm's expectation in words. `expected`: the kinds of disturbances that the fault is expected to
+    cause. `matrix`: which guarantees the settings give under which class of faults. `alternatives`: what another value
+    of a single setting would change.
+    """
 
     arm: str
     role: str
@@ -52,7 +58,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
 
 class ScenarioExplanation(Struct, frozen=True, kw_only=True):
-    """What `kdv explain --scenario NAME --json` prints."""
+    """The explanation of a scenario of the catalogue, as `kdv explain --scenario NAME --json` prints it."""
 
     scenario: str
     title: str
@@ -64,7 +70,7 @@ class ScenarioExplanation(Struct, frozen=True, kw_only=True):
 
 
 def explain(scenario: Scenario, arm: Arm) -> Explanation:
-    """The explanation of one arm. Raises ContradictorySettings for settings that no producer can have."""
+    """Returns the explanation of one arm. Raises ContradictorySettings for settings that no producer can have."""
     profile, settings = arm.profile, Settings.of_arm(scenario, arm)
     expected = _possible(settings, forecast.expected_disturbances(scenario.fault, arm))
     all_disturbances = [disturbance for faults in FAULT_CLASSES for disturbance in faults.disturbances]
@@ -93,7 +99,11 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
 
 
 def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturbance]:
-    """The expected disturbances, without unclean elections unless the topic allows them or an operator asks for one."""
+    """Returns the expected disturbances that are possible with these settings.
+
+    An unclean election is possible only if the topic allows unclean elections or an operator asks for an unclean
+    election.
+    """
     asked_for = any(disturbance.kind == "unclean_request" for disturbance in expected)
     if settings.unclean_leader_election or asked_for:
         return expected
@@ -101,7 +111,7 @@ def _possible(settings: Settings, expected: list[Disturbance]) -> list[Disturban
 
 
 def explain_scenario(entry: Entry, scenario: Scenario) -> ScenarioExplanation:
-    """The explanation of every arm of a scenario of the catalogue."""
+    """Returns the explanation of every arm of `scenario`, which was built from `entry` of the catalogue."""
     return ScenarioExplanation(
         scenario=entry.name,
         title=entry.title,
@@ -114,7 +124,7 @@ def explain_scenario(entry: Entry, scenario: Scenario) -> ScenarioExplanation:
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """The explanation of one arm as several lines for a person."""
+    """Returns the explanation of one arm as several lines for a person."""
     text = [
         f"settings   {explanation.profile}: {explanation.summary}",
         *(f"           {note}" for note in explanation.notes),
@@ -136,8 +146,10 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def scenario_text(scenario: ScenarioExplanation) -> str:
-    """A scenario as several lines for a person: its promise, and the claim, the rulings and the expected end of each
-    arm."""
+    """Returns the explanation of a scenario as several lines for a person.
+
+    The lines hold the scenario's promise, and the claim, the rulings and the expected end of each arm.
+    """
     text = [
         f"scenario   {scenario.scenario}: {scenario.title}",
         f"promise    {scenario.promise}",
@@ -155,6 +167,7 @@ def scenario_text(scenario: ScenarioExplanation) -> str:
 
 
 def _rulings(explanation: Explanation) -> list[str]:
+    """Returns two lines for each ruling: the ruling itself, and then its rule with the rule's source."""
     rows = []
     for ruling in explanation.rulings:
         rows += [
@@ -165,6 +178,7 @@ def _rulings(explanation: Explanation) -> list[str]:
 
 
 def _yes_or_no(guarantee: Guarantee) -> str:
+    """Returns in columns whether the settings give the guarantee under the fault, and whether always."""
     always = ""
     if guarantee.always:
         always = "always"
@@ -174,7 +188,7 @@ def _yes_or_no(guarantee: Guarantee) -> str:
 
 
 def describe(scenario: Scenario) -> str:
-    """The plan of a run as several lines for a person: cluster, topics, load, fault and arms."""
+    """Returns the plan of a run as several lines for a person: cluster, topics, load, fault and arms."""
     load, cluster, fault = scenario.load, scenario.cluster, scenario.fault
     lines = [
         f"cluster  a fresh {cluster.backend} Apache Kafka {cluster.kafka_version} on this host: 1 controller, "
@@ -193,7 +207,10 @@ def describe(scenario: Scenario) -> str:
 
 
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
-    """One line per anomaly that the arm can have: how its settings and claim rule on it under the scenario's fault."""
+    """Returns one line for each anomaly that `arm` can have.
+
+    A line says how the arm's settings and claim rule on the anomaly under the scenario's fault.
+    """
     expected = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()
     possible = [ruling for ruling in rulings if arm.transactional_id or ruling.anomaly not in TRANSACTIONAL]

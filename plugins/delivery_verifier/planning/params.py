@@ -1,4 +1,4 @@
-"""Params: the fields of a run, from a form, a REST call or a command line. Each is checked before it is used."""
+"""Params: the fields of a run, which come from a form, a REST call or a command line, and the check of each field."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning.own_settings import profiles
 
 Check = Callable[[str, object], object]
+"""Takes the name and the value of a field. Returns the value in the field's own type. Raises BadInput."""
 LISTED = "`kdv list` describes them"
 MOST = 10**11
-"""The upper limit of a number for which the scenario declares none."""
+"""The upper limit of a number field for which the scenario declares no upper limit."""
 LONGEST_S = 86_400.0
+"""The longest duration and the longest deadline that a user can ask for: one day."""
 FEWEST_TO_ABORT = 2
-"""The least value of abort_every. An arm that aborts every transaction, or none, cannot be HELD."""
+"""The least value of the field `abort_every`. With 1 an arm would abort every transaction, and with 0 no transaction:
+neither arm can be HELD."""
 
 
 def checked(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that are not None, each converted to its own type. Raises BadInput, for unknown fields too."""
+    """Returns the fields that are not None, each value in its field's own type.
+
+    Raises BadInput for an unknown field and for a value that is not allowed.
+    """
     for name in params:
         if name not in FIELDS:
             near = nearest(name, FIELDS)
@@ -34,7 +40,7 @@ def checked(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
-    """`params` in the types that Airflow's form requires: a text that stands for a number becomes a number.
+    """Returns `params` in the types that Airflow's form requires: a text that stands for a number becomes that number.
 
     Raises BadInput.
     """
@@ -47,11 +53,13 @@ def _one_of(known: Iterable[str], remedy: str = "") -> Check:
 
 
 def _number(owner: type[Struct], name: str, example: int) -> Check:
+    """Returns the check for a whole number within the limits that the struct `owner` declares for its field `name`."""
     low, high = limits(owner, name)
     return lambda field, value: whole(field, value, low, MOST if high is None else high, example)
 
 
 def _seconds(low: float, high: float, *, above: bool = False) -> Check:
+    """Returns the check for a number from `low` to `high`. With `above` the number must be greater than `low`."""
     return lambda field, value: decimal(field, value, low, high, above=above)
 
 
@@ -80,4 +88,5 @@ FIELDS: dict[str, Check] = {
     "deadline_s": _seconds(0, LONGEST_S, above=True),
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
-"""How each field is checked, by its name in the form. The code that uses the last four fields checks them."""
+"""The check of each field, by the field's name in the form. The last four fields pass here unchecked: the code that
+uses them checks them."""

@@ -1,4 +1,7 @@
-"""Preflight: what a host must have for a run. The checks look at plain facts, so that a test can describe any host."""
+"""Preflight: the checks of what a host must have for a run.
+
+The checks get the facts about a host as plain data, so that a test can describe any host.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +25,33 @@ from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
-"""Available memory that is comfortable, and the least memory with which a run begins."""
+"""The available memory that is comfortable, and the least available memory with which a run begins; both in GB."""
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
-"""Bytes that a run writes besides its load: formatted storage, internal topics, logs; books and report."""
+"""Bytes that a run writes besides its load. `workspace`: formatted storage, internal topics and logs. `runs`: the books
+and the report."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
-"""Bytes per record: in a broker's log beside the payload, in ledger/, and in log/. Measured and rounded up."""
+"""Bytes per record, measured and rounded up: in a broker's log in addition to the payload, in the run directory's
+folder ledger/, and in its folder log/."""
 FILES_FIXED, FILES_PER_REPLICA = 1024, 6
+"""Open files that every run needs, and further open files for each replica of a partition."""
 
 
 class Unfit(VerifierError, RuntimeError):
-    """This host cannot do the run; the message says what it lacks, and the remedy."""
+    """The host cannot do the run. The message says what the host lacks and, where there is a remedy, the remedy."""
 
 
 class Unavailable(Unfit):
-    """This host has no means for the faults of this scenario: it can never run here, and has no verdict."""
+    """The host has no means for the scenario's faults or cluster. The scenario can never run on this host.
+
+    Such a run has no verdict.
+    """
 
     exit_code = 69
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One check of the host: whether it is passed, what was found and, if it is not passed, the remedy."""
+    """The result of one check of the host: whether the host passed, what was found, and the remedy if it failed."""
 
     name: str
     ok: bool
@@ -51,7 +60,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class FolderSpace(Struct, frozen=True, kw_only=True):
-    """A folder that a run writes to: its file system, and the bytes that are free there."""
+    """The space of a folder that a run writes to. `device`: the folder's file system. `free`: bytes free there."""
 
     path: str
     device: int
@@ -61,9 +70,9 @@ class FolderSpace(Struct, frozen=True, kw_only=True):
 class Host(Struct, frozen=True, kw_only=True):
     """The facts about a host.
 
-    `memory`: available bytes. `open_files`: the limit of the operating system. `unwritable`: folders that should be
-    writable and are not. `missing_bytes`: size of the jars yet to be fetched. `mirror`: why they cannot be fetched;
-    empty if they can.
+    `memory`: available bytes. `open_files`: how many open files the operating system allows a process at most.
+    `unwritable`: folders that should be writable and are not. `missing_bytes`: size of the jars that are yet to be
+    fetched. `mirror`: why these jars cannot be fetched; empty if they can.
     """
 
     runs: FolderSpace
@@ -77,7 +86,7 @@ class Host(Struct, frozen=True, kw_only=True):
 
 
 def look() -> Host:
-    """The facts of this host. Asks the network only if jars are missing."""
+    """Returns the facts about this host. Asks the network only if jars are missing."""
     missing = jars.missing_bytes()
     return Host(
         runs=_folder_space(home.runs_dir()),
@@ -94,7 +103,7 @@ def look() -> Host:
 
 
 def general(host: Host) -> list[Check]:
-    """Checks of what any run needs."""
+    """Returns the checks of what every run needs."""
     free = min(folder.free for folder in (host.runs, host.workspace, host.cache)) / GB
     folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
     remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
@@ -108,7 +117,10 @@ def general(host: Host) -> list[Check]:
 
 
 def equipment() -> list[Check]:
-    """The capabilities that some faults need. A missing one is no failure: such a host can run fewer scenarios."""
+    """Returns a check for each capability that some faults need.
+
+    A missing capability is no failure: a host without the capability can still run other scenarios.
+    """
     lacks = {name: default_backend().lack(name) for name in CAPABILITIES}
     return [
         Check(name=name, ok=True, found=f"not available: {lack.why}" if lack else "available")
@@ -117,7 +129,10 @@ def equipment() -> list[Check]:
 
 
 def run_checks(host: Host, scenario: Scenario) -> list[Check]:
-    """Checks of what a run of `scenario` needs: disk space for its load, memory, open files and jars."""
+    """Returns the checks of what a run of `scenario` needs.
+
+    The run needs disk space for its load, memory, open files, writable temporary folders and jars.
+    """
     replicas = len(scenario.arms) * scenario.load.partitions * scenario.load.replication_factor
     return [
         *_disks(host, needed_bytes(scenario)),
@@ -129,9 +144,10 @@ def run_checks(host: Host, scenario: Scenario) -> list[Check]:
 
 
 def require(scenario: Scenario, host: Host | None = None) -> None:
-    """Raises Unfit if this host cannot do the run now, and Unavailable if this host can never do the run.
+    """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
-    Unavailable: the host lacks a capability, or cannot run the backend. Raises BadInput for an unknown backend.
+    A host can never do the run if it lacks a capability or cannot run the backend. `host` None: the facts about this
+    host are looked up. Raises BadInput for an unknown backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
@@ -146,7 +162,8 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
 
 
 def needed_bytes(scenario: Scenario) -> dict[str, float]:
-    """Bytes that the run will write: to `workspace` records x payload x replicas, to `runs` the records' rows."""
+    """Returns how many bytes the run will write to `workspace` (records x payload x replicas) and to `runs` (the rows
+    of the records in ledger/ and log/)."""
     load = scenario.load
     records = sum(max(arm.records, (load.rate or 0) * load.duration_s) for arm in scenario.loaded)
     return {
@@ -157,7 +174,10 @@ def needed_bytes(scenario: Scenario) -> dict[str, float]:
 
 
 def _disks(host: Host, needed: dict[str, float]) -> list[Check]:
-    """One check per file system: folders on the same file system share its space."""
+    """Returns one check per file system, because folders on the same file system share its space.
+
+    `needed` is the result of `needed_bytes`.
+    """
     needs = [
         (host.workspace, needed["workspace"], "KDV_WORKSPACES"),
         (host.runs, needed["runs"], "KDV_RUNS"),
@@ -209,13 +229,13 @@ def _jars(host: Host) -> Check:
 
 
 def _folder_space(folder: Path) -> FolderSpace:
-    """The space of `folder`. Where the folder is missing, its nearest existing parent gives the file system."""
+    """Returns the space of `folder`. If the folder is missing, the space of its nearest existing parent is taken."""
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     return FolderSpace(path=str(folder), device=nearest.stat().st_dev, free=float(shutil.disk_usage(nearest).free))
 
 
 def _why_unreachable(mirror: str) -> str:
-    """Why the mirror cannot be reached; empty if it answers."""
+    """Returns the reason why the mirror cannot be reached; an empty text if the mirror answers."""
     try:
         httpx.head(mirror + "/", timeout=5, follow_redirects=True)
     except httpx.HTTPError as error:

@@ -1,4 +1,4 @@
-"""The provenance of a result: the versions and the commit that it was made with."""
+"""The provenance of a result: the software versions and the commit of this project that produced the result."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ PACKAGES = (
     "great-expectations",
     "pyspark",
 )
-"""Packages whose versions a scenario records."""
+"""The Python packages whose versions a scenario records."""
 
 
 def versions_of(kafka: str) -> dict[str, str]:
-    """Versions of everything that a result depends on, by name. `kafka` is the brokers' version."""
+    """Returns the versions of everything that a result depends on, by name. `kafka` is the version of the brokers."""
     return {"kafka": kafka, **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 
 def commit() -> str:
-    """The commit of this checkout (`git describe`), or `unknown`."""
+    """Returns the commit of this checkout as `git describe` names it, or `unknown`."""
     try:
         described = subprocess.run(
             ["git", "-C", str(folders.project_root()), "describe", "--always", "--dirty"],

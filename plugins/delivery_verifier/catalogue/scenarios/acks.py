@@ -1,4 +1,4 @@
-"""Acknowledgements: what acks 0, 1 and all promise, and where each ends."""
+"""Acknowledgements: what acks=0, acks=1 and acks=all promise, and where each promise ends."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _ACKS_0 = profile_of(
     acks="0",
     topic_metadata_refresh_interval_ms=1000,
 )
-"""A client with the default of five minutes would go on sending to the old leader once that is back. It would lose
-those records, too."""
+"""A client with the default, which looks for new leaders every five minutes, would go on sending to the old leader once
+that broker is back. The client would lose those records, too."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",

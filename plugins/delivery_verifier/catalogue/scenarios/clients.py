@@ -1,4 +1,4 @@
-"""Clients: producers that are killed, and applications that send again."""
+"""Clients: producers that are killed, and applications that send records again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 _SENT_AGAIN = broken(RESENT=200, DUPLICATED=0, LOST=0, REORDERED=0, indeterminate=100)
-"""A block of 100 stands in the log twice: as it was first sent, and as it was sent again."""
+"""Each of a block's 100 records is in the log twice: from its first attempt, and from its second attempt."""
 
 _KIP_98 = "KIP-98: the idempotent producer's guarantee covers one producer session, and no resends by the application"
 
@@ -56,8 +56,8 @@ _KILLED_PRODUCER = Entry(
     session_timeout_ms=6000,
     rules=("resent.application", "lost.never"),
 )
-"""With acks=1 the leader alone answers, at once, so that nothing is sent again. This shows that the missing answer
-makes the copies, and not the kill."""
+"""In the control acks_1 the leader alone answers, at once, so that the application sends no record again. This control
+shows that the missing answer makes the copies, and not the kill."""
 
 _HASTY = profile_of(
     "hasty",

@@ -1,4 +1,4 @@
-"""Duplicates: what retries write twice without idempotence."""
+"""Duplicates: records that the client's retries write twice without idempotence."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ _BLOCK = 20
 
 
 def _one_request(profile: str, **producer: Setting) -> Profile:
-    """The profile with a linger in which a whole block becomes one Produce request."""
+    """Returns the profile, changed by `producer`, with a linger.ms in which a whole block becomes one Produce request.
+
+    In the names of `producer` a `_` stands for a dot.
+    """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
     return replace(base, producer=base.producer | {"linger.ms": 100} | named)
 
 
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
-    """An arm whose one request is written twice, every record of it."""
+    """Returns a subject arm whose one request is written twice, so that every record in the request is a duplicate."""
     return ArmPlan(
         name=profile,
         role="subject",
@@ -32,7 +35,7 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
 
 
 def _once(profile: str, **producer: Setting) -> ArmPlan:
-    """The arm that must not have any record twice under the same fault."""
+    """Returns a control arm, which must not have any record twice under the same fault."""
     return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
 
 
@@ -41,9 +44,12 @@ _IMPATIENT = (
     _twice("acks_1", socket_timeout_ms=1000),
     _once("idempotent", socket_timeout_ms=1000),
 )
-"""Arms whose clients send again what was not answered within a second."""
+"""Arms whose clients send a request again if no answer came within a second."""
 _ANSWERED_TO = (step(AT_ONCE, "send"), step(BITTEN, "wait"), step(SETTLED, "release"))
-"""The end of a plan that first does something to the answers: one request per client, until all are settled."""
+"""The last steps of a plan whose first step interferes with the brokers' answers.
+
+Every client sends one request, the fault bites, and once every record has an outcome, the interference ends.
+"""
 
 _CLOSED_CONNECTION = Entry(
     name="duplicates.closed_connection",
@@ -126,8 +132,8 @@ _FROZEN_FOLLOWERS = Entry(
     session_timeout_ms=15_000,
     rules=("duplicated.retries", "duplicated.never"),
 )
-"""The session is long so that the freeze causes only retries. Measured: four copies of every record, and five on a busy
-host, where the broker thaws late. At least three are required."""
+"""The brokers' session is long, so that the freeze causes only retries. Measured: four copies of every record, and five
+on a busy host, where the frozen brokers thaw late. The expectation asks for at least three copies."""
 
 _FROZEN_LEADER = Entry(
     name="duplicates.frozen_leader",

@@ -1,7 +1,7 @@
-"""Everyday faults under load: every profile as an arm of one run, under the same fault at the same moment.
+"""Everyday faults under load: every profile is an arm of the same run, under the same fault at the same moment.
 
-Nothing is choreographed: the load flows at its rate, and chance decides what is in flight when the fault comes. So the
-weak arms are controls that may break now and then, and the arms that must not break are the subjects.
+The load is not scripted. It flows at its rate, and chance decides which records are in flight when the fault comes. So
+the weak arms are controls, which may break now and then. The arms that must not break are the subjects.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.scenario import Claim, Expectation, Load
 
 RATE = 500
-"""Records per second and arm. Eight arms and a cluster share a small host, which must not become a fault itself."""
+"""Records per second and arm. The rate is low, because eight arms and a cluster share a small host, and an overloaded
+host would be a fault of its own."""
 LEAD_S, AFTER_S = 4.0, 4.0
+"""Seconds of load before and after the fault plan."""
 EITHER = Expectation(verdicts=("HELD", "VIOLATED"))
 WEAK: dict[str, Claim] = {
     "acks_0": "at_least_once",
@@ -24,7 +26,7 @@ WEAK: dict[str, Claim] = {
     "retries_off": "at_most_once",
     "in_flight_1": "ordered",
 }
-"""The profiles that may break, each with the claim that its users make and that the profile does not keep."""
+"""The profiles that may break. Each has a claim that users of the profile make, and that the profile does not keep."""
 STRONG = ("idempotent", "safe", "transactional")
 
 _ARMS = (

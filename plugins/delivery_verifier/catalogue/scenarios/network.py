@@ -1,4 +1,4 @@
-"""The network: brokers that are cut off while their clients still reach them."""
+"""The network: brokers that are cut off from other brokers while clients still reach them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
-"""A follower's last request waits at the leader for `replica.fetch.wait.max.ms` (200 ms). After this time no new record
-can answer that request."""
+"""A trigger that lets a cut-off follower's last fetch request expire. That request waits at the leader for
+`replica.fetch.wait.max.ms` (200 ms). After half a second no new record can answer that request."""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

@@ -1,4 +1,4 @@
-"""Order: what max.in.flight and retries do to it."""
+"""Order: what max.in.flight.requests.per.connection and retries do to the order of records."""
 
 from __future__ import annotations
 
@@ -66,20 +66,23 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The alteration is committed while the leader stands still. When the leader wakes up, it learns the new setting while
-it already works on the requests in its socket. How the two interleave depends on the host, so that there is no exact
-number of refusals. Seen: 108 of 1000."""
+"""The new min.insync.replicas is committed while the leader stands still. When the leader wakes up, it learns the new
+setting while it already works on the requests in its socket. How learning and working interleave depends on the host,
+so that the number of refused requests is not exact. Seen: 108 of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
-    """The profile with one record per request, and a client that soon looks for new leaders and gives up old ones."""
+    """Returns the profile with one record per request.
+
+    Its client looks for new leaders every half second, and gives up a request that has no answer after 8 s.
+    """
     patience = {"socket.timeout.ms": 8000, "topic.metadata.refresh.interval.ms": 500}
     base = PROFILES[profile]
     return replace(base, producer=base.producer | patience | {"batch.num.messages": 1, "linger.ms": 0})
 
 
 def _late(profile: str, count: int) -> ArmPlan:
-    """An arm of which `count` records are overtaken."""
+    """Returns a subject arm in which later records are expected to overtake `count` records."""
     return ArmPlan(
         name=profile,
         role="subject",
@@ -118,8 +121,8 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )
-"""Three partitions, each with another leader. A request for metadata waits behind the requests in flight on its
-connection. Only a client with a second connection learns of the new leader while the connection to the old leader is
-stuck. The late records are those that were in flight."""
+"""The load has three partitions, each with another leader. A client's request for metadata waits behind the requests in
+flight on its connection. So only a client with a second connection learns of the new leader while the connection to the
+old leader is stuck. The overtaken records are the records that were in flight."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)

@@ -1,4 +1,7 @@
-"""Power: what is lost with the page cache, and what flush.messages and ELR save."""
+"""Power: which records brokers lose with the page cache, and which records flush.messages and ELR save.
+
+ELR stands for Kafka's eligible leader replicas (KIP-966).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 ON_DISK = after(1.0)
-"""Time for the control to flush what it acknowledges. The operating system flushes by itself only after 30 s."""
+"""The trigger of the power cut. It leaves the control `flushed` a second to flush the records that it acknowledges. The
+operating system flushes by itself only after 30 s."""
 _LOAD = scripted(100)
 _LOST = broken(LOST=100)
 _SYNC = step(AT_ONCE, "sync", "all")
@@ -66,7 +70,7 @@ _ALL_BROKERS = Entry(
             step(AT_ONCE, "send"),
             step(SETTLED, "wait"),
             step(ON_DISK, "power_off", "all", ()),
-            step(AT_ONCE, "send"),  # under way while no broker runs: these records are exposed
+            step(AT_ONCE, "send"),  # exposed: these records are under way while no broker runs
             step(AT_ONCE, "start", "all"),
         ),
         duration_s=12,

@@ -1,6 +1,6 @@
-"""Refused writes: what an error from a broker says about a record, and what it does not say.
+"""Refused writes: what an error from a broker says about a record, and what the error does not say.
 
-The entries are part of the kind `replication`, which is published in catalogue.json.
+The module `replication` includes these entries, so that catalogue.json publishes them under the kind `replication`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replication: min.insync.replicas, unclean election, and refused writes (`refusals`)."""
+"""Replication: what min.insync.replicas and unclean elections do to records, and refused writes (module `refusals`)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ _STALE_REPLICA = (
     step(SETTLED, "kill", "leader_and_follower", ("deposed",)),
     step(AT_ONCE, "start", "other_follower"),
 )
-"""Both replicas that hold the 50 records die, and the replica that misses these records comes back alone."""
+"""Steps after which the replica that misses the 50 records is up alone: both replicas that hold these records die, and
+then the replica that misses them comes back."""
 
 _UNCLEAN_ELECTION = Entry(
     name="unclean.stale_replica_elected",

@@ -1,4 +1,4 @@
-"""Transactions: what they promise while their coordinator fails."""
+"""Transactions: what they promise while the broker that coordinates them fails."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.scenario import Expectation, Load
 
 _RATE, _CYCLES, _ROUND_S = 500, 3, 9.0
+"""Records per second and arm, cycles of the fault plan, and seconds per cycle."""
 _DURATION_S = _CYCLES * _ROUND_S + 8
 
 _COORDINATOR_KILLED = Entry(

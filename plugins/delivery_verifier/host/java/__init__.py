@@ -1,1 +1,1 @@
-"""Java: the runtime, the jars by lock file and checksum, the archives of loaded classes."""
+"""Java: the runtime, the jars that a lock file pins by checksum, and the archives of loaded classes."""

@@ -1,4 +1,5 @@
-"""The class data archive: what a JVM has loaded and verified once, mapped by the next one (JEP 310, JEP 350)."""
+"""The class data archive: a JVM writes the classes that it has loaded and verified to a file, and later JVMs map that
+file (JEP 310, JEP 350)."""
 
 from __future__ import annotations
 
@@ -10,18 +11,24 @@ from typing import NamedTuple
 from delivery_verifier.host.java.runtime import java_home, version
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""Silences the JVM's message on stdout that an archive does not fit. The JVM then simply runs without the archive."""
+"""JVM options that silence the message on stdout that an archive does not fit. The JVM simply runs without such an
+archive."""
 
 
 class ClassArchive(NamedTuple):
-    """One archive. `file` exists only if it is whole: `keep` names the file once the JVM that wrote the archive has
-    ended."""
+    """One archive. `file` exists only if the archive is complete.
+
+    A JVM writes the file `written`. Once that JVM has ended, `keep` renames `written` to `file`.
+    """
 
     file: Path
 
     @classmethod
     def named(cls, folder: Path, program: str) -> ClassArchive:
-        """The archive of `program` for the Java in use: an archive only fits the runtime that wrote it."""
+        """Returns the archive of `program` in `folder` for the Java in use.
+
+        The file's name identifies that Java, because an archive fits only the runtime that wrote it.
+        """
         home = java_home()
         stat = (home / "bin/java").stat()
         runtime = zlib.crc32(f"{home}:{stat.st_mtime_ns}:{stat.st_size}".encode())
@@ -29,13 +36,13 @@ class ClassArchive(NamedTuple):
 
     @property
     def written(self) -> Path:
-        """The file into which a JVM that this process started writes its archive."""
+        """The file into which a JVM that this process started writes the archive."""
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:
-        """The JVM options that use the archive or, if there is none, write it at the JVM's exit.
+        """Returns the JVM options that use the archive or, if there is no archive, write it at the JVM's exit.
 
-        The list is empty if the archive can be neither read nor written.
+        The list is empty if the archive does not exist and cannot be written.
         """
         if self.file.exists():
             return [f"-XX:SharedArchiveFile={self.file}", "-Xshare:auto", *QUIET.split()]
@@ -48,9 +55,9 @@ class ClassArchive(NamedTuple):
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:
-        """Gives the archive that a JVM of this process wrote its final name. Removes unfinished archives of others.
+        """Gives its final name to the archive that a JVM of this process wrote.
 
-        Call it once that JVM has ended.
+        Removes unfinished archives of other processes. Call this method once that JVM has ended.
         """
         if self.written.exists():
             os.replace(self.written, self.file)

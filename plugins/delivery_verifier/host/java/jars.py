@@ -1,6 +1,7 @@
-"""The jars: a pinned list with checksums, fetched once into the user's cache, verified, resumable.
+"""The jars: a lock file pins the jars by checksum. The jars are fetched once into the user's cache, and verified.
 
-Source: Maven Central, or the mirror named by KDV_MAVEN_MIRROR (a base URL with Maven's layout).
+An interrupted download is resumed. The jars come from Maven Central or from the mirror that KDV_MAVEN_MIRROR names (a
+base URL with Maven's layout).
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ DEFAULT_KAFKA = "4.3.1"
 
 
 class JarError(VerifierError, RuntimeError):
-    """A jar could not be had, or is not the one that the lock names."""
+    """A jar could not be fetched, or its checksum is not the checksum in the lock file."""
 
 
 def cache_dir() -> Path:
-    """Where fetched and derived files live (KDV_CACHE, else the user's cache)."""
+    """Returns the folder of fetched and derived files: KDV_CACHE or, if that is unset, a folder in the user's cache."""
     return variables.path("KDV_CACHE") or Path(platformdirs.user_cache_dir("kafka-delivery-verifier"))
 
 
 def kafka_versions() -> list[str]:
-    """The Kafka versions that can be run."""
+    """Returns the Kafka versions that can be run: the versions in the lock file."""
     return sorted(name.removeprefix("kafka-") for name in _lock() if name.startswith("kafka-4"))
 
 
 def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
-    """The class path of a broker, in a fixed order (a class data archive depends on it). Fetches what is missing.
+    """Returns the class path of a broker. Fetches missing jars, and gives `progress` a line about that.
 
-    Raises JarError for a version the lock does not know, a failed download or a wrong checksum.
+    The jars have a fixed order, because a class data archive depends on the order. Raises JarError for a version that
+    the lock file does not know, a failed download or a wrong checksum.
     """
     if f"kafka-{version}" not in _lock():
         raise JarError(f"kafka_version is {version!r}; known are {', '.join(kafka_versions())}")
@@ -50,12 +52,12 @@ def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None
 
 
 def spark_jars(progress: Callable[[str], None] = lambda line: None) -> list[Path]:
-    """Spark's Kafka connector and what it needs, as files for `spark.jars`."""
+    """Returns the jars of Spark's Kafka connector and its dependencies, for `spark.jars`. Fetches missing jars."""
     return fetch("spark-kafka", progress)
 
 
 def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
-    """All jars of one set of the lock, from the cache or fetched into it."""
+    """Returns all jars of the set `name` of the lock file. Fetches missing jars into the cache."""
     folder = cache_dir() / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     entries = _lock()[name]
@@ -70,27 +72,30 @@ def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> lis
 
 
 def missing_bytes(version: str = DEFAULT_KAFKA) -> int:
-    """Bytes that are yet to be fetched for a run with this Kafka version; nothing is fetched."""
+    """Returns how many bytes a run with this Kafka version would have to fetch. Fetches nothing."""
     entries = [*_lock().get(f"kafka-{version}", []), *_lock()["spark-kafka"]]
     return sum(int(entry["bytes"]) for entry in entries if not _is_whole(cache_dir() / "jars" / entry["path"], entry))
 
 
 def mirror() -> str:
-    """Where jars come from, without a slash at its end. Raises BadInput."""
+    """Returns the base URL from which jars are fetched, without a slash at its end. Raises BadInput."""
     return variables.url("KDV_MAVEN_MIRROR", MAVEN_CENTRAL)
 
 
 def _lock() -> dict[str, list[dict[str, str]]]:
+    """Returns the lock file: for each set of jars, by name, the path, size and checksum of every jar."""
     lock: dict[str, list[dict[str, str]]] = json.loads(LOCK_FILE.read_text())
     return lock
 
 
 def _is_whole(file: Path, entry: dict[str, str]) -> bool:
-    """Whether the file is complete. Its size is enough: a file gets its name only after its checksum was verified."""
+    """Whether the file is complete. Only the size is compared, because a file gets its name after its checksum was
+    verified."""
     return file.is_file() and file.stat().st_size == int(entry["bytes"])
 
 
 def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
+    """Fetches one jar to `file`, with up to three tries, and verifies its checksum. Raises JarError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".part")
     url = f"{mirror()}/{entry['path']}"
@@ -112,6 +117,7 @@ def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
 
 
 def _resume(client: httpx.Client, url: str, partial: Path) -> None:
+    """Fetches what `partial` lacks or, if the server cannot send a part, the whole file. Raises httpx.HTTPError."""
     fetched_bytes = partial.stat().st_size if partial.exists() else 0
     with client.stream("GET", url, headers={"Range": f"bytes={fetched_bytes}-"} if fetched_bytes else {}) as response:
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -124,7 +130,10 @@ def _resume(client: httpx.Client, url: str, partial: Path) -> None:
 
 
 def main() -> int:
-    """`python -m delivery_verifier.host.java.jars [VERSION]`: exit code 1 with one line if a jar cannot be had."""
+    """Runs `python -m delivery_verifier.host.java.jars [VERSION]`, which fetches all jars. Returns the exit code.
+
+    If a jar cannot be fetched, prints one line to stderr and returns 1.
+    """
     try:
         kafka_jars(sys.argv[1] if len(sys.argv) > 1 else "4.3.1", print)
         spark_jars(print)

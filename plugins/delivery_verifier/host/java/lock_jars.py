@@ -1,7 +1,7 @@
-"""Maintainers' tool: resolves the jars of the supported Kafka versions and writes `jars.lock.json`.
+"""A tool for maintainers: resolves the jars of the supported Kafka versions and of Spark, and writes `jars.lock.json`.
 
-Run `python -m delivery_verifier.host.java.lock_jars`. Resolution is Ivy's, which PySpark ships; users only ever fetch
-what the lock names.
+Run `python -m delivery_verifier.host.java.lock_jars`. Ivy, which PySpark ships, resolves the jars. Users fetch only the
+jars that the lock file names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from delivery_verifier.host.java.jars import LOCK_FILE
 KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 LOG4J = "2.25.4"
 NOT_PUBLISHED = {"4.4.0": "kafka-tools-api"}
-"""Interfaces of command line tools that no broker loads, and that not every mirror carries."""
+"""For a Kafka version, the module that is left out: interfaces of command line tools, which no broker loads, and which
+not every mirror carries."""
 TOOLS_VERSION = "4.3.1"
 SPARK_JARS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -30,7 +31,7 @@ SPARK_JARS = (
 
 
 def main() -> None:
-    """Resolves every set and writes the lock."""
+    """Resolves every set of jars and writes the lock file."""
     with tempfile.TemporaryDirectory() as work:
         cache = Path(work)
         lock = {
@@ -44,6 +45,7 @@ def main() -> None:
 
 
 def _kafka(version: str) -> list[str]:
+    """Returns the Maven coordinates of a broker of this Kafka version with its logging."""
     return [
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.logging.log4j:log4j-core:{LOG4J}",
@@ -54,6 +56,10 @@ def _kafka(version: str) -> list[str]:
 def _resolve(
     cache: Path, coordinates: list[str], exclude: str | None, transitive: bool = True
 ) -> list[dict[str, str | int]]:
+    """Returns the lock file's entries for the jars of these Maven coordinates, without the module `exclude`.
+
+    `transitive`: whether dependencies are resolved, too. `cache` is a folder for Ivy's files.
+    """
     ivy_jar = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
     rows = "".join(
         f'<dependency org="{g}" name="{a}" rev="{v}" transitive="{str(transitive).lower()}" '
@@ -91,6 +97,10 @@ def _resolve(
 
 
 def _entry(jar: Path, listing: Path) -> dict[str, str | int]:
+    """Returns the lock file's entry for `jar`, which Ivy put below the folder `listing`.
+
+    An entry holds the path in Maven's layout, the checksum and the size in bytes.
+    """
     group, module, revision, name = jar.relative_to(listing).parts
     content = jar.read_bytes()
     return {

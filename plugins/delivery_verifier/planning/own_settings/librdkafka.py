@@ -1,4 +1,4 @@
-"""librdkafka's own check of settings: a client is created with them, which needs no broker."""
+"""librdkafka's own check of settings: a client is created with the settings. This needs no broker."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ QUIET: dict[str, Setting] = {"log_level": 0}
 
 
 def check_producer(settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput with librdkafka's reason if it refuses to create a producer with these settings."""
+    """Raises BadInput, with librdkafka's reason, if librdkafka refuses to create a producer with these settings."""
     from confluent_kafka import Producer
 
     _check(lambda: Producer({**QUIET, **settings}))
 
 
 def check_consumer(settings: Mapping[str, Setting]) -> None:
-    """Raises BadInput with librdkafka's reason if it refuses to create a consumer with these settings."""
+    """Raises BadInput, with librdkafka's reason, if librdkafka refuses to create a consumer with these settings."""
     from confluent_kafka import Consumer
 
     _check(lambda: Consumer({**QUIET, "group.id": "unnamed", **settings}).close())

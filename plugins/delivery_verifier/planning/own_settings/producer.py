@@ -1,4 +1,4 @@
-"""Producer properties of the user's own, translated: from the Java client's or librdkafka's names and defaults."""
+"""The translation of a user's own producer properties from the Java client's or librdkafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from delivery_verifier.planning.own_settings.translation import (
 )
 
 _SOCKET_TIMEOUT_MAX_MS = 300_000
+"""The greatest socket.timeout.ms that librdkafka allows."""
 _LEVELS = {f"compression.{codec}.level": codec for codec in ("gzip", "lz4", "zstd")}
+"""Java's names of compression levels, each with the value of compression.type for which the level counts."""
 _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory", "bootstrap.servers")
 
 
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
-    """The given producer properties, translated. Raises BadInput that names the property.
+    """Returns the translation of the given producer properties, which were written for `client`.
 
-    `transactional`: the properties change settings that have a transactional.id already.
+    `transactional`: whether the properties change settings that have a transactional.id already. Raises BadInput, which
+    names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():
@@ -44,7 +47,10 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
 
 
 def _take_over(translation: Translation, name: str, text: str, properties: Mapping[str, str], client: Client) -> bool:
-    """Puts the property into `translation` under librdkafka's name and in its unit. Returns whether it is known."""
+    """Puts the property `name` into `translation`, under librdkafka's name and in librdkafka's unit.
+
+    Returns whether the property is known. `properties` are all properties of the user.
+    """
     librdkafka_name = SAME.get(name, name)
     if name == "buffer.memory":
         translation.put("queue.buffering.max.kbytes", max(1, values.whole_number(name, text) // 1024), name)
@@ -56,7 +62,7 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
     elif name == "metadata.max.age.ms" and client == "java":
         translation.put("topic.metadata.refresh.interval.ms", values.whole_number(name, text), name)
     elif name == "batch.size":
-        # 0 in Java and 1 in librdkafka both mean batches of one record.
+        # A batch.size of 0 in Java and of 1 in librdkafka both mean batches of one record.
         translation.put(name, max(1, values.whole_number(name, text)), name)
     elif librdkafka_name in EXERCISED:
         translation.put(librdkafka_name, values.typed(librdkafka_name, text), name)
@@ -66,9 +72,9 @@ def _take_over(translation: Translation, name: str, text: str, properties: Mappi
 
 
 def with_defaults(translation: Translation, client: Client) -> Translation:
-    """The translation, completed by the client's own defaults, and a note that lists these defaults.
+    """Returns the translation, completed by the client's own defaults and by a note that lists these defaults.
 
-    Raises BadInput with the Java client's reason where that client would refuse the settings.
+    Raises BadInput, with the Java client's reason, if `client` is the Java client and would refuse the settings.
     """
     explicit = translation.settings
     if client == "java":
@@ -84,9 +90,9 @@ def with_defaults(translation: Translation, client: Client) -> Translation:
 
 
 def with_transactions(translation: Translation) -> Translation:
-    """The translation with the other settings that a transactional.id requires, and notes about these settings.
+    """Returns the translation with the other settings that a transactional.id requires, and notes about these settings.
 
-    Without a transactional.id the translation is returned as it is.
+    A translation without a transactional.id is returned unchanged.
     """
     settings, notes = dict(translation.settings), list(translation.notes)
     if "transactional.id" not in settings:
@@ -108,7 +114,7 @@ def with_transactions(translation: Translation) -> Translation:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a producer property that no translation would have let through."""
+    """Raises BadInput for a producer property that `translate` would never have taken over."""
     for name in names:
         if name not in EXERCISED:
             raise BadInput(
@@ -117,9 +123,10 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def _implied_by_java(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Defaults that the Java client derives from the `explicit` settings.
+    """Returns the defaults that the Java client derives from the `explicit` settings, under librdkafka's names.
 
-    They were measured with the client's ProducerConfig 4.0.2 and 4.4.0. Raises BadInput with the client's reason.
+    Source: measured with the client's ProducerConfig 4.0.2 and 4.4.0. Raises BadInput, with the Java client's reason,
+    if that client would refuse the settings.
     """
     effective = {**clients.JAVA_DEFAULTS, **explicit}
     idempotent = effective["acks"] == "all" and effective["retries"] != 0
@@ -135,12 +142,15 @@ def _implied_by_java(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
     return {
         "enable.idempotence": idempotent,
         "delivery.timeout.ms": max(delivery_ms, request_ms + linger_ms),
-        # The client itself enforces Java's request.timeout.ms. librdkafka calls such a timeout socket.timeout.ms.
+        # In Java the client itself enforces request.timeout.ms. In librdkafka that timeout is called socket.timeout.ms.
         "socket.timeout.ms": min(request_ms, _SOCKET_TIMEOUT_MAX_MS),
     }
 
 
 def _implied_by_librdkafka(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Defaults that librdkafka derives from the `explicit` settings: a transactional.id implies idempotence."""
+    """Returns the defaults that librdkafka derives from the `explicit` settings.
+
+    A transactional.id implies idempotence, and idempotence implies at most five requests in flight.
+    """
     idempotent = explicit.get("enable.idempotence", "transactional.id" in explicit) is True
     return {"enable.idempotence": True, "max.in.flight.requests.per.connection": 5} if idempotent else {}

@@ -1,6 +1,6 @@
-"""Names of producer properties: every one that is known, and what happens to it.
+"""Names of producer properties: tables of all known names, which say what happens to each property.
 
-Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and what librdkafka 2.16 says of itself
+Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's own list of its properties
 (`rd_kafka_conf_properties_show`). A name that is in none of these tables is refused.
 """
 
@@ -19,7 +19,7 @@ EXERCISED = frozenset(
     topic.metadata.propagation.max.ms transactional.id transaction.timeout.ms
     """.split()
 )
-"""Producer properties, under librdkafka's names, that the verifier's producers run with."""
+"""Producer properties with which the verifier's producers run, under librdkafka's names."""
 
 SAME = {
     "request.required.acks": "acks",
@@ -32,7 +32,8 @@ SAME = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
 }
-"""Second names of a property, librdkafka's own and Java's, with its first name in librdkafka. The unit is the same."""
+"""Second names of properties, in librdkafka or in Java, each with the property's first name in librdkafka. Values under
+both names have the same unit."""
 
 NOT_DELIVERY = "no part in delivery"
 _OWN_PARTITIONS = "the verifier chooses every record's partition itself"
@@ -91,7 +92,8 @@ LEFT_OUT: dict[str, str] = {
         _OWN_CALLBACKS,
     ),
 }
-"""Producer properties that the verifier leaves out, with the reason: they cannot change what happens to a record."""
+"""Producer properties that the verifier leaves out, each with the reason why the property cannot change what happens to
+a record."""
 
 REFUSED: dict[str, str] = {
     "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "
@@ -107,4 +109,5 @@ REFUSED: dict[str, str] = {
     "metadata.fetch.timeout.ms": "gone since Kafka 0.10; nearest: max.block.ms",
     "timeout.ms": "gone since Kafka 2.0; nearest: request.timeout.ms",
 }
-"""Producer properties that the verifier cannot run with, with the reason and the nearest equivalent."""
+"""Producer properties with which the verifier cannot run, each with the reason, and with the nearest equivalent or what
+else the user can do."""

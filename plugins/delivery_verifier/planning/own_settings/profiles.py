@@ -1,4 +1,7 @@
-"""Profiles of the user's own: built from files, changed by overrides, saved under a name, and read back strictly."""
+"""Profiles of the user's own: built from files, changed by overrides, saved under a name, and read back strictly.
+
+A file with an unknown field or with a value of a wrong type is no profile.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +20,38 @@ from delivery_verifier.planning.own_settings import clients, consumer, librdkafk
 from delivery_verifier.planning.own_settings.clients import Client
 
 OWN = "own"
-"""The name of a profile of the user's own that was not saved under a name."""
+"""The name of a profile of the user's own that is not saved under a name."""
 RESERVED = frozenset({*catalogue.PROFILES, catalogue.CANARY, OWN})
+"""Names under which no profile can be saved."""
 
 
 def folder() -> Path:
-    """The folder of the saved profiles."""
+    """Returns the folder of the saved profiles."""
     return folders.home() / "profiles"
 
 
 def known() -> dict[str, Profile]:
-    """The catalogue's profiles, then the saved ones, by name. Files that cannot be read are left out (see `read`)."""
+    """Returns the profiles of the catalogue and then the saved profiles, by name.
+
+    A file that `read` cannot read is left out.
+    """
     return {**catalogue.PROFILES, **saved()}
 
 
 def saved() -> dict[str, Profile]:
-    """The saved profiles that can be read, by name."""
+    """Returns the saved profiles that can be read, by name."""
     results = (read(file) for file in sorted(folder().glob("*.json")))
     return {result.name: result for result in results if isinstance(result, Profile)}
 
 
 def unreadable() -> dict[str, str]:
-    """What is wrong with each file that should hold a saved profile and does not, by file name."""
+    """Returns, by file name, what is wrong with each file that should hold a saved profile and does not."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 
 
 def read(file: Path) -> Profile | str:
-    """The profile in `file`, read strictly; or, as text, what is wrong with the file."""
+    """Returns the profile in `file`. If the file holds no valid profile, returns a text that says what is wrong."""
     try:
         profile = msgspec.json.decode(file.read_bytes(), type=Profile)
     except (OSError, msgspec.MsgspecError) as error:
@@ -55,7 +62,10 @@ def read(file: Path) -> Profile | str:
 
 
 def save(profile: Profile, name: str) -> Profile:
-    """Saves the profile under `name`, in place of an older one, and returns it with that name. Raises BadInput."""
+    """Saves the profile under `name`, in place of an older profile with that name. Returns the renamed profile.
+
+    Raises BadInput if `name` is taken or not allowed.
+    """
     if name in RESERVED or name.startswith("control-"):
         raise BadInput(f"save_profile is {name!r}, which is taken; choose another name")
     try:
@@ -74,12 +84,13 @@ def from_files(
     consumer_file: str | None,
     client: Client | None,
 ) -> Profile:
-    """The profile that the files describe. `client` None: the names in the producer file tell the client.
+    """Returns the profile that the files describe.
 
-    A producer file without a topic file stands for a topic with Kafka's own defaults. What no file describes is taken
-    from `base`, or from the profile safe where there is no base. The consumer file is only checked.
+    `client` is the client for which the producer file was written; None: the names in that file tell the client. If a
+    producer file comes without a topic file, the topic has Kafka's own defaults. Settings that no file describes are
+    taken from `base` or, without a base, from the profile safe. The consumer file is only checked.
 
-    Raises BadInput that names the file or the property, with librdkafka's own reason where librdkafka refuses a value.
+    Raises BadInput, which names the file or the property, and gives librdkafka's reason where librdkafka refuses.
     """
     profile = base or replace(catalogue.PROFILES["safe"], notes=())
     if producer_file:
@@ -95,7 +106,7 @@ def from_files(
 
 
 def _with_producer_file(profile: Profile, file: str, client: Client | None) -> Profile:
-    """`profile` with the producer settings of `file`, completed by the client's own defaults."""
+    """Returns `profile` with the producer settings of `file`, completed by the client's own defaults."""
     entries = properties.read_file(file, "producer_config")
     client = client or clients.client_of(entries)
     translation = producer.with_defaults(producer.translate(entries, client), client)
@@ -103,22 +114,27 @@ def _with_producer_file(profile: Profile, file: str, client: Client | None) -> P
 
 
 def _with_topic_file(profile: Profile, file: str | None) -> Profile:
-    """`profile` with the topic settings of `file`, completed by Kafka's own defaults. Without a file: only the
-    defaults."""
+    """Returns `profile` with the topic settings of `file`, completed by Kafka's own defaults.
+
+    If `file` is None, the topic settings are these defaults alone.
+    """
     entries = properties.read_file(file, "topic_config") if file else {}
     translation = topic.with_defaults(topic.translate(entries))
     return replace(profile, topic=translation.settings, notes=(*profile.notes, *translation.lines()))
 
 
 def _with_consumer_file(profile: Profile, file: str) -> Profile:
-    """`profile` with notes about the consumer settings of `file`, which are checked and not used."""
+    """Returns `profile` with notes about the consumer settings of `file`. These settings are checked and not used."""
     translation = consumer.translate(properties.read_file(file, "consumer_config"))
     librdkafka.check_consumer(translation.settings)
     return replace(profile, notes=(*profile.notes, *translation.lines()))
 
 
 def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile:
-    """`profile` with the properties of these texts, under librdkafka's names, in place of its own. Raises BadInput."""
+    """Returns `profile` with the properties of the two texts in place of its own.
+
+    The texts are in .properties syntax, and the producer's properties have librdkafka's meaning. Raises BadInput.
+    """
     if not producer_text.strip() and not topic_text.strip():
         return profile
     entries = properties.parse(producer_text, "producer_overrides")
@@ -138,7 +154,11 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
 
 
 def options(profile: Profile) -> dict[str, list[str]]:
-    """The options of kdv that describe this profile: its name if it is saved, else its differences from safe."""
+    """Returns the options of `kdv` that describe `profile`, each with its values.
+
+    The options give the profile's name if `known` has exactly this profile, and otherwise its differences from the
+    profile safe.
+    """
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}
     safe = catalogue.PROFILES["safe"]
@@ -150,5 +170,5 @@ def options(profile: Profile) -> dict[str, list[str]]:
 
 
 def _differences(settings: Mapping[str, Setting], base: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The settings that `base` lacks, or has with another value."""
+    """Returns the settings that `base` lacks or has with another value, in the order of their names."""
     return {name: value for name, value in sorted(settings.items()) if name not in base or base[name] != value}

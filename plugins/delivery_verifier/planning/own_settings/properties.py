@@ -1,4 +1,7 @@
-"""Properties: text in the syntax of Java's `.properties` is read and written, and some names' values are withheld."""
+"""Properties: reads and writes text in the syntax of Java's `.properties` files.
+
+The values of connection and security properties are withheld: they are dropped as soon as they are read.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ CONNECTION_NAMES = frozenset(
         "socket.connection.setup.timeout.max.ms",
     }
 )
+"""Names of connection properties."""
 _UTF_8_MARK = "\u00ef\u00bb\u00bf"
-"""UTF-8's byte order mark, as Latin-1 reads it."""
+"""UTF-8's byte order mark, decoded as Latin-1."""
 SECRET_PREFIXES = (
     "sasl.",
     "ssl.",
@@ -38,12 +42,13 @@ SECRET_PREFIXES = (
     "bearer.auth.",
     "confluent.",
 )
+"""Prefixes of the names of security properties."""
 
 
 def read_file(path: str, field: str) -> dict[str, str]:
-    """The properties of a file in Java's own encoding for them (Latin-1 and escapes). Raises BadInput.
+    """Returns the properties of the file at `path`. Java's encoding of such files is Latin-1 with escapes.
 
-    `field` is the field of the run that names the file, for the message.
+    `field` is the field of the run that names the file; messages show it. Raises BadInput.
     """
     try:
         text = Path(path).expanduser().read_bytes().decode("latin-1").removeprefix(_UTF_8_MARK)
@@ -55,14 +60,14 @@ def read_file(path: str, field: str) -> dict[str, str]:
 
 
 def parse(text: str, field: str) -> dict[str, str]:
-    """Values by name, both stripped of blanks, as Kafka reads them. The last value of a repeated name counts.
+    """Returns the values by name. Like Kafka, strips blanks from both, and takes the last value of a repeated name.
 
-    The value of a connection or security property is dropped here, before any other code sees it. `field` is the field
-    of the run that the text comes from, for the message. Raises BadInput.
+    The value of a connection or security property is dropped here, before any other code sees the value. `field` is
+    the field of the run that the text comes from; messages show it. Raises BadInput.
     """
     try:
         values = javaproperties.loads(text)
-    except ValueError:  # The error's own message holds the line, and the line may hold a password.
+    except ValueError:  # The error's own message is not shown: it holds the line, which may hold a password.
         raise BadInput(f"{field} has a broken \\u escape: write \\u and four hexadecimal digits") from None
     if any(not name.strip() for name in values):
         raise BadInput(f"{field} has a line without a name; allowed: name=value; put # before what is a comment")
@@ -70,15 +75,15 @@ def parse(text: str, field: str) -> dict[str, str]:
 
 
 def text(properties: Mapping[str, object]) -> str:
-    """The properties as a text that `parse` reads back."""
+    """Returns the properties as a text that `parse` reads back."""
     return "\n".join(javaproperties.join_key_value(name, setting_text(value)) for name, value in properties.items())
 
 
 def lines(properties: Mapping[str, object]) -> Iterable[str]:
-    """Each property as `name=value`, as --producer-override takes it."""
+    """Returns each property as `name=value`, the form that the option --producer-override takes."""
     return (javaproperties.join_key_value(name, setting_text(value)) for name, value in properties.items())
 
 
 def is_withheld(name: str) -> bool:
-    """Whether `name` is about connection or security. Its value is then never kept and never shown."""
+    """Whether `name` is a property of connection or security. The value of such a property is never kept or shown."""
     return name in CONNECTION_NAMES or name.lower().startswith(SECRET_PREFIXES)

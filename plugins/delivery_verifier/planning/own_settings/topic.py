@@ -1,4 +1,4 @@
-"""Topic properties of the user's own: every name that is known, what happens to it, and the translation.
+"""Topic properties of the user's own: the translation, and tables that say what happens to each known property.
 
 Source: `LogConfig` of Apache Kafka 4.0.2 to 4.4.0. A name that is in none of these tables is refused.
 """
@@ -33,10 +33,10 @@ EXERCISED: dict[str, values.Kind] = {
     **dict.fromkeys(("compression.type", "message.timestamp.type"), "text"),
     "min.cleanable.dirty.ratio": "float",
 }
-"""Topic properties that the topics under test are created with, and the kind of their values."""
+"""Topic properties with which the topics under test are created, and the kind of each property's value."""
 
 SINCE = {"errors.deadletterqueue.group.enable": (4, 4), "max.decompressed.message.bytes": (4, 4)}
-"""The first Kafka version (major, minor) that knows a topic property, if it is later than 4.0."""
+"""Topic properties that are newer than Kafka 4.0, each with the first Kafka version (major, minor) that knows it."""
 
 _EXPIRY = "the topics of a run keep everything: what expired could not be told from what was lost"
 _TIERED = "the cluster under test has no tiered storage"
@@ -59,21 +59,21 @@ LEFT_OUT: dict[str, str] = {
         "it names brokers of another cluster",
     ),
 }
-"""Topic properties that the verifier leaves out, with the reason."""
+"""Topic properties that the verifier leaves out, each with the reason."""
 
 ONLY_VALUE = {"cleanup.policy": "delete", "remote.storage.enable": "false"}
-"""Topic properties that are allowed only with this value, which the topics under test have anyway."""
+"""Topic properties for which only one value is allowed. The topics under test have this value anyway."""
 
 DEFAULTS: dict[str, Setting] = {
     "min.insync.replicas": 1,
     "unclean.leader.election.enable": False,
     "flush.messages": 9223372036854775807,
 }
-"""Defaults of a broker for these topic properties."""
+"""A broker's defaults for the topic properties that matter for delivery."""
 
 
 def translate(properties: Mapping[str, str]) -> Translation:
-    """The given topic properties, translated. Raises BadInput that names the property."""
+    """Returns the translation of the given topic properties. Raises BadInput, which names the refused property."""
     translation = Translation()
     for name, text in properties.items():
         if name in LEFT_OUT:
@@ -92,14 +92,14 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def with_defaults(translation: Translation) -> Translation:
-    """The translation, completed by Kafka's own defaults, and a note that lists these defaults."""
+    """Returns the translation, completed by Kafka's own defaults and by a note that lists these defaults."""
     defaults = {name: value for name, value in DEFAULTS.items() if name not in translation.settings}
     note = f"Kafka's own defaults fill the gaps of the topic: {defaults_in_words(defaults)}"
     return Translation({**defaults, **translation.settings}, translation.left_out, [*translation.notes, note])
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a topic property that no translation would have let through."""
+    """Raises BadInput for a topic property that `translate` would never have taken over."""
     for name in names:
         if name not in EXERCISED:
             raise BadInput(f"{printable_name(name)} is no topic property that can be verified{hint(name, EXERCISED)}")
@@ -117,6 +117,7 @@ def check_version(names: Iterable[str], kafka_version: str) -> None:
 
 
 def _require_only_value(name: str, text: str) -> None:
+    """Raises BadInput unless `text` is the only allowed value of the property `name`."""
     allowed = ONLY_VALUE[name]
     if text != allowed:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Values of properties: text from a file becomes a number, true or false, or a word."""
+"""Values of properties: a text from a file becomes a number or a truth value, or stays a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _ALLOWED: dict[Kind, str] = {"int": "a whole number", "bool": "true, false", "te
 
 
 def typed(name: str, text: str) -> Setting:
-    """The value of `text`: a whole number, true, false, or else the text itself. Raises BadInput if `text` is empty."""
+    """Returns the value that `text` stands for: a whole number, true, false, or else `text` itself.
+
+    A value of `acks` is always a text, and `-1` becomes `all`. Raises BadInput if `text` is empty.
+    """
     if not text:
         raise BadInput(f"{name} has no value: give one, or leave the name out for its default")
     if name == "acks":
@@ -27,7 +30,10 @@ def typed(name: str, text: str) -> Setting:
 
 
 def checked(name: str, text: str, kind: Kind) -> Setting:
-    """The value of `text`, which must be of `kind`. A `float` stays a text, for Kafka to read. Raises BadInput."""
+    """Returns the value that `text` stands for. Raises BadInput if the value is not of `kind`.
+
+    A `float` is returned as a text, because Kafka itself reads such a value.
+    """
     value = typed(name, text)
     if not _fits(value, text, kind):
         raise inputs.bad_input(name, text, _ALLOWED[kind])
@@ -35,7 +41,7 @@ def checked(name: str, text: str, kind: Kind) -> Setting:
 
 
 def whole_number(name: str, text: str) -> int:
-    """The value of `text` as a whole number from -1 on. Raises BadInput."""
+    """Returns the whole number that `text` stands for. Raises BadInput if there is no such number or it is below -1."""
     value = typed(name, text)
     if type(value) is not int or value < -1:
         raise inputs.bad_input(name, text, _ALLOWED["int"])
@@ -50,5 +56,5 @@ def _fits(value: Setting, text: str, kind: Kind) -> bool:
             return False
         return True
     if kind == "int":
-        return type(value) is int  # a bool is an int for isinstance
+        return type(value) is int  # not isinstance, which takes a bool for an int
     return isinstance(value, bool if kind == "bool" else str)
