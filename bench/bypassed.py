@@ -31,14 +31,14 @@ from delivery_verifier.run import direct
 from delivery_verifier.run.local_spark import prepare_spark
 
 DEADLINE_S = 5.0
-"""How long a plan waits for an effect, which never comes."""
+"""Seconds for which a plan waits for an effect. The effect never comes."""
 Row = tuple[str, RunVerdict | str, float]
-"""An entry, its verdict or the reason why there is none, and the seconds of the run."""
+"""An entry, its verdict or the reason why there is no verdict, and the seconds of the run."""
 
 
 @dataclass(frozen=True)
 class Bypassed:
-    """Stands in for an action: does nothing, and has the proof of the real action."""
+    """Stands in for the real action `action`: does nothing, but shows the proof of the real action."""
 
     action: Action
 
@@ -47,14 +47,14 @@ class Bypassed:
         return now_us()
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """The proof of the real action, which was not done."""
+        """Returns the proof of the real action, which was not performed."""
         return self.action.proof(context)
 
 
 def main() -> int:
-    """Runs the entries, and saves the table after every run."""
+    """Runs the entries, and saves the table after every run. Returns the exit code."""
     biting = [name for name, entry in catalogue.ENTRIES.items() if any(step.act.bites for step in entry.fault.steps)]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that the cluster is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that the cluster is ended
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", default=",".join(biting))
     arguments = parser.parse_args()
@@ -88,17 +88,17 @@ def _run(entries: list[str]) -> int:
 
 
 def is_bad(outcome: RunVerdict | str) -> bool:
-    """Whether a run failed, or a loaded arm was judged as if a fault had hit it."""
+    """Returns whether a run failed, or whether a loaded arm was judged as if a fault had hit the arm."""
     return outcome.startswith("failed") if isinstance(outcome, str) else bool(arms_judged_falsely(outcome))
 
 
 def loaded_arms(verdict: RunVerdict) -> list[ArmVerdict]:
-    """The arms that carry load."""
+    """Returns the arms that carry load."""
     return [arm for arm in verdict.arms if arm.role != "canary"]
 
 
 def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
-    """The loaded arms whose verdict does not say that the fault did not bite."""
+    """Returns the names of the loaded arms whose verdict lacks the doubt that the fault did not bite."""
     return [
         arm.arm
         for arm in loaded_arms(verdict)
@@ -107,7 +107,7 @@ def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
 
 
 def report(rows: list[Row]) -> str:
-    """The table as Markdown."""
+    """Returns the table as Markdown."""
     wrong = sum(is_bad(outcome) for _, outcome, _ in rows)
     machine = saved.circumstances(versions_of(ClusterSpec().kafka_version))
     return "\n".join(

@@ -49,7 +49,7 @@ _COLUMNS = (
 
 
 def main() -> int:
-    """Performs the trials that are still to be done, and saves after every trial."""
+    """Performs the trials that are still to be done, and saves the rows after every trial. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
@@ -57,7 +57,7 @@ def main() -> int:
     parser.add_argument("--only", help="only these numbers, again if need be", default="")
     parser.add_argument("--port", type=int, help="of Airflow; default KDV_PORT, else any that is free")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that all started processes are ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that all started processes end
     file = BENCH / "results" / f"chaos-{arguments.seed}.json"
     state = _load(file)
     only = {int(number) for number in arguments.only.split(",") if number}
@@ -78,7 +78,10 @@ def main() -> int:
 
 
 def deal_trials(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> list[Trial]:
-    """The trials of a seed: kinds dealt from a shuffled deck, every third trial with a weak profile, uniform times."""
+    """Returns the trials of a seed. The kinds are dealt from a shuffled deck, and the times of the kills are uniform.
+
+    Every third trial has a weak profile. `undisturbed_s`: by mode, the seconds per step of an undisturbed run.
+    """
     dealer, kinds, dealt = random.Random(seed), list[str](), list[Trial]()
     directly = dict.fromkeys(chaos_host.KINDS, False)
     for number in range(1, trials + 1):
@@ -97,7 +100,10 @@ def deal_trials(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float
 
 
 def _moment(share: float, kind: chaos_host.Kind, undisturbed_s: dict[str, float]) -> tuple[str, float]:
-    """The time of the kill, after `share` of the time for which the kind lives: a step, and seconds into this step."""
+    """Returns the time of the kill: a step, and the seconds into this step.
+
+    A process of the kind has then lived for `share` of its lifetime. `undisturbed_s` are the seconds per step.
+    """
     remaining_s = share * sum(undisturbed_s[step] for step in kind.steps)
     for step in kind.steps:
         if remaining_s < undisturbed_s[step]:
@@ -107,7 +113,10 @@ def _moment(share: float, kind: chaos_host.Kind, undisturbed_s: dict[str, float]
 
 
 def _undisturbed(mode: str, folder: Path) -> dict[str, float]:
-    """Seconds per step of a run without a kill. Raises RuntimeError if even this run has a finding or is not HELD."""
+    """Returns the seconds per step of a run without a kill.
+
+    Raises RuntimeError if even this run has a finding, or is not HELD.
+    """
     row = chaos_trial.perform(Trial(0, "0", mode, "safe"), folder)
     if row["verdict"] != "HELD" or _is_bad(row):
         raise RuntimeError(f"an undisturbed run is not as it should be: {json.dumps(row, indent=1)}")
@@ -117,6 +126,7 @@ def _undisturbed(mode: str, folder: Path) -> dict[str, float]:
 
 
 def _perform(trial: Trial, folder: Path) -> dict[str, Any]:
+    """Performs a trial and returns its row. Keeps the run directory in bench/results only if the trial was bad."""
     row = {**chaos_trial.perform(trial, folder), "commit": _commit()}
     run = folders.runs_dir() / row["run"]
     if _is_bad(row):
@@ -128,10 +138,12 @@ def _perform(trial: Trial, folder: Path) -> dict[str, Any]:
 
 
 def _is_bad(row: dict[str, Any]) -> bool:
+    """Returns whether a trial had a false verdict, leftovers or another finding."""
     return bool(row["false"] or row["left"] or row["findings"])
 
 
 def _latest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the last row of each trial."""
     return list({row["number"]: row for row in rows}.values())
 
 

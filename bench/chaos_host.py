@@ -1,4 +1,4 @@
-"""The host of chaos: its own home, lock and workspaces, its processes by kind, and what a run leaves behind on it."""
+"""The host of the chaos trials: its own home, lock and workspaces, its processes by kind, and what a run leaves."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from delivery_verifier.model import steps
 from delivery_verifier.orchestration.local import lifecycle, supervisor
 
 MARK = "KDV_TEST_CHAOS"
-"""Environment variable that every process started here inherits, even if it gets another parent."""
+"""The environment variable that every process started here inherits. A process that gets another parent keeps it."""
 STEPS = tuple(step.name for step in steps.DECLARED if step.name not in ("inject_fault", "stop_cluster"))
-"""The steps of a run in the order of their manifests. The first step without a manifest is the step at work."""
+"""The steps of a run, in the order in which their manifests are written. The first step without a manifest is the step
+at work."""
 _WITH_CLUSTER = STEPS[2:7]
 _AIRFLOW, _BOTH = ("airflow",), ("airflow", "direct")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of process. `command`: a regular expression for its command line.
+    """A kind of process. `command` is a regular expression for its command line.
 
-    `steps`, `modes`: the steps and the modes in which such a process lives. Without a `command`, the kind is the kdv
-    command itself, or a process that the supervisor of Airflow names.
+    `steps` and `modes` are the steps and the modes in which such a process lives. If `command` is None, the kind is the
+    kdv command itself, or a process that the supervisor of Airflow names.
     """
 
     command: str | None = None
@@ -56,9 +57,9 @@ _RUN_PROCESSES = re.compile("|".join(kind.command for kind in KINDS.values() if 
 
 @contextmanager
 def own_host(port: int) -> Iterator[Path]:
-    """Inside, this process and its children have their own home, lock and workspaces, below the folder that it yields.
+    """Gives this process and its children their own home, lock and workspaces inside the block. Yields their folder.
 
-    The name of the folder is short, because paths of sockets are bounded.
+    The name of the folder is short, because the length of a socket's path is limited.
     """
     folder = Path(tempfile.mkdtemp(prefix="kdv-c-"))
     os.environ |= {
@@ -79,7 +80,10 @@ def own_host(port: int) -> Iterator[Path]:
 
 
 def processes(command: str = "") -> dict[int, str]:
-    """Command lines by pid of the processes that were started on this host and still run, without this process."""
+    """Returns the command lines, by pid, of the processes that were started on this host and still run.
+
+    `command` is a regular expression that a command line must match. This process is left out.
+    """
     lines = {}
     for process in psutil.process_iter():
         try:
@@ -92,13 +96,16 @@ def processes(command: str = "") -> dict[int, str]:
 
 
 def _is_ours(process: psutil.Process, line: str) -> bool:
-    """Whether the process was started here: by MARK or, if its title has overwritten its environment, by its folder."""
+    """Returns whether the process was started here: its environment holds MARK.
+
+    The title of an Airflow process may have overwritten its environment. Such a process is recognized by its folder.
+    """
     folder = os.environ[MARK]
     return process.environ().get(MARK) == folder or (line.startswith("airflow ") and process.cwd().startswith(folder))
 
 
 def pids_of_kind(name: str, command: int) -> list[int]:
-    """The pids of the processes of a kind. `command`: the pid of the kdv command."""
+    """Returns the pids of the processes of the kind `name`. `command` is the pid of the kdv command."""
     if name == "kdv":
         return [command]
     if (pattern := KINDS[name].command) is not None:
@@ -111,9 +118,9 @@ def pids_of_kind(name: str, command: int) -> list[int]:
 
 
 def leftovers() -> list[str]:
-    """What a run should not leave behind: processes, workspaces, the lock, packet filter rules.
+    """Returns what a run should not have left behind: processes, workspaces, the lock, packet filter rules.
 
-    If the supervisor of Airflow lives, Airflow may stay, but none of its tasks. Otherwise no process may stay.
+    If the supervisor of Airflow lives, Airflow may stay, but its tasks may not. Otherwise no process may stay.
     """
     alive = processes() if supervisor.read_state() is None else processes(_RUN_PROCESSES.pattern)
     remains = [f"process {pid}: {short(line)}" for pid, line in alive.items()]
@@ -134,7 +141,7 @@ def discard_kept_workspaces() -> None:
 
 
 def _rules() -> list[str]:
-    """Rules of the packet filter that name this project."""
+    """Returns the rules of the packet filter that name this project."""
     if shutil.which("iptables-save") is None:
         return []
     saved = subprocess.run(["iptables-save"], capture_output=True, text=True, check=False).stdout
@@ -142,5 +149,5 @@ def _rules() -> list[str]:
 
 
 def short(line: str) -> str:
-    """A command line without the folders of this machine."""
+    """Returns the end of a command line, without the folders of this machine."""
     return re.sub(r"(?:/[^\s:/]+)+/", "", line)[-120:]

@@ -1,4 +1,4 @@
-"""One trial of chaos: a run in which one process is killed, and the record of its end."""
+"""One chaos trial: a run in which one process is killed, and the record of how this run ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ ENDS_WITHIN_S, GONE_WITHIN_S = 600.0, 60.0
 
 @dataclass(frozen=True)
 class Trial:
-    """The kind of process to kill, and the time: `into_s` seconds into `step`. Without a kind nothing is killed."""
+    """The kind of process to kill, and the time of the kill: `into_s` seconds into `step`.
+
+    If `kind` is empty, no process is killed.
+    """
 
     number: int
     seed: str
@@ -45,7 +48,7 @@ class Trial:
 
 
 class StartedRun:
-    """A kdv command in a process of its own, with its run directory and the step at work."""
+    """A kdv command in a process of its own, with its run directory, its log and the step at work."""
 
     def __init__(self, trial: Trial, name: str, folder: Path) -> None:
         self.run, self.log = folders.runs_dir() / name, folder / f"{name}.log"
@@ -64,7 +67,7 @@ class StartedRun:
             )
 
     def has_ended(self) -> bool:
-        """Whether the command has ended. Also updates the step at work."""
+        """Returns whether the command has ended. Also updates the step at work."""
         now = time.monotonic()
         while self.step and (self.run / f"{self.step}.json").exists():
             self.steps_s[self.step], self.step_since_s = now - self.step_since_s, now
@@ -72,20 +75,23 @@ class StartedRun:
         return self.process.poll() is not None
 
     def is_at(self, step: str, into_s: float) -> bool:
-        """Whether the run is `into_s` seconds into `step` or further, or the command has ended."""
+        """Returns whether the run is `into_s` seconds into `step` or further, or the command has ended."""
         if self.has_ended() or step in self.steps_s:
             return True
         return self.step == step and time.monotonic() - self.step_since_s >= into_s
 
     def error_lines(self) -> str:
-        """The lines of the log that say what went wrong: twelve lines from the first with `kdv:` on."""
+        """Returns the lines of the log that say what went wrong: twelve lines from the first line with `kdv:` on."""
         lines = self.log.read_text(errors="replace").splitlines()
         first = next((index for index, line in enumerate(lines) if line.startswith("kdv: ")), len(lines))
         return "\n".join(lines[first : first + 12])
 
 
 def perform(trial: Trial, folder: Path) -> dict[str, Any]:
-    """Performs a trial and returns its row. `findings` is empty iff nothing but the verdict and leftovers is amiss."""
+    """Performs a trial and returns its row.
+
+    The row's `findings` say what went wrong beside a false verdict (`false`) and leftovers (`left`).
+    """
     findings = list[str]()
     up_s = _airflow_up(findings) if trial.mode == "airflow" else None
     name = f"chaos-{trial.number:03d}-{time.strftime('%H%M%S')}"
@@ -94,7 +100,7 @@ def perform(trial: Trial, folder: Path) -> dict[str, Any]:
         killed = _kill(trial, started, findings) if trial.kind else None
         seconds = _await_end(started, findings)
     finally:
-        started.process.terminate()  # only needed if this process is interrupted
+        started.process.terminate()  # has an effect only if this process is interrupted
     leftovers, clean_s = _await_nothing_left(name)
     verdict = chaos_truth.verdict_of(started.run)
     disturbed = trial.kind in ("broker", "controller") and killed is not None and not killed["settled"]
@@ -122,7 +128,10 @@ def perform(trial: Trial, folder: Path) -> dict[str, Any]:
 
 
 def _airflow_up(findings: list[str]) -> float:
-    """Brings up Airflow, in at most two attempts, and returns the seconds. After any trial, `kdv up` must be enough."""
+    """Brings up Airflow, in at most two attempts, and returns the seconds that this took.
+
+    A failed attempt is a finding, because after any trial one `kdv up` must be enough.
+    """
     begun_s = time.monotonic()
     for attempt in (1, 2):
         try:
@@ -134,7 +143,10 @@ def _airflow_up(findings: list[str]) -> float:
 
 
 def _kill(trial: Trial, started: StartedRun, findings: list[str]) -> dict[str, Any] | None:
-    """Waits for the time of the trial, then for a process of the kind, and kills it. None if the run ended before."""
+    """Waits for the time of the trial, then for a process of the kind, and kills this process.
+
+    Returns the record of the kill; None if the run ended before.
+    """
     pids = list[int]()
 
     def find_processes() -> bool:
@@ -170,7 +182,7 @@ def _await_end(started: StartedRun, findings: list[str]) -> float:
 
 
 def _await_nothing_left(run_id: str) -> tuple[list[str], float]:
-    """What is left GONE_WITHIN_S after the command, and the seconds until nothing was left."""
+    """Waits at most GONE_WITHIN_S until nothing of the run is left. Returns what is left, and the seconds waited."""
     begun_s, leftovers = time.monotonic(), list[str]()
 
     def is_clean() -> bool:
@@ -183,7 +195,7 @@ def _await_nothing_left(run_id: str) -> tuple[list[str], float]:
 
 
 def _unfinished(run_id: str) -> list[str]:
-    """The run's state in Airflow, as a list of leftovers. Empty if Airflow is down or the run has ended there."""
+    """Returns the run's state in Airflow as a list of leftovers; empty if Airflow is down or the run has ended."""
     status = lifecycle.status()
     if not status.ready or status.url is None:
         return []

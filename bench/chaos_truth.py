@@ -1,4 +1,4 @@
-"""The truth about a run: its ledger against its log, counted anew without Spark, the contract or Great Expectations."""
+"""The truth about a run: recounts its ledger against its log, without Spark, the contract or Great Expectations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY = ("producer", "session", "sequence", "attempt")
 
 @dataclass(frozen=True)
 class Recount:
-    """The counts of the subject, from ledger and log alone."""
+    """The counts of the subject, computed from ledger and log alone."""
 
     acked: int
     lost: int
@@ -28,7 +28,7 @@ class Recount:
 
 
 def verdict_of(run: Path) -> RunVerdict | None:
-    """The verdict in the run directory, sealed or not; None if there is none."""
+    """Returns the verdict in the run directory, sealed or not; None if there is no verdict."""
     try:
         return msgspec.json.decode((run / "verdict.json").read_bytes(), type=RunVerdict)
     except FileNotFoundError:
@@ -36,7 +36,10 @@ def verdict_of(run: Path) -> RunVerdict | None:
 
 
 def recount(run: Path, arm: str) -> Recount:
-    """The acknowledged attempts of `arm`, those of them without a copy in the log, and copies beyond the first."""
+    """Counts the acknowledged attempts of `arm`, the acknowledged attempts without a copy in the log, and extra copies.
+
+    Extra copies are the copies of an attempt beyond the first copy.
+    """
     ledger = pq.read_table(run / "ledger", columns=["arm", "outcome", *_KEY])
     acked = ledger.filter((pc.field("arm") == arm) & (pc.field("outcome") == "ACKED"))
     log = pq.read_table(run / "log", columns=["arm", "view", "crc_ok", "foreign", *_KEY])
@@ -53,9 +56,9 @@ def recount(run: Path, arm: str) -> Recount:
 def falsehoods(
     run: Path, verdict: RunVerdict | None, exit_code: int, disturbed: bool
 ) -> tuple[list[str], Recount | None]:
-    """What is false in the verdict and the exit code, and the recount.
+    """Returns what is false in the verdict and the exit code, and the recount (None if a recount is impossible).
 
-    `disturbed`: a node was killed before the snapshot.
+    `disturbed` says whether a node was killed before the snapshot.
     """
     if verdict is None:
         return ([f"exit code {exit_code} without a verdict"] if exit_code in EXIT_CODES else []), None
@@ -72,6 +75,7 @@ def falsehoods(
 
 
 def _subject_falsehoods(subject: ArmVerdict, verdict: RunVerdict, truth: Recount, disturbed: bool) -> list[str]:
+    """Returns what is false in the subject's books and in the verdict, according to the recount `truth`."""
     errors, counted = [], Recount(*(subject.books.get(name, 0) for name in ("acked", "lost", "extra_copies")))
     if counted != truth:
         errors.append(f"the books say {counted}, ledger and log {truth}")

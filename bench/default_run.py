@@ -28,7 +28,7 @@ _VERDICT = re.compile(r"^(HELD|VIOLATED|INCONCLUSIVE) \((.*)\)", re.MULTILINE)
 
 
 def main() -> int:
-    """Runs and measures the default run, and writes the table."""
+    """Runs and measures the default run, and writes the table. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument(
@@ -63,7 +63,10 @@ def _run() -> str:
 
 
 def seconds(text: str) -> list[tuple[str, float]]:
-    """The seconds of each step, in order, and those from the trigger to the verdict, from the output of `kdv run`."""
+    """Returns the seconds of each step, in order, and the seconds from the trigger to the verdict.
+
+    `text` is the output of `kdv run`.
+    """
     begun_s, steps = dict[str, float](), list[tuple[str, float]]()
     for at_s, step, state in _STEP.findall(text):
         if state == "running":
@@ -89,7 +92,7 @@ def _ends(texts: list[str]) -> list[str]:
 
 
 def _resources() -> dict[str, float]:
-    """What could grow from run to run: processes of this project, their memory, runs, disk, workspaces."""
+    """Returns what could grow from run to run: the processes of this project, their memory, runs, disk, workspaces."""
     processes = [
         process
         for process in psutil.process_iter(["cmdline", "memory_info"])

@@ -33,11 +33,12 @@ from delivery_verifier.run.local_spark import prepare_spark
 from delivery_verifier.store.run_directory import RunDirectory
 
 MOST_RUNS = 40
+"""The greatest number of runs of one entry."""
 
 
 @dataclass
 class Tally:
-    """One arm over all runs of one entry."""
+    """The counts of one arm over all runs of one entry."""
 
     injections: int = 0
     hurt: int = 0
@@ -45,7 +46,7 @@ class Tally:
     longest_gap_s: float = 0.0
 
     def add(self, arm: ArmVerdict) -> None:
-        """Counts another run. Raises ValueError if the run does not say which injections hurt the arm."""
+        """Adds the arm of another run. Raises ValueError if the run does not say which injections hurt the arm."""
         if arm.bites is None:
             raise ValueError(f"{arm.arm}: the run does not say which injections hurt it")
         self.injections += len({exposure.injection for exposure in arm.exposure})
@@ -56,8 +57,11 @@ class Tally:
 
 
 def main() -> int:
-    """Runs the entries and saves the tables after every run; with --from, reads runs and prints the tables."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that the cluster is ended
+    """Runs the entries, and saves the tables after every run. With --from, reads runs and prints the tables.
+
+    Returns the exit code.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that the cluster is ended
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--entries", default=",".join(name for name, entry in catalogue.ENTRIES.items() if "everyday" in entry.tags)
@@ -76,9 +80,9 @@ def main() -> int:
 
 
 def longer(entry: Entry, cycles: int) -> Entry:
-    """The entry with so many rounds of its fault, and a load that lasts as long.
+    """Returns the entry with `cycles` rounds of its fault, and with a load that lasts for all these rounds.
 
-    More rounds in one run save time: most of a run's time is not the time of its fault.
+    More rounds in one run save time, because a run spends most of its time outside its fault.
     """
     more_s = entry.fault.duration_s * (cycles - entry.fault.cycles)
     if not entry.fault.steps or more_s <= 0:
@@ -109,11 +113,12 @@ def _run(entries: list[str], injections: int) -> int:
 
 
 def _injections(verdicts: list[RunVerdict], entry: str) -> int:
+    """Returns the least number of injections that any arm of `entry` has been through."""
     return min((tally.injections for tally in tallies(verdicts, entry).values()), default=0)
 
 
 def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
-    """The tally of each arm, over the runs of `entry` in which the arm has no doubt."""
+    """Returns the tally of each arm, over the runs of `entry` in which the arm has no doubt."""
     by_arm: dict[str, Tally] = defaultdict(Tally)
     for verdict in verdicts:
         for arm in verdict.arms:
@@ -123,7 +128,7 @@ def tallies(verdicts: list[RunVerdict], entry: str) -> dict[str, Tally]:
 
 
 def report(verdicts: list[RunVerdict], versions: dict[str, str]) -> str:
-    """The tables as Markdown."""
+    """Returns the tables as Markdown."""
     lines = ["# Everyday faults, counted", "", saved.circumstances(versions), ""]
     for entry in dict.fromkeys(verdict.scenario for verdict in verdicts):
         runs = [verdict for verdict in verdicts if verdict.scenario == entry]

@@ -38,7 +38,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def main() -> int:
-    """Prints one row per pair and the medians."""
+    """Measures the pairs. Prints one row per pair and the median of the ratios. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=3)
@@ -78,6 +78,7 @@ def main() -> int:
 
 
 def _cluster(folder: Path, records: int) -> Path:
+    """Starts a cluster for a load of `records` records. Returns the run directory."""
     scenario = catalogue.scenario(
         f"bench-{os.getpid()}",
         profile=catalogue.PROFILES["idempotent"],
@@ -94,6 +95,7 @@ def _cluster(folder: Path, records: int) -> Path:
 
 
 def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict[str, float]:
+    """Measures this project's load. Returns its row: records, records per second, seconds to publish, peak memory."""
     import msgspec
 
     arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"ours-{pair}")
@@ -131,7 +133,10 @@ def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict
 
 
 def _sample(status: Path, peak: list[int], done: threading.Event) -> None:
-    """Keeps in `peak[0]` the producer's peak resident memory in kB, anonymous and mapped, until `done` is set."""
+    """Records the producer's peak resident memory (kB, anonymous and mapped) in `peak[0]` until `done` is set.
+
+    `status` is the producer's file /proc/<pid>/status.
+    """
     while not done.wait(0.1):
         try:
             match = re.search(r"VmRSS:\s+(\d+)", status.read_text())
@@ -142,6 +147,7 @@ def _sample(status: Path, peak: list[int], done: threading.Event) -> None:
 
 
 def _theirs(cluster: Cluster, scenario: Scenario, pair: int) -> float:
+    """Measures Kafka's ProducerPerformance. Returns its records per second."""
     import msgspec
 
     arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"theirs-{pair}")

@@ -1,4 +1,4 @@
-"""The file in which a bench saves its table, and the line on the machine and the versions of its measurement."""
+"""The file in which a bench saves its table, and the line on the machine and the versions that the bench measured."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from delivery_verifier.host import machine
 
 
 def target(kind: str) -> Path:
-    """The file for a table of `kind` that begins now: bench/results/KIND-TIME.md. Makes the folder."""
+    """Returns the file for a table of `kind` that begins now: bench/results/KIND-TIME.md. Makes the folder."""
     folder = Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
     return folder / f"{kind}-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"
 
 
 def circumstances(versions: Mapping[str, str]) -> str:
-    """Date, machine and versions, as one line."""
+    """Returns the date, the machine and the versions, as one line."""
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
     return f"{datetime.date.today()}; {machine.describe()}; {listed}"

@@ -1,1 +1,1 @@
-"""What tests share: each module gives what its name says."""
+"""Helpers that several tests share. The name of a module says what the module provides."""

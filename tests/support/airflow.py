@@ -1,4 +1,4 @@
-"""A real local Airflow for tests: one per session, in a home of its own, gone with the session."""
+"""A real local Airflow for tests. Each test session has one Airflow, in its own home, which ends with the session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.mail import Sink, sink
 
 
 class LocalAirflow:
-    """A local Airflow in its own KDV_HOME, on its own port."""
+    """A local Airflow in its own KDV_HOME, on its own port. `progress`: the states of the steps of the last run."""
 
     mail: Sink
 
@@ -30,12 +30,12 @@ class LocalAirflow:
 
     @property
     def runs(self) -> Path:
-        """Where its runs are."""
+        """The folder of this Airflow's runs."""
         return self.home / "runs"
 
     @contextmanager
     def environment(self) -> Iterator[None]:
-        """Inside, this process acts in the home of this Airflow."""
+        """Makes this process use the home and the port of this Airflow inside the block."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KDV_HOME", str(self.home))
             patch.setenv("KDV_PORT", str(self.port))
@@ -43,22 +43,23 @@ class LocalAirflow:
             yield
 
     def up(self) -> lifecycle.Status:
-        """Brings it up; it ends with the process that runs the tests, however that ends."""
+        """Brings up this Airflow and returns its status. Airflow ends with the process that runs the tests, even if
+        that process is killed."""
         with self.environment():
             return lifecycle.up(owner=processes.myself())
 
     def down(self) -> None:
-        """Stops it; raises AirflowError if anything is left."""
+        """Stops this Airflow. Raises AirflowError if any process is left."""
         with self.environment():
             lifecycle.down()
 
     def client(self, user: str = "admin") -> Client:
-        """The REST client of a user."""
+        """Returns the REST client of a user."""
         with self.environment():
             return Client.local(self.port, user)
 
     def http(self, user: str | None) -> httpx.Client:
-        """A plain HTTP client with the user's token; anonymous if None."""
+        """Returns a plain HTTP client that sends the user's token. If `user` is None, the client is anonymous."""
         client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=20, trust_env=False)
         if user:
             with self.environment():
@@ -68,14 +69,14 @@ class LocalAirflow:
         return client
 
     def run(self, conf: dict[str, object], run_id: str | None = None) -> Path:
-        """Runs verify_delivery and returns the run directory. The steps' states are left in `progress`."""
+        """Runs verify_delivery with `conf` and returns the run directory. Records the steps' states in `progress`."""
         self.progress.clear()
         with self.environment():
             return run_through_airflow(conf, run_id or f"test-{uuid.uuid4().hex[:8]}", self.progress.append)
 
 
 def free_port() -> int:
-    """A port that nobody listens on, now."""
+    """Returns a port on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -83,7 +84,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def local_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
-    """A local Airflow, up and ready, whose mails about red runs are kept. Costs about 20 s, once per session."""
+    """A local Airflow that is up and ready. `mail` keeps its mails on red runs. Takes about 20 s, once per session."""
     airflow = LocalAirflow(tmp_path_factory.mktemp("airflow") / "home")
     with sink() as airflow.mail, pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", airflow.mail.connection)

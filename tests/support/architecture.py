@@ -1,6 +1,7 @@
-"""The rules of the house as functions over a tree of files: each yields one line per offence, none if all is well.
+"""The rules of the code's architecture, as functions over a tree of files. Each function yields one line per offence.
 
-They read source text and import nothing of it, so that a tiny broken tree is enough to see each of them fail.
+The functions read source text and import nothing from it. A test can therefore make each function fail with a tiny
+broken tree.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ LIBRARY = "delivery_verifier"
 
 
 def sources(packages: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """(dotted name, file) of every module of the packages; a package is a folder, or one file, on Python's path."""
+    """Yields (dotted name, file) of every module of `packages`. A package is a folder, or a file, on Python's path."""
     for package in packages:
         files = [package] if package.is_file() else sorted(package.rglob("*.py"))
         for file in files:
@@ -23,9 +24,9 @@ def sources(packages: Iterable[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def imported(file: Path, *, types_too: bool = True) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of every import, also those inside functions; of `from a import b` it is `a.b`.
+    """Yields (line, dotted name) of every import, also inside functions. The name of `from a import b` is `a.b`.
 
-    `types_too`: also what stands below `if TYPE_CHECKING`.
+    Without `types_too`, imports below `if TYPE_CHECKING` are left out.
     """
     tree = ast.parse(file.read_text())
     types = set() if types_too else {node for block in ast.walk(tree) if _for_types(block) for node in ast.walk(block)}
@@ -43,20 +44,20 @@ def _for_types(node: ast.AST) -> bool:
 
 
 def room_of(dotted: str) -> str:
-    """The room that a module stands in: the first name below the library, or the top-level package itself."""
+    """Returns the room of a module: the first name below the library, or the top-level package itself."""
     return _inside(dotted).split(".")[0]
 
 
 def _inside(dotted: str) -> str:
-    """The name of a module as the table of rooms writes it: without the library in front."""
+    """Returns the name of a module as the table of rooms writes the name: without the library's name in front."""
     return dotted.removeprefix(f"{LIBRARY}.")
 
 
 def imports_against_the_table(packages: Iterable[Path], may_use: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Imports of a room, or of a part of one, that the importing room may not use.
+    """Yields imports of a room, or of a part of a room, that the importing room may not use.
 
-    `may_use`: room -> rooms; `load.layout` allows that module of a room and nothing else of it. A room that the table
-    does not know is an offence, too: whoever adds one says what it may use.
+    `may_use` maps a room to the rooms that it may use. The entry `load.layout` allows only this module of the room
+    `load`. A room that the table does not know is an offence, too: the table must say what every room may use.
     """
     for module, file in sources(packages):
         room = room_of(module)
@@ -76,7 +77,7 @@ def _is_part(name: str, part: str) -> bool:
 
 
 def import_circles(packages: Iterable[Path]) -> Iterator[str]:
-    """Modules that import each other, at the top of their files, around a circle."""
+    """Yields circles of modules that import each other at the top of their files."""
     modules = dict(sources(packages))
     arrows = {name: _at_import_time(file, modules) - {name} for name, file in modules.items()}
     state: dict[str, int] = {}
@@ -96,7 +97,7 @@ def import_circles(packages: Iterable[Path]) -> Iterator[str]:
 
 
 def _at_import_time(file: Path, modules: Collection[str]) -> set[str]:
-    """The modules that importing `file` imports; what stands below `if TYPE_CHECKING` is not imported then."""
+    """Returns the modules that are imported when `file` is imported. Imports below `if TYPE_CHECKING` do not count."""
     targets: set[str] = set()
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.Import):
@@ -108,9 +109,10 @@ def _at_import_time(file: Path, modules: Collection[str]) -> set[str]:
 
 
 def strangers_at_doors(packages: Iterable[Path], doors: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Imports of a heavy dependency outside its doors. `doors`: package -> modules (or rooms) that may import it.
+    """Yields imports of a heavy dependency by a module that is none of its doors.
 
-    What stands below `if TYPE_CHECKING` is never imported, and passes.
+    `doors` maps a package to its doors: the modules or rooms that may import the package. Imports below
+    `if TYPE_CHECKING` are never executed, and pass.
     """
     for module, file in sources(packages):
         for line, name in imported(file, types_too=False):
@@ -120,7 +122,7 @@ def strangers_at_doors(packages: Iterable[Path], doors: Mapping[str, Collection[
 
 
 def long_files(packages: Iterable[Path], most: int) -> Iterator[str]:
-    """Files of more than `most` lines."""
+    """Yields files of more than `most` lines."""
     for module, file in sources(packages):
         lines = len(file.read_text().splitlines())
         if lines > most:
@@ -128,7 +130,7 @@ def long_files(packages: Iterable[Path], most: int) -> Iterator[str]:
 
 
 def long_functions(packages: Iterable[Path], most: int) -> Iterator[str]:
-    """Functions of more than `most` lines, docstring and all."""
+    """Yields functions of more than `most` lines, including the docstring."""
     for module, file in sources(packages):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -144,10 +146,11 @@ PRIVATE_PREFIXES = tuple(f"_{word}" for word in ("told", "found", "made", "seen"
 
 
 def private_names(packages: Iterable[Path]) -> Iterator[str]:
-    """Variables, parameters and functions whose names say nothing to a stranger: PRIVATE_NAMES, with or without `_`.
+    """Yields variables, parameters and functions whose names say nothing to a stranger.
 
-    Also functions whose names begin with one of PRIVATE_PREFIXES. Fields of classes pass, because some are published,
-    and so does `left` in a module that has a `right`.
+    Such names are PRIVATE_NAMES, with or without a leading `_`, and names of functions that begin with one of
+    PRIVATE_PREFIXES. Fields of classes pass, because some fields are published. `left` passes in a module that has a
+    `right`.
     """
     for module, file in sources(packages):
         tree = ast.parse(file.read_text())
@@ -163,12 +166,12 @@ def private_names(packages: Iterable[Path]) -> Iterator[str]:
 
 
 def _fields(node: ast.AST) -> list[ast.AnnAssign]:
-    """The annotated fields of a class; empty for any other node."""
+    """Returns the annotated fields of a class; empty for any other node."""
     return [item for item in node.body if isinstance(item, ast.AnnAssign)] if isinstance(node, ast.ClassDef) else []
 
 
 def _defined_names(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, name) of the variable, parameter or function that a node defines; nothing for any other node."""
+    """Yields (line, name) of the variable, parameter or function that a node defines; nothing for any other node."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.lineno, node.id
     elif isinstance(node, ast.arg):
@@ -181,9 +184,9 @@ HEADINGS = ("Owns: ", "May use: ", "Weak spot: ")
 
 
 def silent_rooms(folders: Mapping[str, Path], may_use: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Rooms whose `__init__` does not say what the room owns, what it may use, and where it is weak.
+    """Yields rooms whose `__init__` does not say what the room owns, what it may use, and where it is weak.
 
-    What it says it may use is held against the table, so that neither can drift from the other.
+    The rooms that the `__init__` names as usable must be those of the table `may_use`, so that both stay the same.
     """
     for room, folder in folders.items():
         init = folder / "__init__.py"
@@ -200,7 +203,7 @@ def silent_rooms(folders: Mapping[str, Path], may_use: Mapping[str, Collection[s
 
 
 def _paragraph(lines: list[str], heading: str) -> str:
-    """The text behind a heading, up to the next heading or an empty line."""
+    """Returns the text behind a heading, up to the next heading or an empty line."""
     start = next(index for index, line in enumerate(lines) if line.startswith(heading))
     text = [lines[start].removeprefix(heading)]
     for line in lines[start + 1 :]:
@@ -211,21 +214,24 @@ def _paragraph(lines: list[str], heading: str) -> str:
 
 
 class Concept(NamedTuple):
-    """What tables may speak of. `spellings`: every way in which a table may write a member -> the member."""
+    """A concept: a set of members that tables in the code list.
+
+    `spellings` maps every way in which a table may write a member to the member.
+    """
 
     name: str
     spellings: Mapping[str, str]
     dicts_only: bool = False
-    """Only dicts count as tables of it: a list of some of its members is no table."""
+    """Whether only dicts count as tables of the concept. A list of some of its members is then no table."""
 
     @property
     def members(self) -> set[str]:
-        """All members."""
+        """All members of the concept."""
         return set(self.spellings.values())
 
 
 def partial_tables(packages: Iterable[Path], concepts: Iterable[Concept]) -> Iterator[str]:
-    """Tables of a concept that lack a member and do not say why.
+    """Yields tables of a concept that lack a member and do not say why.
 
     A table is a dict, set, list or tuple literal that names at least two members, as keys or items. A table that lacks
     members on purpose stands inside a call of `subset(reason, table)` with a reason.
@@ -248,7 +254,7 @@ def _gives_a_reason(node: ast.AST) -> bool:
 
 
 def _items(node: ast.AST, concept: Concept) -> Iterator[str]:
-    """The names in a literal: strings, and attributes such as `Anomaly.LOST`."""
+    """Yields the names in a literal: strings, and attributes such as `Anomaly.LOST`."""
     items: list[ast.expr] = []
     if isinstance(node, ast.Dict):
         items = [key for key in node.keys if key is not None]

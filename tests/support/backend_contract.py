@@ -1,6 +1,6 @@
 """What every backend must do: the same checks for the fake (tests/unit/cluster) and for real brokers (tests/kafka).
 
-Each check takes a cluster whose three brokers run, and leaves it so.
+Each check takes a cluster whose three brokers run. After the check the three brokers run again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ CHECKS: list[Callable[[Cluster, str], None]] = [
 
 
 def stop_leaves_nothing(running: RunningCluster) -> None:
-    """The last check: it ends the cluster."""
+    """Checks that the end of a cluster leaves nothing behind. This is the last check, because it ends the cluster."""
     Cluster(running).finish(keep_workspace=False)
     with pytest.raises(RuntimeError):
         Cluster(running).states()

@@ -1,4 +1,5 @@
-"""A browser for tests, whoever sits at it, and one plain run that is started with the form: one per session."""
+"""A browser for tests, a visitor who uses the browser, and one small run per session, which the visitor starts with the
+trigger form."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from support.airflow import LocalAirflow
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 RUN_ID = "by+hand:1"
 PLAIN: dict[str, Any] = {"profile": "idempotent", "fault": "elect_preferred", "records": 2000}
-"""What is filled in: a fault that hurts nobody who has an acknowledgement."""
+"""The values that are filled into the form. The fault does not hurt acknowledged records."""
 RUN_ENDS_WITHIN_MS = 900_000
 LOADS_WITHIN_MS = 60_000
 expect.set_options(timeout=LOADS_WITHIN_MS)
@@ -31,7 +32,7 @@ SIZES = {"wide": (1400, 900), "narrow": (400, 900)}
 
 
 class Visitor:
-    """One user's pages, with every request they made and every error on their consoles."""
+    """A user of the browser. `requests` are all requests of the user's page, `errors` all errors on its console."""
 
     def __init__(
         self, browser: Browser, airflow: LocalAirflow, shots: Path, theme: str = "light", size: str = "wide"
@@ -51,11 +52,12 @@ class Visitor:
         self.requests.append(request.url)
 
     def _said(self, message: ConsoleMessage) -> None:
-        # Before the log-in Airflow itself asks who is there, and is refused.
+        # Errors of Airflow's own pages do not count: before the login, Airflow's requests are refused.
         if message.type == "error" and "/delivery/" in f"{message.location.get('url')} {message.text}":
             self.errors.append(f"{message.location.get('url')}: {message.text}")
 
     def log_in(self, airflow: LocalAirflow, user: str) -> Visitor:
+        """Logs in as `user`, and returns this visitor."""
         with airflow.environment():
             password = settings.ensure_passwords()[user]
         self.page.goto("/")
@@ -66,25 +68,28 @@ class Visitor:
         return self
 
     def frame(self, path: str, heading: str) -> FrameLocator:
-        """Opens a page of the UI that frames one of ours, and waits until that one is there."""
+        """Opens a page of Airflow's UI that frames a page of this project, and returns the frame.
+
+        Waits until the framed page shows `heading`, a regular expression.
+        """
         self.page.goto(path)
         frame = self.page.frame_locator("iframe")
         expect(frame.locator("h1")).to_contain_text(re.compile(heading), timeout=LOADS_WITHIN_MS)
         return frame
 
     def shoot(self, name: str) -> None:
-        """Keeps a picture, for whoever wants to look (KDV_SHOTS names a folder that outlives the test)."""
+        """Saves a screenshot. KDV_SHOTS may name a folder that outlives the test."""
         self.page.screenshot(path=self.shots / f"{name}-{self.look}.png")
 
     @property
     def strangers(self) -> list[str]:
-        """Requests to any other host."""
+        """The requests that went to any other host."""
         return [url for url in self.requests if not url.startswith((self.address, "data:", "blob:", "about:"))]
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Chromium as it is installed, which finds no other host."""
+    """Yields the installed Chromium, which cannot resolve the name of any other host."""
     rule = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", rule])
@@ -94,7 +99,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the pictures are kept."""
+    """The folder in which the screenshots are saved."""
     folder = Path(os.environ.get("KDV_SHOTS") or tmp_path_factory.mktemp("shots"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -102,9 +107,9 @@ def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def plain_run(local_airflow: LocalAirflow, shots: Path) -> RunDirectory:
-    """A small run, HELD, started with the form and watched until its report is there.
+    """The directory of a small run, HELD, which was started with the form and watched until its report appeared.
 
-    Without Chromium it is started over the REST API.
+    If the host has no Chromium, the run is started over the REST API.
     """
     if CHROMIUM is None:
         return RunDirectory(local_airflow.run(PLAIN, RUN_ID))
@@ -137,7 +142,7 @@ def _fill_in_the_form(visitor: Visitor) -> None:
 
 
 def _choose(visitor: Visitor, field: str, value: str) -> None:
-    """Chooses in one of Airflow's drop-down fields: each hides its value behind a text box."""
+    """Chooses `value` in one of Airflow's drop-down fields. Such a field hides its value behind a text box."""
     visitor.page.locator(f"div:has(> input[name={field}])").get_by_role("combobox").click()
     visitor.page.get_by_role("option", name=re.compile(f"^{value}:")).click()
     expect(visitor.page.locator(f"input[name={field}]")).to_have_value(value)

@@ -1,4 +1,4 @@
-"""Made-up catalogue runs: a runner that answers from a script, and attempts of every state."""
+"""Made-up catalogue runs: attempts of every state, and a runner whose runs end as a script says."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def arm(
     role: Role = "subject",
     **more: object,
 ) -> ArmResult:
+    """Returns a made-up result of an arm."""
     return ArmResult(
         arm=name,
         role=role,
@@ -36,6 +37,7 @@ def arm(
 
 
 def attempt(state: State, run: str = "a-run") -> Attempt:
+    """Returns a made-up attempt that leaves its item in `state`."""
     if state == "failed":
         return Attempt(run=run, started_at=AT, seconds=3.0, error="broker 1 ended while starting")
     verdict: VerdictName = "INCONCLUSIVE" if state == "inconclusive" else "VIOLATED"
@@ -52,6 +54,7 @@ def attempt(state: State, run: str = "a-run") -> Attempt:
 
 
 def item(name: str, *states: State, **more: object) -> Item:
+    """Returns a made-up item with one attempt for each of `states`."""
     return Item(
         name=name,
         title=f"{name}: a title",
@@ -64,6 +67,7 @@ def item(name: str, *states: State, **more: object) -> Item:
 
 
 def catalogue(*items: Item, ended: bool = True, **more: object) -> CatalogueRun:
+    """Returns a made-up catalogue run. `more` overrides its fields."""
     given: dict[str, object] = {
         "id": "c",
         "wanted": "everything",
@@ -81,7 +85,10 @@ def catalogue(*items: Item, ended: bool = True, **more: object) -> CatalogueRun:
 
 
 class Scripted:
-    """A Runner whose runs end as the script says; a state that is an error is raised as one."""
+    """A Runner that runs nothing. `script` holds, per entry, the states in which the entry's runs end, in order.
+
+    `begun` are the names of the runs that were begun.
+    """
 
     def __init__(self, script: dict[str, list[State]]) -> None:
         self.script, self.begun = {name: list(states) for name, states in script.items()}, list[str]()

@@ -1,6 +1,6 @@
-"""A tiny run made by hand: one subject, one weak control and the canary, a leader killed once, nothing wrong.
+"""The evidence of a tiny run made by hand: one subject, one weak control and the canary, and a leader killed once.
 
-Tests change one thing at a time and look at what the judge says.
+Nothing is wrong in this run. Tests change one thing at a time and check what the judge says.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Change = Callable[[Rows], object]
 
 
 def a_scenario(profile: str = "idempotent", fault: str = "kill_leader", **more: Any) -> Scenario:
-    """One subject with its controls and the canary; three partitions each."""
+    """Returns a scenario with one subject, its controls and the canary. Each arm has three partitions."""
     return scenario("run-1", profile=PROFILES[profile], fault=FAULTS[fault], load=Load(), records=RECORDS, **more)
 
 
 def the_rows(of: Scenario) -> Rows:
-    """The tables of a run in which nothing is wrong, as lists of rows by their path."""
+    """Returns the tables of a run in which nothing is wrong: lists of rows, by the path of the table."""
     rows: Rows = {name: [] for name in TABLES}
     for arm in of.arms:
         for producer in (-1, *range(arm.producers)):
@@ -122,7 +122,7 @@ def _canary_counts(of: Scenario, producer: int, partition: int) -> dict[str, int
 
 
 def the_injections(of: Scenario) -> list[Injection]:
-    """The leader of partition 0 was killed once, and all is well again; none without a fault."""
+    """Returns one recovered injection, which killed the leader of partition 0; none if the scenario has no fault."""
     hit = {arm.topic_name: [0] for arm in of.arms}
     kill = Injection(
         id=1,
@@ -140,7 +140,7 @@ def the_injections(of: Scenario) -> list[Injection]:
 
 
 def partition(of: Scenario, at_us: int, arm: str, at: int, leader: int, epoch: int, isr: list[int]) -> Observation:
-    """One thing the observer saw of an arm's partition."""
+    """Returns one observation of an arm's partition. `at` is the number of the partition."""
     return Observation(
         at_us=at_us,
         kind="partition",
@@ -153,7 +153,7 @@ def partition(of: Scenario, at_us: int, arm: str, at: int, leader: int, epoch: i
 
 
 def the_observations(of: Scenario) -> list[Observation]:
-    """The first sight of every partition, and what the kill did."""
+    """Returns the first observation of every partition and, if there is a fault, the effects of the kill."""
     names = of.arm_names
     seen = [partition(of, 1, name, at, at + 1, 0, [1, 2, 3]) for name in names for at in range(3)]
     if of.fault.steps:
@@ -163,7 +163,7 @@ def the_observations(of: Scenario) -> list[Observation]:
 
 
 def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -> Evidence:
-    """The evidence of the hand-made run after `change` was let loose on its rows."""
+    """Returns the evidence of the hand-made run after `change` has altered its rows. `more` overrides fields."""
     rows = the_rows(of)
     change(rows)
     tables = {name: pa.Table.from_pylist(found) for name, found in rows.items() if found}
@@ -198,7 +198,7 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
 
 
 def says(plan: ExpectedEvaluation) -> Evaluated:
-    """What Great Expectations says of a plan when all is well with it."""
+    """Returns what Great Expectations says of the expectation `plan` if the evaluation went well."""
     failed = plan.tolerance is not None and plan.count > plan.tolerance
     return Evaluated(
         suite=plan.suite,
@@ -218,7 +218,7 @@ def says(plan: ExpectedEvaluation) -> Evaluated:
 
 
 def validation_of(evidence: Evidence) -> Validation:
-    """A validation that evaluated everything that was planned, as it should."""
+    """Returns a validation that evaluated every planned expectation correctly."""
     return Validation(
         run_id=evidence.scenario.run_id,
         great_expectations_version="1",
@@ -227,12 +227,12 @@ def validation_of(evidence: Evidence) -> Validation:
 
 
 def judged(evidence: Evidence, validation: Validation | None = None) -> RunVerdict:
-    """The verdict."""
+    """Returns the verdict of the run. The validation is correct unless `validation` is given."""
     return judge(evidence, validation or validation_of(evidence))
 
 
 def altered(validation: Validation, about: str, /, **changes: Any) -> Validation:
-    """The validation with the first evaluation of `about` changed."""
+    """Returns the validation with `changes` to the first evaluation of `about`."""
     items = list(validation.evaluated)
     at = next(index for index, item in enumerate(items) if item.about == about)
     items[at] = msgspec.structs.replace(items[at], **changes)
@@ -244,17 +244,17 @@ SUBJECT, WEAK, CANARY_ARM = "idempotent", "control-acks_0", "canary"
 
 
 def arm(verdict: RunVerdict, name: str = SUBJECT) -> ArmVerdict:
-    """The verdict of one arm."""
+    """Returns the verdict of one arm."""
     return next(item for item in verdict.arms if item.arm == name)
 
 
 def doubts(verdict: RunVerdict, name: str = SUBJECT) -> set[tuple[str, str]]:
-    """Its doubts as (kind, name)."""
+    """Returns the doubts of one arm as (kind, name)."""
     return {(doubt.kind, doubt.name) for doubt in arm(verdict, name).doubts}
 
 
 def setting(table: str, column: str, value: Any, **where: Any) -> Change:
-    """A change that sets one column of the first row that matches."""
+    """Returns a change that sets `column` to `value` in the first row of `table` that matches `where`."""
 
     def change(rows: Rows) -> None:
         row = next(row for row in rows[table] if all(row[key] == wanted for key, wanted in where.items()))
@@ -266,7 +266,7 @@ def setting(table: str, column: str, value: Any, **where: Any) -> Change:
 def case(
     sent_us: int | None, settled_us: int | None, kind: str = "LOST", *also: str, arm: str = WEAK
 ) -> dict[str, object]:
-    """A row of anomalies/: a record that was under way from `sent_us` to `settled_us`."""
+    """Returns a row of anomalies/: a case whose record was under way from `sent_us` to `settled_us`."""
     return dict(zip(COLUMNS, (arm, kind, list(also), _moment(sent_us), _moment(settled_us)), strict=True))
 
 
@@ -275,14 +275,14 @@ def _moment(us: int | None) -> datetime | None:
 
 
 def cases(*rows: dict[str, object]) -> pa.Table:
-    """Rows of anomalies/ as a table."""
+    """Returns rows of anomalies/ as a table."""
     time = pa.timestamp("us", tz="UTC")
     types = (pa.string(), pa.string(), pa.list_(pa.string()), time, time)
     return pa.Table.from_pylist(list(rows), schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
 
 
 def lost(count: int, name: str = SUBJECT) -> Change:
-    """A change that loses records of the arm's first partition."""
+    """Returns a change that makes `count` records of the arm's first partition lost."""
 
     def change(rows: Rows) -> None:
         row = next(row for row in rows["books/producers.parquet"] if row["arm"] == name and row["producer"] == 0)
@@ -292,7 +292,7 @@ def lost(count: int, name: str = SUBJECT) -> Change:
 
 
 def both(*changes: Change) -> Change:
-    """Several changes, one after the other."""
+    """Returns a change that makes several changes, one after the other."""
 
     def change(rows: Rows) -> None:
         for each in changes:
@@ -302,6 +302,6 @@ def both(*changes: Change) -> Change:
 
 
 def with_arm(scenario: Scenario, name: str, **changes: Any) -> Scenario:
-    """The scenario with one arm changed."""
+    """Returns the scenario with `changes` to the arm `name`."""
     arms = tuple(msgspec.structs.replace(it, **changes) if it.name == name else it for it in scenario.arms)
     return msgspec.structs.replace(scenario, arms=arms)

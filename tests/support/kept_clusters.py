@@ -1,4 +1,4 @@
-"""A keeper that a test starts, told how long to live, and everything that is alive because of it."""
+"""A keeper that a test starts with limits of its own, and the processes that the keeper has started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ MARK = "KDV_TEST_KEEPER"
 
 
 class Kept:
-    """A keeper started by a test, its workspace, and everything that is alive because of it."""
+    """A keeper that a test started, its workspace, and the processes that the keeper has started.
+
+    The keeper ends with the process `owner`. `more` overrides values of keeper.json, such as its deadline.
+    """
 
     def __init__(self, workspace: Path, spec: ClusterSpec, owner: ProcessId | None, **more: float) -> None:
         self.workspace, self.name = workspace, workspace.name
@@ -53,16 +56,16 @@ class Kept:
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The socket on which the keeper listens."""
         return self.workspace / "keeper.sock"
 
     @property
     def brokers(self) -> dict[int, str]:
-        """What is alive of it, but itself."""
+        """The command lines, by pid, of the living processes that the keeper has started."""
         return {pid: line for pid, line in alive(MARK, self.name).items() if pid != self.process.pid}
 
     def answers(self) -> Kept:
-        """Waits until it answers and its nodes run."""
+        """Waits until the keeper answers, asserts that its nodes run, and returns this object."""
         wait_until(lambda: self.socket.exists() or self.process.poll() is not None, "the keeper to answer", 60)
         assert self.process.poll() is None, self.log.read_text()
         assert {node["state"] for node in lease.call(self.socket, "status")["nodes"].values()} == {"running"}
@@ -70,7 +73,7 @@ class Kept:
 
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
-        """Its cluster, up and leased; afterwards it has ended, however the block did."""
+        """Yields the keeper's cluster, up and leased. After the block the keeper has ended, even after an error."""
         try:
             with lease.renewed(self.answers().socket):
                 cluster = Cluster(EmbeddedCluster(self.workspace))
@@ -82,7 +85,7 @@ class Kept:
             self.process.wait()
 
     def is_gone(self, deadline_s: float = 30) -> str:
-        """Waits until nothing of it is left, its workspace neither, and returns what it said."""
+        """Waits until the keeper and its processes have ended. Returns the keeper's log."""
         self.process.wait(timeout=deadline_s)
         wait_until(lambda: not alive(MARK, self.name), "all its nodes to be gone", deadline_s)
         return self.log.read_text()

@@ -12,7 +12,7 @@ TOKEN = "abcdefgh"
 
 
 def read_log(spec: ProducerSpec, token: str = TOKEN) -> dict[tuple[int, int], record.Header]:
-    """Every record of the topic by partition and offset."""
+    """Returns the header of every record of the topic, by (partition, offset). Asserts that every record is sound."""
     found: dict[tuple[int, int], record.Header] = {}
     consumer = Consumer({**spec.connection, "group.id": "reader", "enable.auto.commit": False, "log_level": 0})
     consumer.assign([TopicPartition(spec.topic, partition, 0) for partition in range(spec.partitions)])

@@ -1,4 +1,4 @@
-"""A mail server on the loopback that keeps what it is sent."""
+"""A mail server on the loopback interface, which keeps the mails that it receives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 
 class Sink(socketserver.ThreadingTCPServer):
-    """Listens on a free port; `mails` are those received, oldest first."""
+    """A mail server on a free port. `mails` are the received mails, oldest first."""
 
     daemon_threads = True
 
@@ -39,13 +39,13 @@ class Sink(socketserver.ThreadingTCPServer):
 
     @property
     def connection(self) -> str:
-        """The Airflow connection that leads here."""
+        """The Airflow connection to this server, as JSON."""
         extra = {"disable_ssl": True, "disable_tls": True, "from_email": "kdv@localhost", "retry_limit": 1}
         where = {"conn_type": "smtp", "host": "127.0.0.1", "port": self.server_address[1], "password": "not-to-be-told"}
         return json.dumps({**where, "login": "", "extra": extra})
 
     def about(self, run_id: str) -> list[str]:
-        """Subject and text of the mails about a run."""
+        """Returns subject and text of each mail about the run `run_id`."""
         return [text for text in map(_text, self.mails) if run_id in text]
 
 
@@ -56,7 +56,7 @@ def _text(mail: Message) -> str:
 
 @contextmanager
 def sink() -> Iterator[Sink]:
-    """A sink that serves as long as the block lasts."""
+    """Yields a mail server that serves until the block ends."""
     server = Sink()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

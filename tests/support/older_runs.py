@@ -1,4 +1,4 @@
-"""Runs that an older version of the verifier wrote and judged, stored in tests/data (without their report.html)."""
+"""Runs that an older version of the verifier wrote and judged. They are stored in tests/data without report.html."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ _OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "books", "ex
 
 
 def older_run(name: str, folder: Path) -> RunDirectory:
-    """A copy of a stored run below `folder`, which may be altered."""
+    """Returns a copy of the stored run `name` below `folder`. A test may alter the copy."""
     return RunDirectory(shutil.copytree(RUNS / name, folder / name))
 
 
 def stored_judgement(name: str) -> dict[str, Any]:
-    """What the older version said of the run, read without any of our readers (see `judgement`)."""
+    """Returns what the older version said of the run, in the form of `judgement`.
+
+    The verdict is read as plain JSON, without any reader of this project.
+    """
     return _judgement(json.loads((RUNS / name / "verdict.json").read_bytes()))
 
 
 def judgement(verdict: RunVerdict) -> dict[str, Any]:
-    """What must be the same in every version: verdicts, counts, rulings, exposure, bites and doubts, but no sentence.
+    """Returns what must be the same in every version: verdicts, counts, rulings, exposure, bites and doubts.
 
-    Doubts are compared by kind and name, for their detail is a sentence.
+    Sentences may differ between versions. Doubts are therefore given by kind and name, without their detail.
     """
     return _judgement(msgspec.to_builtins(verdict))
 

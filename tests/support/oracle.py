@@ -1,4 +1,7 @@
-"""The oracle: the definitions, once more, record by record in plain Python, for one arm of a history."""
+"""The oracle: a second implementation of the anomalies' definitions, in plain Python.
+
+The oracle judges one arm of a history, record by record.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,20 @@ from typing import Any
 Row = dict[str, Any]
 Key = tuple[int, int, int, int]
 Case = tuple[Any, ...]
-"""(kind, also, key or Nones, (partition, offset) of each copy)."""
+"""A case: its kind, the other kinds that apply as well, the key of its attempt (or Nones), and (offset, partition) of
+each copy."""
 
 
 def key_of(row: Row) -> Key:
+    """Returns the key of the attempt that a row of the ledger or of the log names."""
     return row["producer"], row["session"], row["sequence"], row["attempt"]
 
 
 def _visible(ledger: list[Row], seen: list[Row]) -> set[Key]:
-    """Attempts that the committed view has: by their name, or, of a damaged line, by where they were acknowledged."""
+    """Returns the attempts that the committed view `seen` shows.
+
+    A sound line names its attempt. A damaged line belongs to the attempt that was acknowledged at its offset.
+    """
     found = {key_of(row) for row in seen if row["crc_ok"] and not row["foreign"]}
     damaged = {(row["offset"], row["partition"]) for row in seen if not row["crc_ok"]}
     for where in damaged:
@@ -26,7 +34,7 @@ def _visible(ledger: list[Row], seen: list[Row]) -> set[Key]:
 
 
 def _of_transactions(ledger: list[Row], visible: set[Key]) -> dict[Key, str]:
-    """The attempts that are not seen as their transaction ended."""
+    """Returns the attempts whose visibility contradicts the end of their transaction, each with its anomaly."""
     parts = [row for row in ledger if row["transaction"] is not None and row["outcome"] != "FAILED"]
     shown = {(row["producer"], row["session"], row["transaction"]) for row in parts if key_of(row) in visible}
     found = {}
@@ -41,7 +49,10 @@ def _of_transactions(ledger: list[Row], visible: set[Key]) -> dict[Key, str]:
 
 
 def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[str], Counter[Case]]:
-    """The totals of the arm's books and its cases."""
+    """Returns the totals of the arm's books, and the arm's cases.
+
+    `log` is the raw view, `seen` is the committed view.
+    """
     books, cases = Counter[str](), Counter[Case]()
     claims = {key_of(row): row for row in ledger}
     copies: dict[Key, list[tuple[int, int]]] = defaultdict(list)  # (offset, partition), so that it sorts by offset
@@ -107,7 +118,7 @@ def judge(ledger: list[Row], log: list[Row], seen: list[Row]) -> tuple[Counter[s
             also = tuple(
                 kind for kind in kinds[1:] if kind in ("RESENT", "MISPLACED", "REORDERED", "ABORTED_VISIBLE", "TORN")
             )
-            if kinds[0] != "LOST":  # `lost` is counted as what was reported and not found
+            if kinds[0] != "LOST":  # `_count` counts `lost`: reported, but not found
                 books[kinds[0].lower()] += 1
             books.update(f"also_{kind.lower()}" for kind in also)
             cases[kinds[0], also, key, tuple(found)] += 1

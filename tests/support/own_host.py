@@ -1,5 +1,5 @@
-"""A host of their own for tests that start clusters: home, lock and workspaces that no other run shares; what is alive
-on it."""
+"""For tests that start clusters: a home, a lock and workspaces that no other run shares, and a search for the processes
+that a test has started."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 
 @contextmanager
 def own_host() -> Iterator[Path]:
-    """Inside, this process and its children use a home, a lock and workspaces below the folder that is yielded.
+    """Makes this process and its children use a home, a lock and workspaces of their own inside the block.
 
-    The folder is short-named: a Unix socket's path may have at most 107 bytes.
+    Yields the folder that holds all three. Its name is short, because a Unix socket's path may have at most 107 bytes.
     """
     folder = Path(tempfile.mkdtemp(prefix="kdv-t-"))
     with pytest.MonkeyPatch.context() as patch:
@@ -33,9 +33,9 @@ def own_host() -> Iterator[Path]:
 
 
 def alive(mark: str, value: str, command: str = "") -> dict[int, str]:
-    """Command lines, by pid, of the processes whose environment says `mark`=`value`, whoever their parent is.
+    """Returns the command lines, by pid, of the processes whose environment has `mark`=`value`, whatever their parent.
 
-    Only those whose command line matches the regular expression `command`; never this process.
+    The command lines must match the regular expression `command`. This process is left out.
     """
     found = {}
     for process in psutil.process_iter():

@@ -1,4 +1,7 @@
-"""Planters: histories with known anomalies, one planter per kind and some for kinds that meet on a record."""
+"""Planters: functions that add known anomalies to a history. Some planters combine several kinds on one record.
+
+The name of a planter says what the planter adds.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,16 @@ from delivery_verifier.model.anomalies import Anomaly
 from support.run_directories import ILLEGIBLE, Row, attempt, line
 
 NOWHERE = 10_000_000
-"""Offsets from here on hold nothing."""
+"""The log holds no record at this offset, or at any greater offset."""
 
 
 @dataclass
 class History:
-    """One arm's ledger and log while it is being written. Partitions and producers are dense from 0."""
+    """The ledger and the log of one arm, while a test writes them. Partitions and producers are numbered from 0.
+
+    `attempts`: the ledger. `lines`: the raw view of the log. `seen`: its committed view. `numbers`: by numbering, the
+    last number. `producer`, `partition`, `transaction`, `visible`: to what the next record belongs.
+    """
 
     arm: str
     ordinal: int
@@ -32,17 +39,20 @@ class History:
     seen: list[Row] = field(default_factory=list)
 
     def begin(self, outcome: str, visible: bool = True) -> None:
-        """Whatever is claimed from here on is of a new transaction that ended so; what is written is in the committed
-        view if `visible`. Once begun, every claim of the arm must be in one."""
+        """Begins a new transaction, which ends with `outcome`. All later claims belong to this transaction.
+
+        All later lines are in the committed view if `visible`. An arm that has begun a transaction must make every
+        claim in a transaction.
+        """
         self.transaction, self.visible = (str(self.next(("transaction", self.producer))), outcome), visible
 
     def next(self, of: object) -> int:
-        """The next number of a dense numbering."""
+        """Returns the next number of the numbering `of`, which counts from 0 without gaps."""
         self.numbers[of] = self.numbers.get(of, -1) + 1
         return self.numbers[of]
 
     def record(self) -> Row:
-        """A new record of the current producer for the current partition: its header."""
+        """Returns the header of a new record of the current producer for the current partition."""
         return {
             "producer": self.producer,
             "sequence": self.next(("sequence", self.producer)),
@@ -51,7 +61,7 @@ class History:
         }
 
     def write(self, header: Row, partition: int | None = None, **more: Any) -> int:
-        """Appends a line to the log; returns its offset."""
+        """Appends a line to the log. Returns the offset of the line. `more` overrides columns of the line."""
         where = self.partition if partition is None else partition
         offset = self.next(("offset", where))
         self.lines.append(line(self.arm, self.ordinal, offset, 0) | header | {"partition": where} | more)
@@ -60,7 +70,7 @@ class History:
         return offset
 
     def claim(self, header: Row, outcome: str, offset: int | None = None) -> None:
-        """Appends a row to the ledger."""
+        """Appends a row to the ledger. `offset` is the offset that was acknowledged, if any."""
         settled = {} if outcome != "INDETERMINATE" else {"settled_at": None, "error": "_MSG_TIMED_OUT"}
         row = attempt(self.arm, header["sequence"], outcome) | header
         name, ended = self.transaction or (None, None)
@@ -68,13 +78,14 @@ class History:
         self.attempts.append(row | {"partition": self.partition, "offset": offset} | settled)
 
     def ack(self, header: Row) -> int:
-        """A healthy, acknowledged record; returns its offset."""
+        """Writes a healthy, acknowledged record. Returns the offset of the record."""
         offset = self.write(header)
         self.claim(header, "ACKED", offset)
         return offset
 
 
 Planter = Callable[[History], None]
+"""A function that adds records and claims to a history."""
 
 
 def healthy(h: History) -> None:
@@ -116,7 +127,7 @@ HEALTHY: tuple[Planter, ...] = (
     indeterminate_present,
     indeterminate_late,
 )
-"""What no detector may call an anomaly."""
+"""The planters of what no detector may call an anomaly."""
 
 
 def corrupted_and_attributed(h: History) -> None:
@@ -210,7 +221,7 @@ def resent(h: History) -> None:
 
 
 def resent_after_an_absent_attempt(h: History) -> None:
-    """No anomaly: only one of the attempts is in the log."""
+    """Plants no anomaly: only one of the two attempts is in the log."""
     header = h.record()
     h.claim(header, "INDETERMINATE")
     h.ack(header | {"attempt": 1})
@@ -235,7 +246,7 @@ def reordered(h: History) -> None:
 
 
 def not_reordered_behind_what_was_not_reported(h: History) -> None:
-    """No anomaly: the overtaker is INDETERMINATE."""
+    """Plants no anomaly: the record that overtook the late record is INDETERMINATE."""
     late, early = h.record(), h.record()
     h.write(early)
     h.claim(early, "INDETERMINATE")
@@ -272,7 +283,7 @@ def resent_and_duplicated(h: History) -> None:
 
 
 def failed_then_resent(h: History) -> None:
-    """The failed attempt is a phantom; the sequence is not resent: a phantom is no attempt in the log."""
+    """Plants a phantom: the FAILED attempt. The sequence is not resent, because a phantom is no attempt in the log."""
     header = h.record()
     h.write(header)
     h.claim(header, "FAILED")
@@ -294,7 +305,7 @@ def aborted_and_invisible(h: History) -> None:
 def committed(h: History) -> None:
     h.begin("COMMITTED")
     h.ack(h.record())
-    h.claim(h.record(), "FAILED")  # refused before it was queued: no part of it
+    h.claim(h.record(), "FAILED")  # refused before it was queued: no part of the transaction
 
 
 def unknown_and_whole(h: History) -> None:
@@ -310,7 +321,7 @@ def unknown_and_invisible(h: History) -> None:
 
 
 def corrupted_and_committed(h: History) -> None:
-    """Damaged, but not torn: it is in the committed view, where it was acknowledged."""
+    """Plants a damaged record, but no torn transaction: the committed view has it at the acknowledged offset."""
     h.begin("COMMITTED")
     header = h.record()
     h.claim(header, "ACKED", h.write(header, crc_ok=False))
@@ -387,16 +398,16 @@ PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
     Anomaly.ABORTED_VISIBLE: (aborted_and_visible, aborted_visible_and_duplicated),
     Anomaly.TORN: (torn, torn_though_nobody_knows, torn_and_lost, torn_and_nowhere),
 }
-"""Ways to make each kind appear. After each, the arm has at least one case of the kind."""
+"""The planters of each kind. After any of these planters, the arm has at least one case of the kind."""
 
 BORDERLINE: tuple[Planter, ...] = (
     resent_after_an_absent_attempt,
     not_reordered_behind_what_was_not_reported,
 )
-"""Close to an anomaly, and none."""
+"""The planters of what is close to an anomaly, but is no anomaly."""
 
 IN_TRANSACTIONS: tuple[Planter, ...] = (aborted_and_invisible, committed, unknown_and_whole, unknown_and_invisible)
-"""What transactions do by rights."""
+"""The planters of what transactions may rightly do."""
 
 EVERY: tuple[Planter, ...] = (
     *HEALTHY,
@@ -410,12 +421,15 @@ OF_TRANSACTIONS = {
     *PLANTERS[Anomaly.TORN],
     corrupted_and_committed,
 }
-"""Planters that begin transactions themselves."""
+"""The planters that begin transactions themselves."""
 
 
 def random_history(arm: str, ordinal: int, seed: int, planters: tuple[Planter, ...], steps: int) -> History:
-    """A history of `steps` steps, half of them healthy, over all producers and partitions. One in three that may have
-    transactions has nothing else: then every step is one of its own, whatever becomes of it."""
+    """Returns a history of at most `steps` steps, about half of them healthy, over all producers and partitions.
+
+    If `planters` include planters of transactions, about one history in three writes transactions only: every step then
+    begins a new transaction, with a random outcome.
+    """
     chance = random.Random(seed)
     history = History(arm, ordinal)
     transactional = chance.random() < 0.34 and not OF_TRANSACTIONS.isdisjoint(planters)

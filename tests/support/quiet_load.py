@@ -1,4 +1,4 @@
-"""A load of which nothing is ever reported, for tests that are about brokers."""
+"""A load that never sends a record, for tests that are only about brokers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from delivery_verifier.load.handle import RunningLoad
 
 
 class QuietLoad(RunningLoad):
-    """Nothing is sent, reported or outstanding."""
+    """A load in which nothing is sent, reported or outstanding."""
 
     def __init__(self) -> None:
         pass
 
     def reported(self) -> int:
-        """None."""
+        """Returns 0, because no record is reported."""
         return 0
 
     def outstanding(self) -> int:
-        """None."""
+        """Returns 0, because no attempt is outstanding."""
         return 0

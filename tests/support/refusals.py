@@ -1,4 +1,4 @@
-"""Refusals of the command line, and a host of which nothing is configured."""
+"""A check that the command line refuses a command, and a host on which nothing is configured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delivery_verifier.command_line.parsers import BAD_INPUT
 
 
 def bare_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A host whose home is in `folder`, and no other variable of ours is set; returns the folder."""
+    """Makes a host whose home, lock and workspaces are set, and no other KDV variable. Returns `folder`."""
     for name in [name for name in os.environ if name.startswith("KDV_") and not name.startswith("KDV_TEST_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("KDV_HOME", str(folder / "home"))
@@ -23,7 +23,7 @@ def bare_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(capsys: pytest.CaptureFixture[str], line: list[str], *parts: str, code: int = BAD_INPUT) -> None:
-    """The command ends with `code`, says one line with all `parts`, and shows no traceback."""
+    """Asserts that the command `line` ends with `code`, prints one line with all `parts`, and shows no traceback."""
     capsys.readouterr()
     try:
         ended: Any = cli.main(line)

@@ -1,4 +1,5 @@
-"""Made-up run directories: held, violated, inconclusive, failed early, quiet, large and hostile."""
+"""Made-up run directories for tests of the report: held, violated, inconclusive, failed early, quiet, large and
+hostile."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 from support.report_tables import ANOMALIES, PARTITIONS, START_US, Row, S, case, planted, write_tables
 
 Made = tuple[Path, RunVerdict]
+"""A run directory, and the verdict of its run."""
 LIMITS = [
     "1 injection that bit; reported records exposed to them: 6,120.",
     "An anomaly that was not seen in 1 of 1 injections may still occur in up to 95% of them.",
@@ -25,7 +27,7 @@ LIMITS = [
 
 
 def held(runs: Path, run_id: str = "2026-11-21-held") -> Made:
-    """A run whose subject was HELD; acks=0 beside it lost records, which it may."""
+    """Makes a run whose subject HELD. The control with acks=0 lost records, which its settings permit."""
     plan = _scenario(run_id, "safe")
     cases = planted() + [case("control-acks_0", "LOST", 500 + i, outcome="SENT") for i in range(37)]
     arms = [_arm(plan, "safe", "HELD", {}), _arm(plan, "control-acks_0", "HELD", {"LOST": 1204})]
@@ -38,7 +40,7 @@ def held(runs: Path, run_id: str = "2026-11-21-held") -> Made:
 
 
 def violated(runs: Path, run_id: str = "2026-11-21-violated") -> Made:
-    """A run that refutes the claim exactly_once of acks=all: records were lost and duplicated."""
+    """Makes a run that refutes the claim exactly_once of a subject with acks=all: records were lost and duplicated."""
     plan = _scenario(run_id, "acks_all", claim="exactly_once")
     cases = planted() + [case("acks_all", "LOST", 4000 + 3 * i) for i in range(23)]
     cases += [case("acks_all", "DUPLICATED", 7000 + 3 * i, offsets=[2400 + i, 2470 + i]) for i in range(61)]
@@ -53,7 +55,7 @@ def violated(runs: Path, run_id: str = "2026-11-21-violated") -> Made:
 
 
 def inconclusive(runs: Path, run_id: str = "2026-11-21-inconclusive") -> Made:
-    """A run with one checker and one coverage doubt, and a law that does not balance."""
+    """Makes an INCONCLUSIVE run with one checker doubt, one coverage doubt, and a law that does not balance."""
     plan = _scenario(run_id, "safe")
     doubts = [
         Doubt(kind="coverage", name="fault_did_not_bite", detail="injection 1 (kill) has no proof that it bit"),
@@ -67,7 +69,7 @@ def inconclusive(runs: Path, run_id: str = "2026-11-21-inconclusive") -> Made:
 
 
 def failed_early(runs: Path, run_id: str = "2026-11-21-failed") -> tuple[Path, None]:
-    """A run that ended while the cluster was starting: a scenario and nothing else."""
+    """Makes a run that ended while the cluster was starting. The run has a scenario and nothing else."""
     run = RunDirectory(runs / run_id)
     with run.writing("plan") as output:
         output.write_json("scenario.json", _scenario(run_id, "safe"))
@@ -75,14 +77,14 @@ def failed_early(runs: Path, run_id: str = "2026-11-21-failed") -> tuple[Path, N
 
 
 def quiet(runs: Path, run_id: str = "2026-11-21-quiet") -> Made:
-    """A HELD run with no case of any anomaly at all."""
+    """Makes a HELD run without a case of any anomaly."""
     plan = _scenario(run_id, "safe")
     arms = [_arm(plan, "safe", "HELD", {}), _arm(plan, "control-acks_0", "HELD", {})]
     return _write(runs, plan, [], arms, "HELD", "safe kept its promise.")
 
 
 def large(runs: Path, rows: int = 10_000, run_id: str = "2026-11-21-large") -> Made:
-    """A VIOLATED run whose list of cases was cut at its bound."""
+    """Makes a VIOLATED run whose list of cases was cut at `rows` cases."""
     plan = _scenario(run_id, "acks_all")
     cases = [case("acks_all", "LOST", 3 * i) for i in reversed(range(rows))]
     arms = [_arm(plan, "acks_all", "VIOLATED", {"LOST": 31_337}, as_expected=False)]
@@ -91,7 +93,7 @@ def large(runs: Path, rows: int = 10_000, run_id: str = "2026-11-21-large") -> M
 
 
 def hostile(runs: Path, text: str) -> Made:
-    """A VIOLATED run with `text` in every field that holds free text, the run id of the verdict included."""
+    """Makes a VIOLATED run with `text` in every field of free text, including the run id of the verdict."""
     path, verdict = violated(runs, "2026-11-21-hostile")
     lost = case("acks_all", "LOST", 4000, error=text, detail=text, outcome="INDETERMINATE", also=[text])
     cases = [lost, case(text, text, 1, error=text, detail=text)]

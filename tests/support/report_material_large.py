@@ -1,4 +1,4 @@
-"""A made-up run of hours with 1,000 partitions, many faults, many arms and every list of cases at its bound."""
+"""A made-up run of several hours with 1,000 partitions, many faults and many arms. Every list of cases is full."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY_S = HOURS * 3600 // FAULTS
 
 
 def huge(runs: Path) -> report_material.Made:
-    """The violated run, blown up to the bounds of a scenario."""
+    """Makes the violated run as large as the bounds of a scenario permit."""
     path, verdict = report_material.violated(runs, "2026-11-21-huge")
     plan = RunDirectory(path).read_scenario()
     topic = plan.subjects[0].topic_name

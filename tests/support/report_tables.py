@@ -1,4 +1,4 @@
-"""The tables of a made-up run, with the columns a run writes: cases, log, laws, gaps and timeline."""
+"""The tables of a made-up run, with the columns of a real run: cases, log, laws, gaps and timeline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TYPES = {
 
 
 def _schema(columns: str) -> pa.Schema:
-    """A schema from `name:type` pairs."""
+    """Returns a schema from a text of `name:type` pairs."""
     return pa.schema([(name, _TYPES[kind]) for name, kind in (pair.split(":") for pair in columns.split())])
 
 
@@ -54,7 +54,7 @@ LAWS = {
 
 
 def case(arm: str, kind: str, sequence: int, **more: Any) -> Row:
-    """One row of anomalies/; `more` overrides its columns."""
+    """Returns one row of anomalies/. `more` overrides columns of the row."""
     sent_us = START_US + int(2.9 * S) + sequence % 1000 * 100
     row: Row = {
         "arm": arm,
@@ -79,12 +79,15 @@ def case(arm: str, kind: str, sequence: int, **more: Any) -> Row:
 
 
 def planted() -> list[Row]:
-    """One case of every kind in the canary."""
+    """Returns one case of every kind in the canary."""
     return [case("canary", kind.value, 10 + place, offsets=[place]) for place, kind in enumerate(Anomaly)]
 
 
 def write_tables(to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple[str, str], int], law: str) -> None:
-    """Writes reconcile's outputs below `to`. `counted` overrides counts of cases; `law` does not balance."""
+    """Writes the outputs of `reconcile` below `to`.
+
+    `counted` overrides the number of cases, by (arm, kind). The law `law` does not balance.
+    """
     tables = {
         "timeline/load": pa.Table.from_pylist(_load(plan)),
         "timeline/latency": pa.Table.from_pylist(_latency(plan)),
@@ -159,7 +162,7 @@ def _logged(arm: str, offset: int, sequence: int) -> Row:
 
 
 def _load(plan: Scenario) -> list[Row]:
-    """13 s of load in intervals of 200 ms, with a dip and a backlog around the fault."""
+    """Returns 13 s of load in intervals of 200 ms, with a dip and a backlog around the fault."""
     noise, rows = np.random.default_rng(7), []
     for arm in plan.loaded:
         scale = 650 if arm.role == "subject" else 80
@@ -183,7 +186,7 @@ def _load(plan: Scenario) -> list[Row]:
 
 
 def _latency(plan: Scenario) -> list[Row]:
-    """Around 2 ms outside the fault; inside it, a second hill around 3 s."""
+    """Returns latencies around 2 ms outside the fault. Inside the fault, more latencies are around 3 s."""
     hills = {False: [(2.0, 30_000)], True: [(2.0, 8_000), (3_000.0, 3_210)]}
     return [
         {

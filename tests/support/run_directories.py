@@ -1,5 +1,4 @@
-"""Run directories made by hand: a scenario, a ledger and a log, sealed as if all steps up to the read had
-run."""
+"""Run directories made by hand: a scenario, a ledger and a log, sealed as if all steps up to `read_topic` had run."""
 
 from __future__ import annotations
 
@@ -26,7 +25,10 @@ Row = dict[str, Any]
 def scenario(
     arms: Sequence[str], partitions: int = 2, producers: int = 1, transactional: Collection[str] = ()
 ) -> Scenario:
-    """A scenario with these subject arms (ordinals from 1), some of them `transactional`, and an idle canary."""
+    """Returns a scenario with the subjects `arms` (ordinals from 1) and an idle canary.
+
+    The arms in `transactional` write transactions.
+    """
     made = [
         Arm(
             name=name,
@@ -50,7 +52,10 @@ def scenario(
 
 
 def attempt(arm: str, sequence: int, outcome: str = "ACKED", **more: Any) -> Row:
-    """A ledger row; sent 1 ms after the one before it, settled 500 µs later."""
+    """Returns a ledger row. Each sequence is sent 1 ms after the sequence before, and settled 500 µs later.
+
+    `more` overrides columns of the row.
+    """
     sent = START_US + sequence * 1000
     row: Row = {
         "arm": arm,
@@ -73,7 +78,7 @@ def attempt(arm: str, sequence: int, outcome: str = "ACKED", **more: Any) -> Row
 
 
 def line(arm: str, ordinal: int, offset: int, sequence: int, **more: Any) -> Row:
-    """A log row of a sound record of this run."""
+    """Returns a log row of a sound record of this run. `more` overrides columns of the row."""
     row: Row = {
         "arm": arm,
         "partition": 0,
@@ -97,7 +102,7 @@ def line(arm: str, ordinal: int, offset: int, sequence: int, **more: Any) -> Row
 ILLEGIBLE: Row = dict.fromkeys(
     ("header_run", "header_arm", "producer", "session", "sequence", "attempt", "partition_sequence")
 ) | {"parsed": False, "crc_ok": False}
-"""What a log row says of bytes that are no record."""
+"""The columns in which the log row of bytes that are no record differs from other rows."""
 
 
 def write(
@@ -111,7 +116,10 @@ def write(
     counts: dict[str, int] | None = None,
     snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]] = lambda parts: parts,
 ) -> RunDirectory:
-    """A whole run directory that `reconcile --from-log` accepts. What is given overrules what fits."""
+    """Writes a whole run directory that spark_jobs/reconcile.py accepts with `--from-log`.
+
+    Counts and snapshot fit the ledger and the log, unless `announced`, `counts` or `snapshot` override them.
+    """
     run = RunDirectory(path)
     with run.writing("plan") as output:
         output.write_json("scenario.json", made)
@@ -129,7 +137,7 @@ def write(
 
 
 def table(run: RunDirectory, name: str) -> list[Row]:
-    """Rows of one of the tables that reconcile wrote."""
+    """Returns the rows of a table that `reconcile` wrote."""
     rows: list[Row] = pq.read_table(run.path / name).to_pylist()
     return rows
 
@@ -185,7 +193,7 @@ def _offsets(
     lines: Sequence[Row],
     snapshot: Callable[[list[PartitionSnapshot]], list[PartitionSnapshot]],
 ) -> Offsets:
-    """What the committed view lacks is in transactions that the log says were aborted."""
+    """Returns the snapshot. All records that the committed view lacks count as records of aborted transactions."""
     rows, seen = (
         Counter((row["arm"], row["partition"]) for row in lines if row["view"] == view) for view in ("raw", "committed")
     )

@@ -1,4 +1,4 @@
-"""Run directories as the page of all runs sees them: a scenario, a sealed verdict and a report, without any tables."""
+"""Run directories for the page of all runs: a scenario, a sealed verdict and a report, without any tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEGUN = datetime(2026, 11, 1, 2, tzinfo=UTC)
 def planned(
     runs: Path, run_id: str, *, profile: str = "safe", fault: str = "kill_leader", day: int = 0
 ) -> RunDirectory:
-    """A run that ended after its plan."""
+    """Makes a run that ended after the step `plan`. `day` is the number of days after BEGUN."""
     run = RunDirectory(runs / run_id)
     plan = scenario(
         run_id,
@@ -46,7 +46,7 @@ def judged(
     other_cases: dict[str, int] | None = None,
     **more: Any,
 ) -> RunDirectory:
-    """A run with a verdict and a report. `other_cases` are columns of the subject's books."""
+    """Makes a run with a verdict and a report. `other_cases` are columns of the subject's books."""
     run = planned(runs, run_id, **more)
     plan = run.read_scenario()
     arms = [
@@ -82,14 +82,14 @@ def judged(
 
 
 def seal(run: RunDirectory, verdict: RunVerdict) -> None:
-    """Writes verdict and report as `conclude` does."""
+    """Writes the verdict and a report as the step `conclude` does."""
     with run.writing("conclude") as output:
         output.write_json("verdict.json", msgspec.to_builtins(verdict))
         (output.staging / "report.html").write_text("the report")
 
 
 def many(runs: Path, count: int) -> None:
-    """Runs of all kinds, one a day."""
+    """Makes `count` runs of all kinds, one run a day."""
     profiles, faults = list(PROFILES), list(FAULTS)
     for day in range(count):
         more = {"profile": profiles[day % len(profiles)], "fault": faults[day % len(faults)], "day": day}

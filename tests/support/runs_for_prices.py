@@ -18,7 +18,7 @@ from support import runs_for_overview
 
 BEGUN = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SILENCE = timedelta(seconds=5)
-"""Between the warm-up and the load."""
+"""The silence between the warm-up and the load."""
 LATENCIES = [(False, 1.0, 1.12, 980), (True, 1000.0, 1122.0, 15), (True, 5000.0, 5623.0, 5)]
 
 
@@ -32,8 +32,10 @@ def made(
     latencies: Any = LATENCIES,
     **counts: int,
 ) -> Path:
-    """A finished run of a price scenario: a warm-up, and after five silent seconds 1,001 records, one each
-    millisecond."""
+    """Makes a finished run of a price scenario. Returns the run directory.
+
+    The ledger has a warm-up and, after five silent seconds, 1,001 records, one record each millisecond.
+    """
     plan = catalogue.build(catalogue.PRICES[name], run_id or f"run-{name}", created_at="2026-11-21T12:00:00+00:00")
     run, profile = RunDirectory(runs / plan.run_id), name.split(".")[2]
     with run.writing("plan") as output:

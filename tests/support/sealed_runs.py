@@ -1,4 +1,4 @@
-"""Made-up runs whose validation and verdict are sealed, as `validate` and `conclude` leave them."""
+"""Made-up runs whose validation and verdict are sealed, as the steps `validate` and `conclude` seal them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support import report_material
 
 
 def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluated:
-    """What Great Expectations said of one law."""
+    """Returns what Great Expectations said of the law `about`."""
     return Evaluated(
         suite="evidence",
         arm="",
@@ -36,7 +36,7 @@ def judged(
     make: Callable[..., tuple[Path, RunVerdict]] = report_material.held,
     broken: str = "",
 ) -> tuple[RunDirectory, RunVerdict]:
-    """A judged run; the law `broken` does not hold."""
+    """Makes a judged run in which the law `broken` does not hold."""
     path, verdict = make(runs, run_id)
     run = RunDirectory(path)
     with run.writing("validate") as output:

@@ -1,5 +1,5 @@
-"""The smoke scenarios of the catalogue, each run once: half of the kinds through Airflow, the rest directly; and their
-recount."""
+"""The smoke scenarios of the catalogue, each of which runs once, either through Airflow or directly, and a recount of
+each run."""
 
 from __future__ import annotations
 
@@ -21,20 +21,26 @@ THROUGH_AIRFLOW = {
     "power": "power.all_brokers",
     "client": "idempotent.killed_producer",
 }
-"""By kind of fault. Signals and elections are in the runs of `make verify` and of the trigger form."""
+"""The scenarios that run through Airflow, by kind of fault. Signals and elections are missing here, because the runs of
+`make verify` and of the trigger form use them."""
 DIRECTLY = [name for name, entry in ENTRIES.items() if "smoke" in entry.tags and name not in THROUGH_AIRFLOW.values()]
 _OPERATORS = {"=": int.__eq__, ">=": int.__ge__, "<=": int.__le__}
 
 
 def expect_unavailable(names: list[str]) -> list[str]:
-    """The option of `kdv catalogue` for those that this host cannot run (no root, no loop devices)."""
+    """Returns the option of `kdv catalogue` for those scenarios in `names` that this host cannot run.
+
+    Such a host lacks, for example, root or loop devices.
+    """
     lacking = [entry.name for entry in selection.entries(names, "") if begin.unavailable(entry)]
     return ["--expect-unavailable", ",".join(lacking)] if lacking else []
 
 
 def assert_recounted(run: RunDirectory, entry: str) -> None:
-    """Record by record in plain Python, ledger and log come to the books that Spark wrote, and to what the entry
-    says."""
+    """Recounts ledger and log record by record, in plain Python.
+
+    Asserts that the counts are those of the books that Spark wrote, and that they meet the bounds of the entry.
+    """
     ledger, log = (pq.read_table(run.path / name).to_pylist() for name in ("ledger", "log"))
     books = Books.read(run.path)
     for plan in ENTRIES[entry].arms:

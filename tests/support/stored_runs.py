@@ -1,4 +1,5 @@
-"""Stored runs: copied, altered the way a fault or a liar would, sealed again through the library, and judged again."""
+"""Stored runs: tests copy a run, alter the copy as a fault or a liar would, seal it through the library, and judge it
+again."""
 
 from __future__ import annotations
 
@@ -21,14 +22,17 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def copy_of(run: RunDirectory, name: str) -> RunDirectory:
-    """A copy beside the original, as somebody would keep it who got it by mail: no cluster, no workspace."""
+    """Returns a copy of a run beside the original. The copy has no cluster or workspace, like a run sent by mail."""
     copy = RunDirectory(run.path.with_name(name))
     shutil.copytree(run.path, copy.path)
     return copy
 
 
 def reseal(run: RunDirectory, step: str, counts: Mapping[str, int] | None = None, **values: Any) -> None:
-    """Seals the files of `step` as they are now, with changed `counts`; `values` are JSON files to be written anew."""
+    """Seals the files of `step` as they are now. `counts` override counts of the manifest.
+
+    `values` are the new contents of JSON files, by the name of the file without `.json`.
+    """
     before = run.manifest(step)
     with run.writing(step) as output:
         for name in before.files:
@@ -42,12 +46,12 @@ def reseal(run: RunDirectory, step: str, counts: Mapping[str, int] | None = None
 
 
 def with_scenario(run: RunDirectory, change: Callable[[Scenario], Scenario]) -> None:
-    """Rewrites what was planned."""
+    """Replaces the scenario of a run by what `change` makes of the scenario, and seals the step `plan` again."""
     reseal(run, "plan", scenario=change(run.read_scenario()))
 
 
 def claiming(claim: str) -> Callable[[Scenario], Scenario]:
-    """The same scenario with another claim on its subjects."""
+    """Returns a change of a scenario that gives its subjects the claim `claim`."""
 
     def change(scenario: Scenario) -> Scenario:
         arms = tuple(
@@ -59,7 +63,7 @@ def claiming(claim: str) -> Callable[[Scenario], Scenario]:
 
 
 def rewrite(file: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Alters one Parquet file."""
+    """Alters one Parquet file. Asserts that `change` changes the table."""
     table = pq.read_table(file)
     altered = change(table)
     assert not altered.equals(table), f"{file.name} was to be altered"
@@ -67,7 +71,10 @@ def rewrite(file: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 
 
 def judge_again(run: RunDirectory, spark: SparkSession | None = None) -> RunVerdict:
-    """validate and conclude; with a session, reconciles from the log first. No Kafka is asked."""
+    """Validates and judges a run again, without Kafka, and returns the verdict.
+
+    With a Spark session, reconciles the run from its log first.
+    """
     if spark is not None:
         reconcile(run.path, lambda: spark)
     validate(run.path)
@@ -75,10 +82,10 @@ def judge_again(run: RunDirectory, spark: SparkSession | None = None) -> RunVerd
 
 
 def arm(verdict: RunVerdict, name: str) -> ArmVerdict:
-    """The verdict of one arm."""
+    """Returns the verdict of one arm."""
     return next(item for item in verdict.arms if item.arm == name)
 
 
 def doubts(verdict: RunVerdict, name: str) -> set[tuple[str, str]]:
-    """(kind, name) of the doubts about one arm."""
+    """Returns (kind, name) of the doubts about one arm."""
     return {(doubt.kind, doubt.name) for doubt in arm(verdict, name).doubts}

@@ -1,4 +1,4 @@
-"""Many scenarios, one after another.
+"""Runs many scenarios, one after another.
 
 Owns: which entries run, their order, the second run of an INCONCLUSIVE entry, and the record of their results.
 May use: run, pages, planning, catalogue, cluster, expectations, spark_jobs, store, host, model.

@@ -1,4 +1,5 @@
-"""The beginning: a new catalogue run, in which every selected entry is pending, or an interrupted run to resume."""
+"""The beginning of a catalogue run: a new catalogue run, in which every selected entry is pending, or an interrupted
+catalogue run that is resumed."""
 
 from __future__ import annotations
 
@@ -21,12 +22,14 @@ from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.store import catalogue_runs
 
 MOST_ROUNDS = 100
+"""The greatest number of rounds in one catalogue run."""
 
 
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
-    """A new catalogue run, written to its directory. `selected`: the other arguments of `new_catalogue_run`.
+    """Returns a new catalogue run, which is also written to its directory.
 
-    Raises BadInput, also if a catalogue run has this name already.
+    `selected` are the other arguments of `new_catalogue_run`. Raises BadInput, also if a catalogue run has this name
+    already.
     """
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
         raise bad_input(
@@ -46,7 +49,7 @@ def new_catalogue_run(
     rounds: object = 1,
     direct: bool = False,
 ) -> CatalogueRun:
-    """A new catalogue run, not written anywhere. Raises BadInput."""
+    """Returns a new catalogue run, which is not written anywhere. Raises BadInput."""
     entries, expected_unavailable = selection.entries(names, tag), selection.expectable(expect_unavailable)
     round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
     return CatalogueRun(
@@ -66,10 +69,10 @@ def new_catalogue_run(
 
 
 def resume(name: str) -> CatalogueRun:
-    """The catalogue run `name`, to be continued: every item without a verdict is open again.
+    """Returns the catalogue run `name`, to be continued: every item without a verdict is open again.
 
-    The trials of what this host lacks run again. Attempts without a verdict are dropped from the record. Raises
-    BadInput if the commit, the versions or the host differ from those that began the catalogue run.
+    What this host lacks is tried again. Attempts without a verdict are dropped from the record. Raises BadInput if the
+    commit, the versions or the host are not those with which the catalogue run began.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -89,6 +92,7 @@ def _selection_text(names: Sequence[str], tag: str) -> str:
 
 
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
+    """Returns an item without attempts for `entry` in the round `number`. Checks what this host lacks for the entry."""
     lacks = _lacks(entry)
     return Item(
         name=entry.name,
@@ -105,21 +109,25 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
 
 
 def _reopened(item: Item, expected: Sequence[str]) -> Item:
+    """Returns the item with only its attempts that have a verdict. Checks again what this host lacks for the entry."""
     entry = selection.entries([item.name])[0]
     with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
     return replace(_item(entry, item.round, expected), attempts=with_verdict)
 
 
 def unavailable(entry: Entry) -> str:
-    """What this host lacks to run the entry, with the remedy; empty if it lacks nothing.
+    """Returns what this host lacks to run the entry, with the remedy; empty if the host lacks nothing.
 
-    Each trial of the host runs once per process.
+    Each trial of what the host can do runs once per process.
     """
     return _lacks_text(_lacks(entry))
 
 
 def _lacks(entry: Entry) -> dict[str, Lack]:
-    """Why this host cannot run the entry: by capability, or by the name of its backend if that cannot run here."""
+    """Returns why this host cannot run the entry, by lacking capability.
+
+    If the backend of the entry cannot run here, the backend is the only key.
+    """
     backend = backend_of(ClusterSpec(backend=entry.backend))
     if lack := backend.lack():
         return {f"backend {entry.backend}": lack}

@@ -1,8 +1,8 @@
-"""The direct runner: entries in this process, with one warm Spark session. While an entry
-is judged, the cluster of the next entry boots.
+"""The direct runner: runs entries in this process, with one warm Spark session. While an entry is judged, the cluster
+of the next entry boots.
 
-No entry is judged beside a load: faults have deadlines and need the processors as free as in a single run. The
-judging of the previous entry therefore ends before the next entry sends its first record.
+No entry is judged while the load of another entry runs: faults have deadlines, and need the processors as free as in a
+single run. The judging of the previous entry therefore ends before the next entry sends its first record.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class DirectRunner:
-    """The Runner of `kdv catalogue --direct`."""
+    """The Runner of `kdv catalogue --direct`, which runs entries in this process."""
 
     def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, listener: ProgressListener) -> None:
         self._spark, self._judges, self._listener = spark, judges, listener
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs in this thread the steps that need a cluster. Another thread judges the run."""
+        """Runs the steps that need a cluster in this thread, and has another thread judge the run."""
         started_at, begun_s = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}
         try:
@@ -48,7 +48,10 @@ class DirectRunner:
         return self._judges.submit(attempt_or_failure, partial(self._judge, run_dir), run)
 
     def session(self) -> SparkSession:
-        """The session, once it has started. If its JVM has ended: a new session, for the judging of other runs."""
+        """Waits until the Spark session has started, and returns the session.
+
+        If the session did not start, or if its JVM has ended, returns a new session, so that other runs can be judged.
+        """
         from spark_jobs.session import living_session, local_session
 
         with self._one_at_a_time:
@@ -59,7 +62,7 @@ class DirectRunner:
             return session.result()
 
     def end(self) -> None:
-        """Ends the session, if it has started."""
+        """Ends the Spark session, if the session has started."""
         from spark_jobs.session import end
 
         if self._spark.exception() is None:
@@ -67,7 +70,7 @@ class DirectRunner:
 
     def _before_load(self, before_load: Callable[[], None]) -> None:
         before_load()
-        self.session()  # a session that is still starting would take the processors from the first load
+        self.session()  # waits: a session that is still starting would take the processors from the first load
 
     def _judge(self, run_dir: Path) -> Attempt:
         direct.judge(run_dir, self._listener, self.session)
@@ -76,7 +79,7 @@ class DirectRunner:
 
 @contextmanager
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
-    """A runner with one Spark session: `spark` or, without it, a new session that ends with the block.
+    """Yields a runner with one Spark session: `spark` or, without `spark`, a new session that ends with the block.
 
     The session starts, and Great Expectations is imported, while the first cluster boots.
     """

@@ -19,22 +19,22 @@ from delivery_verifier.store import catalogue_runs
 
 
 class Runner(Protocol):
-    """Runs entries, one after another."""
+    """Runs the entries of a catalogue run, one after another."""
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs `entry` as the run `run`. Returns as soon as the next entry may begin; `entry` may still be judged then.
 
         Calls `before_load` when the cluster is up, before the first record is sent. `before_load` returns once the
-        previous entry has been judged. The future never holds an error of the run: a failure is an attempt too.
+        previous entry has been judged. The future never holds an error: a failed run is an attempt, too.
         """
 
 
 AttemptListener = Callable[[CatalogueRun, Item], None]
-"""Is called with the catalogue run and the item that has just got another attempt."""
+"""A function that is called with the catalogue run, and with the item that has just got another attempt."""
 
 
 class Loop:
-    """One catalogue run under way. Every attempt is written to its record as soon as it is known."""
+    """One catalogue run under way. Every attempt is written to the record as soon as its result is known."""
 
     def __init__(self, catalogue: CatalogueRun, runner: Runner, listener: AttemptListener) -> None:
         self.catalogue = catalogue
@@ -43,7 +43,7 @@ class Loop:
         self._lock = threading.Lock()
 
     def run(self) -> CatalogueRun:
-        """Runs all open items, each INCONCLUSIVE item once more, and returns the finished catalogue run."""
+        """Runs all open items, and each INCONCLUSIVE item once more. Returns the finished catalogue run."""
         catalogue_runs.write(self.catalogue)
         while (item := self._next()) is not None:
             attempt = self._runner.begin(item.name, self._free_name(item), self._record_awaited)
@@ -54,10 +54,10 @@ class Loop:
         return self.catalogue
 
     def _next(self) -> Item | None:
-        """The next open item; None if there is none.
+        """Returns the next open item; None if no item is open.
 
-        An item whose judgement is awaited comes last: the judgement must be known first, for an INCONCLUSIVE item is
-        open once more.
+        The item that is still being judged comes last. Its verdict must be known first, because only an INCONCLUSIVE
+        item is open once more.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)
@@ -67,7 +67,7 @@ class Loop:
         return item
 
     def _record_awaited(self) -> None:
-        """Waits for the attempt that is being judged, if there is one, and records it."""
+        """Waits for the attempt that is being judged, if there is such an attempt, and records the attempt."""
         with self._lock:
             awaited, self._awaited = self._awaited, None
             if awaited is None:
@@ -80,7 +80,7 @@ class Loop:
         self._listener(self.catalogue, changed)
 
     def _free_name(self, item: Item) -> str:
-        """A name for the next run of `item`, other than those of existing run directories, also of interrupted runs."""
+        """Returns a name for the next run of `item`, which no run directory has yet, not even of an interrupted run."""
         stem = run_name(self.catalogue, item)
         names = (
             folders.run_directory_name(f"{stem}-{number}" if number > 1 else stem) for number in itertools.count(1)
@@ -89,19 +89,19 @@ class Loop:
 
 
 def run_name(catalogue: CatalogueRun, item: Item) -> str:
-    """The name of an item's runs: the catalogue run, the entry and, if there are several rounds, the round."""
+    """Returns the name of an item's runs: the catalogue run, the entry and, if there are several rounds, the round."""
     return f"{catalogue.id}-{item.name}" + (f"-r{item.round}" if catalogue.rounds > 1 else "")
 
 
 def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
-    """The attempt that `work` returns; if `work` raises, a failed attempt with the error."""
+    """Returns the attempt that `work` returns. If `work` raises an error, returns a failed attempt with the error."""
     started_at, begun_s = now(), time.monotonic()
     try:
         return work()
-    except Exception as error:  # one failed entry must not stop the others; the page shows it, never as green
+    except Exception as error:  # a failed entry must not stop the other entries; the page shows it as failed
         return results.failed(run, started_at, time.monotonic() - begun_s, error)
 
 
 def now() -> str:
-    """This moment as ISO 8601 in UTC."""
+    """Returns this moment as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""The progress of a catalogue run on a terminal: its list, a line per entry while it runs, and its summary."""
+"""The progress of a catalogue run on a terminal: the list of entries, a line per ended entry, and the summary."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ SIGNS = {
 
 
 def listing(entries: Iterable[tuple[Entry, str]]) -> str:
-    """The entries by kind, one per line, each with its tags and, if it is unavailable, the reason."""
+    """Returns a list of the entries by kind, one entry per line, with its tags and why it is unavailable, if so.
+
+    `entries` are pairs of an entry and the reason why the entry is unavailable; an empty reason means available.
+    """
     lines, kind = [], ""
     for entry, why in entries:
         if selection.KINDS[entry.name] != kind:
@@ -40,14 +43,14 @@ def listing(entries: Iterable[tuple[Entry, str]]) -> str:
 
 
 def verdicts(attempt: Attempt) -> str:
-    """`acks_1 VIOLATED, safe HELD`, or the error."""
+    """Returns the verdict of every arm, e.g. `acks_1 VIOLATED, safe HELD`, or the error if there is no verdict."""
     if attempt.verdict is None:
         return clean(f"no verdict: {attempt.error}")
     return clean(", ".join(f"{arm.arm} {arm.verdict}" for arm in attempt.arms))
 
 
 def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
-    """Writes the outcome of the catalogue run, what needs attention, and where its page is."""
+    """Writes the outcome of the catalogue run, which items need attention, and where the page is, to `stream`."""
     counts = enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
@@ -62,6 +65,7 @@ def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
 
 
 def _reason(item: Item) -> str:
+    """Returns why an item is not green."""
     if item.unavailable:
         return clean(f"unavailable: {item.unavailable}")
     if not item.attempts:
@@ -73,7 +77,7 @@ def _reason(item: Item) -> str:
 
 
 class Progress:
-    """Prints one line per entry that has ended; on a terminal also the step that is running."""
+    """Prints one line per entry that has ended. On a terminal, also prints the step that is running."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._begun_s = stream, time.monotonic()
@@ -98,7 +102,7 @@ class Progress:
         )
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints the step that is running, on a terminal only. The ProgressListener of each run."""
+        """Prints the step that is running, but only on a terminal. This method is the ProgressListener of each run."""
         if self._stream.isatty() and progress.state == "running":
             with self._lock:
                 self._stream.write(f"\r\033[K{clean(progress.run)}: {progress.step}")

@@ -1,4 +1,4 @@
-"""The results: the record of one finished run in its catalogue run, read off the run directory."""
+"""The results: reads the record of one finished run, as the catalogue run keeps it, from the run directory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ COUNTS = (
     *(column(anomaly) for anomaly in Anomaly),
     *(also_column(anomaly) for anomaly in SECONDARY),
 )
-"""The columns of the books that the record of a catalogue run holds for every arm."""
+"""The columns of the books that a catalogue run records for every arm."""
 
 
 def attempt(run_dir: Path) -> Attempt:
-    """The attempt that the judged run in `run_dir` is. Its seconds are those from plan to conclude.
+    """Returns the judged run in `run_dir` as an attempt.
 
-    Raises IncompleteRun if the run has no sealed verdict.
+    The attempt's `seconds` last from the start of `plan` to the end of `conclude`. Raises IncompleteRun if the run has
+    no sealed verdict.
     """
     run = RunDirectory(run_dir)
     verdict = run.verdict()
@@ -54,7 +55,7 @@ def attempt(run_dir: Path) -> Attempt:
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
-    """An attempt without a verdict."""
+    """Returns an attempt without a verdict, which `error` ended."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return Attempt(run=run, started_at=started_at, seconds=round(seconds, 1), error=" | ".join(lines)[:600])
 
@@ -77,14 +78,17 @@ def _arm(run: RunDirectory, arm: ArmVerdict, latency: list[dict[str, Any]]) -> A
 
 
 def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
-    """A table of the timeline, a row per interval or bucket; empty where the run has none."""
+    """Returns the rows of a table of the timeline, one per interval or bucket; empty if the run lacks the table."""
     file = run.path / f"{table}.parquet"
     rows: list[dict[str, Any]] = pq.read_table(file).to_pylist() if file.is_file() else []
     return rows
 
 
 def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
-    """An upper bound, in ms, within which 99 % of the records were reported; None without records."""
+    """Returns a time in ms within which 99 % of the records were reported; None if there are no records.
+
+    The time is an upper bound, because `buckets`, rows of timeline/latency, hold no exact times.
+    """
     filled = sorted(
         (Bucket(row["latency_ms_from"], row["latency_ms_until"], row["records"]) for row in buckets if row["records"]),
         key=lambda bucket: bucket.from_ms,

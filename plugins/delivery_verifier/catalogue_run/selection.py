@@ -1,4 +1,4 @@
-"""The selection: which entries a catalogue run takes, and which of them it expects to be unavailable."""
+"""The selection: which entries a catalogue run takes, and which of these entries it expects to be unavailable."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from delivery_verifier.model.inputs import BadInput, choice
 KINDS: dict[str, str] = {
     entry.name: module.__name__.rpartition(".")[2] for module in MODULES for entry in module.ENTRIES
 }
-"""The kind of every entry: the module that holds it."""
+"""The kind of every entry, by the entry's name. The kind is the name of the module that holds the entry."""
 
 
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
-    """The entries with one of these names and this tag, in the order of the catalogue. Raises BadInput.
+    """Returns the entries with one of `names` and with `tag`, in the order of the catalogue. Raises BadInput.
 
-    Without names, the name does not matter; without a tag, the tag does not matter.
+    If `names` is empty, every name fits. If `tag` is empty, every tag fits.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
@@ -36,15 +36,15 @@ def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
 
 
 def tags() -> list[str]:
-    """The tags of all entries, sorted."""
+    """Returns the tags of all entries, sorted."""
     return sorted({tag for entry in ENTRIES.values() for tag in entry.tags})
 
 
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
-    """Whether `words` say that an entry may be unavailable.
+    """Returns whether `words` say that an entry may be unavailable.
 
-    They do if they name the entry, its kind, or every capability that the host lacks for it (`lacking`). A backend that
-    cannot run here is no such word.
+    They do if they name the entry, its kind, or every capability that the host lacks for the entry (`lacking`). If the
+    backend cannot run here, `lacking` holds the backend, which no word can name.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)
@@ -52,14 +52,14 @@ def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> b
 
 
 EXPECTABLE: tuple[str, ...] = (*CAPABILITIES, *sorted({*KINDS.values()} - {*CAPABILITIES}), *ENTRIES)
-"""What may be expected to be unavailable: equipment, kinds of entries, and entries by name."""
+"""The words for what may be expected to be unavailable: equipment, kinds of entries, and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """The words in `text`, for example `power,network`, for the function `expects`. Raises BadInput."""
+    """Returns the words in `text`, for example `power,network`. `expects` takes these words. Raises BadInput."""
     return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 
 
 def expected_here() -> str:
-    """The words for what this host cannot run: the value of KDV_EXPECT_UNAVAILABLE, or empty."""
+    """Returns the words for what this host cannot run: the value of KDV_EXPECT_UNAVAILABLE, or an empty text."""
     return os.environ.get("KDV_EXPECT_UNAVAILABLE", "")

@@ -3,5 +3,5 @@
 Owns: commands, their options, exit codes, and what they print.
 May use: upkeep, orchestration, catalogue_run, run, pages, expectations, planning, judgement, faults, spark_jobs, load,
     cluster, store, contract, catalogue, host, model.
-Weak spot: every RuntimeError is one line with exit code 70, even if it is a bug of the verifier.
+Weak spot: a bug of the verifier and a failed run have the same exit code, 70.
 """

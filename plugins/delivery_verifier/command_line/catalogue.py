@@ -1,4 +1,4 @@
-"""kdv catalogue: many scenarios one after another, with one page for all of them."""
+"""kdv catalogue: runs many scenarios one after another, and writes one page for all scenarios."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ expected), 2 nothing worse than INCONCLUSIVE, 70 something failed.
 
 
 def register(add: Add) -> None:
-    """The command of this module."""
+    """Adds the command of this module to the command line."""
     sub = add("catalogue", catalogue, "Run scenarios of the catalogue, and give one page for all.", epilog=_EXAMPLES)
     sub.add_argument("names", nargs="*", metavar="NAME", help="scenarios (default: all); `kdv catalogue --list`")
     sub.add_argument("--tag", default="", help="only scenarios with this tag, e.g. smoke")
@@ -57,7 +57,7 @@ def register(add: Add) -> None:
 
 
 def catalogue(arguments: argparse.Namespace) -> int:
-    """`kdv catalogue`."""
+    """Carries out `kdv catalogue`. Returns the exit code."""
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
         sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in entries]))
@@ -80,6 +80,7 @@ def catalogue(arguments: argparse.Namespace) -> int:
 
 
 def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
+    """Runs the scenarios in this process. Returns the finished catalogue run. Raises HostBusy, BadInput."""
     from delivery_verifier.catalogue_run.directly import runner
     from delivery_verifier.pages.matrix import page
 
@@ -95,7 +96,7 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
-    """A new catalogue run, or the one to be resumed. Raises BadInput."""
+    """Returns a new catalogue run, or the catalogue run that --resume names. Raises BadInput."""
     if not arguments.resume:
         return begin.begin(
             folders.new_run_id(),
@@ -114,7 +115,7 @@ def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: AttemptListener) -> AttemptListener:
-    """A listener that calls `listener` and then writes the page, which so shows every attempt that has ended."""
+    """Returns a listener that calls `listener` and then writes the page. The page so shows every ended attempt."""
 
     def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:
         listener(catalogue, item)
@@ -124,6 +125,7 @@ def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: Attem
 
 
 def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
+    """Runs the scenarios through the local Airflow. Returns the finished catalogue run. Raises BadInput."""
     from delivery_verifier.orchestration.local import lifecycle
     from delivery_verifier.orchestration.local.client import ui_url
     from delivery_verifier.orchestration.local.run_catalogue import item_of, run_catalogue_through_airflow

@@ -1,4 +1,4 @@
-"""kdv compare: two runs side by side, stored ones or one scenario run on two Kafka versions."""
+"""kdv compare: puts two runs side by side: two stored runs, or new runs of one scenario on two Kafka versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXAMPLES = """examples:
 
 
 def register(add: Add) -> None:
-    """The commands of this module."""
+    """Adds the command of this module to the command line."""
     sub = add("compare", compare, "Put two runs of one scenario side by side.", epilog=_EXAMPLES)
     sub.set_defaults(reads_stored_run=True)
     sub.add_argument("runs", nargs="*", metavar="RUN", help="two run directories, or names of runs")
@@ -33,13 +33,16 @@ def register(add: Add) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """`kdv compare`. Returns 0 for two stored runs, even if they differ; for new runs their worse exit code."""
+    """Carries out `kdv compare`.
+
+    Returns 0 for two stored runs, even if the runs differ. Returns the worse exit code of two new runs.
+    """
     from delivery_verifier.pages.comparison import comparison
     from delivery_verifier.pages.comparison import page as compare_page
 
     if bool(arguments.kafka_versions) == bool(arguments.runs) or len(arguments.runs) not in (0, 2):
         raise BadInput(f"runs is {' '.join(arguments.runs)!r}; allowed: two runs, or none with --kafka-versions A B")
-    # If a new run is incomplete, that is a failure and not bad input.
+    # An incomplete stored run is bad input, but an incomplete new run is a failure.
     arguments.reads_stored_run = not arguments.kafka_versions
     new_runs = _run_both(arguments) if arguments.kafka_versions else []
     runs = [run_dir for run_dir, _ in new_runs] or [run_dir_of(name) for name in arguments.runs]
@@ -56,7 +59,10 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
-    """Runs the scenario once per version, with the same seed, load and settings. Returns directories and exit codes."""
+    """Runs the scenario once per version, with the same seed, load and settings.
+
+    Returns the run directory and the exit code of each run.
+    """
     from delivery_verifier.planning.build import scenario_from_params
 
     common, started_at = options.params_of(arguments), time.strftime("%Y%m%dT%H%M%S")

@@ -1,4 +1,4 @@
-"""kdv up, kdv down and kdv doctor: what runs on this host."""
+"""kdv up, kdv down and kdv doctor: start and stop the local Airflow, and check this host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delivery_verifier.upkeep import doctor
 
 
 def register(add: Add) -> None:
-    """The commands of this module."""
+    """Adds the commands of this module to the command line."""
     add("up", up, "Bring up the local Airflow, for the UI and the nightly runs.").add_argument(
         "--port", metavar="N", help="its port (default 8080, or KDV_PORT)"
     )
@@ -26,7 +26,7 @@ def register(add: Add) -> None:
 
 
 def up(arguments: argparse.Namespace) -> int:
-    """`kdv up`."""
+    """Carries out `kdv up`. Returns the exit code."""
     from delivery_verifier.orchestration.local import lifecycle
 
     folders.require_writable()
@@ -35,7 +35,7 @@ def up(arguments: argparse.Namespace) -> int:
 
 
 def down(_arguments: argparse.Namespace) -> int:
-    """`kdv down`."""
+    """Carries out `kdv down`. Returns the exit code."""
     from delivery_verifier.orchestration.local import lifecycle
 
     print("Airflow is stopped" if lifecycle.down() else "Airflow was not running")
@@ -43,7 +43,7 @@ def down(_arguments: argparse.Namespace) -> int:
 
 
 def doctor_(arguments: argparse.Namespace) -> int:
-    """`kdv doctor`."""
+    """Carries out `kdv doctor`. Returns 0 if every check is ok, else 1."""
     if arguments.heal:
         for line in doctor.heal():
             print(f"healed: {line}")

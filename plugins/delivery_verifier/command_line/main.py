@@ -27,13 +27,13 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.store.run_directory import IncompleteRun
 
 GROUPS = (running, catalogue, stored, comparing, pricing, host, pruning)
-"""Modules that add their commands, in the order in which the help shows them."""
+"""The modules that add commands, in the order in which the help shows their commands."""
 HOST_ERRORS = (OSError, subprocess.SubprocessError)
-"""Errors of the host, for example a full disk or a missing tool. A traceback would add nothing to their message."""
+"""Errors of the host, for example a full disk or a missing tool. Their message suffices, without a traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point. Returns the exit code; every expected failure is one line on stderr."""
+    """The entry point of kdv. Returns the exit code. Prints every expected failure as one line on stderr."""
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -42,12 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(arguments.command(arguments) or 0)
     except KeyboardInterrupt:
         return _fail(130, RuntimeError("interrupted; the run has been ended"))
-    except Exception as error:  # it gets an exit code of its own: nobody may take a failure for a verdict
+    except Exception as error:  # a failure has its own exit code: nobody may take it for a verdict
         return _fail(_exit_code(error, arguments), error)
 
 
 def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:
-    """The exit code for `error`. Also prints the traceback unless the error is the verifier's own or the host's."""
+    """Returns the exit code for `error`. Prints the traceback, unless it is a VerifierError or one of HOST_ERRORS."""
     if isinstance(error, IncompleteRun) and arguments.reads_stored_run:
         return BAD_INPUT
     if isinstance(error, VerifierError):

@@ -1,4 +1,4 @@
-"""The options that describe a run. They are the fields of the Airflow form as well."""
+"""The options that describe a run. Most of these options are fields of the Airflow form, too."""
 
 from __future__ import annotations
 
@@ -82,13 +82,17 @@ FILES: dict[str, dict[str, Any]] = {
         "help": "save the settings as a profile, for --profile NAME and the Airflow form",
     },
 }
-"""Options that name files on the user's host. A run gets only the profile that they describe, and no secrets."""
+"""Options for files of settings on the user's host. A run gets only the profile that these files describe, without
+secrets."""
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
-"""Repeatable options, with the fields of the form that take the same settings, one per line."""
+"""Maps a repeatable option to the field of the form that takes the same settings, one setting per line."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The fields on the command line, under their names in the form. The user's own settings become `own_profile`."""
+    """Returns the run fields that the command line gives, under their names in the form. Raises BadInput.
+
+    The user's own settings become the field `own_profile`.
+    """
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():
         if lines := getattr(arguments, option):
@@ -106,9 +110,9 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """The whole profile that files or the name of a saved profile describe; None if neither is given.
+    """Returns the complete profile that the user's files, or the name of a saved profile, describe. Raises BadInput.
 
-    A run with this profile needs no file of the user. Raises BadInput.
+    Returns None if neither files nor a saved profile are given. A run with this profile needs no file of the user.
     """
     name = params.get("profile")
     if name and arguments.producer_config:
@@ -130,7 +134,7 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
 
 
 def _unknown(name: str) -> Profile:
-    """Raises BadInput: there is no profile of that name, or a saved profile of that name cannot be read."""
+    """Always raises BadInput: no profile has the name `name`, or the saved profile `name` cannot be read."""
     if (why := profiles.unreadable().get(f"{name}.json")) is not None:
         raise BadInput(f"profile is {name!r}, but {profiles.folder() / name}.json cannot be read: {why}")
     inputs.choice("profile", name, profiles.known(), "`kdv list profiles` describes them")
@@ -138,7 +142,7 @@ def _unknown(name: str) -> Profile:
 
 
 def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
-    """Gives `parser` an option for each run field in `only`, for each file, and for overrides."""
+    """Adds to `parser` the options of the run fields in `only`, of FILES and of OVERRIDES."""
     for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
     for name in OVERRIDES:

@@ -1,4 +1,4 @@
-"""The files that a command writes besides its output: JUnit XML for a CI server, the bundle for a ticket."""
+"""The files that a command writes besides its output: JUnit XML for a CI server, and the bundle for a ticket."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
 
 VerdictWriter = Callable[[Path, RunVerdict], None]
-"""Writes the verdict of a run directory to the file that the option names."""
+"""A function that writes the verdict of a run directory to the file that --junit names."""
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
-    """The option --junit."""
+    """Adds the option --junit to `parser`."""
     parser.add_argument("--junit", metavar="FILE", help="write the verdict as JUnit XML, for a CI server")
 
 
 def add_bundle(parser: argparse.ArgumentParser) -> None:
-    """The options --bundle and --bundle-full."""
+    """Adds the options --bundle and --bundle-full to `parser`."""
     parser.add_argument("--bundle", metavar="FILE.zip", help="zip the evidence for a ticket; secrets are taken out")
     parser.add_argument("--bundle-full", action="store_true", help="with the raw ledger and log in the bundle")
 
 
 def destination(field: str, name: str) -> Path:
-    """The file that the option `field` names. Raises BadInput where it cannot be written."""
+    """Returns the file `name`, which the option `field` names. Raises BadInput if the file cannot be written."""
     file, allowed = Path(name), "a file in a folder that is there and can be written"
     try:
         folder = file.absolute().parent
@@ -42,15 +42,15 @@ def destination(field: str, name: str) -> Path:
 
 @contextmanager
 def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
-    """Yields a function that writes the verdict to the file `name`. If an error ends the block, writes that.
+    """Yields a function that writes the verdict to the file `name`. If an error ends the block, writes the error.
 
-    With `name` None the function writes nothing. Raises BadInput.
+    If `name` is None, nothing is written. Raises BadInput if the file cannot be written.
     """
     if name is None:
         yield lambda run_dir, verdict: None
         return
     file = destination("--junit", name)
-    file.unlink(missing_ok=True)  # after a killed run, no file of an earlier run may be there
+    file.unlink(missing_ok=True)  # if this run is killed, no file of an earlier run may remain
     from delivery_verifier.pages import junit as xml
 
     def write_verdict(run_dir: Path, verdict: RunVerdict) -> None:
@@ -64,7 +64,7 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
 
 
 def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
-    """Writes the bundle if --bundle is given, and names it on stderr. Raises BadInput."""
+    """Writes the bundle if --bundle is given, and prints the name of the bundle on stderr. Raises BadInput."""
     if arguments.bundle is None:
         if arguments.bundle_full:
             raise BadInput("--bundle-full is given without --bundle; allowed: both; add --bundle FILE.zip")

@@ -1,4 +1,4 @@
-"""The parser of the command line, which ends with 64 on a mistyped option, and how a module adds its commands."""
+"""The parser of the command line, and the interface through which a module adds its commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BAD_INPUT = 64
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that ends with 64 on a mistyped option: argparse itself ends with 2, which here means INCONCLUSIVE."""
+    """A parser that exits with 64 on a mistyped option. argparse itself exits with 2, which means INCONCLUSIVE here."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -21,12 +21,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def port(arguments: argparse.Namespace) -> int | None:
-    """The value of --port; None where it is not given. Raises BadInput."""
+    """Returns the value of --port; None if the option is not given. Raises BadInput."""
     return None if arguments.port is None else whole("--port", arguments.port, 1, 65535, example=8080)
 
 
 class Add(Protocol):
-    """Adds one command and returns its parser."""
+    """A function that adds one command and returns the parser of the command."""
 
     def __call__(
         self, name: str, command: Callable[[argparse.Namespace], int], text: str, **more: Any

@@ -1,4 +1,4 @@
-"""kdv price: what every guarantee costs and gives, measured in new runs or read from stored runs."""
+"""kdv price: shows what every guarantee costs and what it gives, measured in new runs or read from stored runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXAMPLES = """examples:
 
 
 def register(add: Add) -> None:
-    """The commands of this module."""
+    """Adds the command of this module to the command line."""
     sub = add("price", price, "Measure what every profile costs, and what is got for it, each alone.", epilog=_EXAMPLES)
     sub.add_argument(
         "--profiles", default=",".join(PRICED), metavar="A,B", help=f"some of {','.join(PRICED)} (default: all)"
@@ -43,7 +43,7 @@ def register(add: Add) -> None:
 
 
 def price(arguments: argparse.Namespace) -> int:
-    """`kdv price`. Returns 0 for stored runs, else the worst exit code of the new runs.
+    """Carries out `kdv price`. Returns 0 for stored runs, else the worst exit code of the new runs.
 
     A profile may lose records that its settings never promised to keep: such a run is as expected.
     """
@@ -64,7 +64,7 @@ def price(arguments: argparse.Namespace) -> int:
 
 
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
-    """Runs the selected measurements with one Spark session. Returns the worst exit code, and the run directories."""
+    """Runs the selected measurements with one Spark session. Returns the worst exit code and the run directories."""
     from delivery_verifier.run import direct
     from delivery_verifier.run.local_spark import prepare_spark
 
@@ -90,7 +90,7 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
 
 
 def _selected(arguments: argparse.Namespace) -> Sequence[str]:
-    """The measurements that the options select, profile by profile. Raises BadInput."""
+    """Returns the names of the measurements that the options select, profile by profile. Raises BadInput."""
     profiles = [choice("profiles", name, PRICED) for name in arguments.profiles.split(",")]
     conditions = [choice("conditions", name, CONDITIONS) for name in arguments.conditions.split(",")]
     return [name for name in PRICES if name.split(".")[2] in profiles and name.split(".")[1] in conditions]

@@ -1,4 +1,4 @@
-"""kdv run, kdv plan and kdv explain: one scenario, carried out, planned, or explained by the rules."""
+"""kdv run, kdv plan and kdv explain: carry out one scenario, plan it, or explain it by the rules of the contract."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLES = """examples:
 
 
 def register(add: Add) -> None:
-    """The commands of this module."""
+    """Adds the commands of this module to the command line."""
     run_parser = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
     options.add(run_parser)
     run_parser.add_argument("--run-id", help="name of the run (default: the time)")
@@ -44,7 +44,7 @@ def register(add: Add) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`kdv run`."""
+    """Carries out `kdv run`. Returns the exit code of the verdict."""
     run_id = folders.new_run_id() if arguments.run_id is None else arguments.run_id
     with outputs.junit(arguments.junit, run_id) as record:
         verdict, run_dir, url = _run(arguments, folders.check_run_id(run_id))
@@ -61,9 +61,10 @@ def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, 
 def carry_out(
     params: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
 ) -> tuple[RunVerdict, Path, str | None]:
-    """Shows what the settings promise and runs the scenario. Returns its verdict, its directory and its URL in Airflow.
+    """Shows what the settings promise, and runs the scenario.
 
-    Raises BadInput before anything is started. Raises whatever error ends the run: there is no verdict then.
+    Returns the verdict, the run directory, and the run's URL in Airflow (None if `direct`). Raises BadInput before
+    anything is started. Raises any error that ends the run: there is no verdict then.
     """
     folders.require_writable()
     name = folders.run_directory_name(run_id)
@@ -79,7 +80,10 @@ def carry_out(
 
 
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
-    """Shows what the settings promise, before anything is started. Raises BadInput, which a task would only log."""
+    """Shows what the settings promise, before anything is started.
+
+    Raises BadInput here, because a task of Airflow would only log the error.
+    """
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises
 
@@ -99,7 +103,7 @@ def _run_through_airflow(
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.params import as_conf
 
-    # Raises Unavailable here: a task would only log it.
+    # Raises Unavailable here, because a task of Airflow would only log the error.
     preflight.require(scenario_from_params(params, folders.run_directory_name(run_id)))
     follower.say("bringing up Airflow on this host (first time about half a minute)")
     status = lifecycle.up(port)
@@ -115,7 +119,7 @@ def _run_through_airflow(
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """`kdv plan`."""
+    """Carries out `kdv plan`. Returns the exit code."""
     from delivery_verifier.model.data import dumps
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import describe
@@ -126,7 +130,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """`kdv explain`."""
+    """Carries out `kdv explain`. Returns the exit code."""
     from delivery_verifier import catalogue
     from delivery_verifier.model.data import dumps
     from delivery_verifier.planning import explanation

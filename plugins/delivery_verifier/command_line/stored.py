@@ -1,4 +1,5 @@
-"""kdv report, kdv reconcile and kdv list: the runs stored on this host, and what can be run."""
+"""kdv report, kdv reconcile and kdv list: show or judge again a stored run, and list the stored runs and what can be
+run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def register(add: Add) -> None:
-    """The commands of this module."""
+    """Adds the commands of this module to the command line."""
     for name, command, text in (
         ("report", report, "Show the verdict of a finished run."),
         ("reconcile", reconcile, "Judge a stored run again from its files, with no Kafka alive."),
@@ -36,7 +37,7 @@ def register(add: Add) -> None:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """`kdv report`."""
+    """Carries out `kdv report`. Returns the exit code of the verdict."""
     with outputs.junit(arguments.junit, Path(arguments.run).name) as record:
         run_dir = run_dir_of(arguments.run)
         outputs.bundle(
@@ -50,7 +51,10 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def reconcile(arguments: argparse.Namespace) -> int:
-    """`kdv reconcile`: judges a stored run again, from its log/ and ledger/, with no Kafka alive."""
+    """Carries out `kdv reconcile`, which judges a stored run again from its log/ and ledger/. Needs no running Kafka.
+
+    Returns the exit code of the verdict.
+    """
     from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report
     from delivery_verifier.run.steps.reconcile import reconcile as reconcile_from_log
@@ -70,7 +74,7 @@ def reconcile(arguments: argparse.Namespace) -> int:
 
 
 def list_(arguments: argparse.Namespace) -> int:
-    """`kdv list`."""
+    """Carries out `kdv list`. Returns the exit code."""
     if arguments.what in ("all", "profiles"):
         print("profiles")
         for profile in profiles.known().values():
@@ -101,7 +105,7 @@ def _verdict_word(run_dir: Path) -> str:
 
 
 def read_scenario(run_dir: Path) -> Scenario:
-    """The scenario of a run, as `plan` sealed it. Raises BadInput, IncompleteRun."""
+    """Returns the scenario of a run, as the step `plan` sealed the scenario. Raises BadInput, IncompleteRun."""
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     run.require("plan")
@@ -109,12 +113,15 @@ def read_scenario(run_dir: Path) -> Scenario:
 
 
 def read_verdict(run_dir: Path) -> RunVerdict:
-    """The verdict of a finished run. Raises IncompleteRun if it has none."""
+    """Returns the verdict of a finished run. Raises IncompleteRun if the run has no verdict."""
     return RunDirectory(run_dir).verdict()
 
 
 def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
-    """Prints a verdict, the places of its evidence, and the command that repeats the run."""
+    """Prints a verdict, where its evidence is, and the command that repeats the run.
+
+    `url` is the run's page in Airflow, if the run has one. With `as_json`, prints only verdict.json.
+    """
     from delivery_verifier.pages import terminal as text
 
     text.write(verdict, sys.stdout, as_json=as_json)
@@ -128,14 +135,14 @@ def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> 
 
 
 def password_file() -> Path:
-    """Where the local Airflow keeps its passwords."""
+    """Returns the file in which the local Airflow keeps its passwords."""
     from delivery_verifier.orchestration.local.settings import passwords_file
 
     return passwords_file()
 
 
 def run_dir_of(name: str) -> Path:
-    """The run directory at the path `name`, or with the name `name` in the folder of runs. Raises BadInput."""
+    """Returns the run directory at the path `name`, or the run `name` in the folder of runs. Raises BadInput."""
     allowed = f"a run directory, or the name of a run in {folders.runs_dir()}"
     try:
         path = Path(name) if Path(name).is_dir() else folders.runs_dir() / Path(name).name

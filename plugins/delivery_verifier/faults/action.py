@@ -1,4 +1,4 @@
-"""An action: what every action of a fault plan must be able to do, and the context in which it does it."""
+"""An action: the interface of every action of a fault plan, and the context in which an action is performed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
-"""What an action shows as its own proof, per broker, producer, topic or partition; empty if the action has no proof."""
+"""An action's own proof: what shows its effect, per broker, producer, topic or partition; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class ActionContext:
-    """The cluster, the target brokers, the options of the plan's step, and the scenario and its load.
+    """What an action may use: the cluster, the target brokers, the options of the plan's step, the scenario, its load.
 
-    Code that only heals the cluster has neither a scenario nor a load. An action that needs one then raises ValueError.
+    Code that only heals the cluster has neither a scenario nor a load. An action that needs a scenario or a load then
+    raises ValueError.
     """
 
     cluster: Cluster
@@ -30,13 +31,18 @@ class ActionContext:
 
 
 class Action(Protocol):
-    """What can be done to a cluster, its topics or its clients."""
+    """One thing that can be done to a cluster, its topics or its clients."""
 
     def do(self, context: ActionContext) -> int:
-        """Performs the action and waits until it is done. Returns the wall time (µs) just before it took effect."""
+        """Performs the action, and waits until its effect is complete.
+
+        Returns the wall time (µs since the epoch) just before the action took effect.
+        """
         ...
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """What shows now that the effect of the action holds; empty if it does not hold, or if the action breaks
-        nothing."""
+        """Returns what shows that the effect of the action holds now.
+
+        The proof is empty if the effect does not hold, or if the action breaks nothing.
+        """
         ...

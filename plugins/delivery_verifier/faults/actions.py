@@ -1,4 +1,5 @@
-"""The registry of actions: what performs each of them. `model.fault_actions.ACTS` describes them in words and data."""
+"""The registry of actions: the object that performs each action. `model.fault_actions.ACTS` describes the actions in
+words and data."""
 
 from __future__ import annotations
 
@@ -34,13 +35,14 @@ ACTIONS: dict[str, Action] = {
     "send": Send(),
     "wait": Wait(),
 }
-"""Every action by its name in a fault plan."""
+"""Every action, by its name in a fault plan."""
 
 
 def heal(cluster: Cluster) -> None:
-    """Makes the cluster whole again, whatever was done to it. Harmless for a whole cluster. Any process may call this.
+    """Makes the cluster whole again, whatever was done to it. Does no harm to a cluster that is whole.
 
-    Lets the proxy forward everything, brokers rejoin, frozen brokers go on, and those that have exited start.
+    The proxy forwards everything again, brokers that were cut off rejoin, frozen brokers resume, and brokers that have
+    exited start. Any process may call this function.
     """
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))

@@ -1,6 +1,6 @@
-"""Administration: what an operator may do to a running cluster: hold elections, and alter a setting of topics.
+"""Administration: actions of an operator on a running cluster: leader elections, and another value of a topic setting.
 
-No broker is harmed, and nothing is left to heal. The elections concern the topics of the scenario.
+The actions harm no broker and leave nothing to heal. The elections concern the topics of the scenario.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ DEADLINE_S = 20.0
 class ElectPreferred:
     """Moves every partition that the targets lead to its next replica, which becomes the preferred leader.
 
-    Proof: partitions are led by their preferred replica. The effect `re_elected` proves that their leaders are new. An
-    election that the controller refuses, or finds needless, is no error: its proof is missing. The action is momentary,
-    and nothing needs healing.
+    Proof: partitions are led by their preferred replica. The effect `re_elected` proves that these leaders are new. If
+    the controller refuses an election, or finds it needless, no error is raised, but the proof is missing. The action
+    is momentary: nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Reorders the replicas, elects, and waits until every running broker knows the new leaders.
+        """Reorders the replicas, asks for the election, and waits until every running broker knows the new leaders.
 
-        Raises OSError where the order is refused, DeadlinePassed.
+        Raises OSError if the new order is refused, and DeadlinePassed.
         """
         arms = _scenario(context).arms
         led = {key: state for key, state in _partitions(context, arms).items() if state.leader in context.brokers}
@@ -51,7 +51,7 @@ class ElectPreferred:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """The replicas of the partitions that are led by their preferred one."""
+        """Returns the replicas of every partition that is led by its preferred replica."""
         return {
             f"{partition_name(*key)} replicas": list(state.replicas)
             for key, state in _partitions(context, _scenario(context).arms).items()
@@ -60,14 +60,17 @@ class ElectPreferred:
 
 
 class ElectUnclean:
-    """Asks for a leader from outside the ISR, for every partition of the subject arms that has none.
+    """Asks for a leader from outside the ISR, for every partition of the subject arms that has no leader.
 
-    Proof: every partition of the subject arms is led by a target. An election that the controller refuses, or finds
-    needless, is no error: its proof is missing. The action is momentary, and nothing needs healing.
+    Proof: every partition of the subject arms is led by a target. If the controller refuses an election, or finds it
+    needless, no error is raised, but the proof is missing. The action is momentary: nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Elects, and waits until every partition of the subject arms has a leader. Raises DeadlinePassed."""
+        """Asks for the election, and waits until every partition of the subject arms has a leader.
+
+        Raises DeadlinePassed.
+        """
         arms = _scenario(context).subjects
         offline = [key for key, state in _partitions(context, arms).items() if state.leader < 0]
         at_us = now_us()
@@ -80,23 +83,25 @@ class ElectUnclean:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """The leaders of the subject arms, if every partition has one among the targets."""
+        """Returns the leaders of the subject arms' partitions; empty unless all these leaders are targets."""
         states = _partitions(context, _scenario(context).subjects)
         leaders = {f"{partition_name(*key)} leader": state.leader for key, state in states.items()}
         return leaders if set(leaders.values()) <= set(context.brokers) else {}
 
 
 class AlterTopic:
-    """Gives the topic of every arm that carries load another value of a setting, while the load goes on.
+    """Gives a topic setting another value while the load goes on, for the topics of all arms that carry load.
 
-    The request goes to a broker that runs, in Kafka's protocol: a client library might ask a broker that stands still.
-    Proof: a broker reports the new value, and no arm's topic was created with that value. The action is momentary, and
+    The request goes to a broker that runs, in Kafka's protocol: a client library might ask a broker that is frozen.
+    Proof: a broker reports the new value, and no arm's topic was created with that value. The action is momentary:
     nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Alters the setting. Raises OSError where that is refused, DeadlinePassed if no broker reports the new
-        value."""
+        """Alters the setting, and waits until a broker reports the new value.
+
+        Raises OSError if the change is refused, and DeadlinePassed if no broker reports the new value.
+        """
         setting, value = _setting(context)
         at_us = now_us()
         context.cluster.alter_topics(_loaded_topics(context), setting, value)
@@ -106,7 +111,10 @@ class AlterTopic:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """The values that a broker reports, if they are the new value and no arm's topic was created with it."""
+        """Returns the value of the setting per topic, as a broker reports it.
+
+        Empty unless all topics have the new value, and no arm's topic was created with the new value.
+        """
         setting, value = _setting(context)
         unchanged = any(setting_text(arm.profile.topic.get(setting, "")) == value for arm in _scenario(context).loaded)
         values = _values(context)
@@ -114,38 +122,40 @@ class AlterTopic:
 
 
 def rotated_replicas(state: PartitionState) -> list[int]:
-    """The replicas of a partition in a new order: first the replica that stands behind its leader."""
+    """Returns the replicas of a partition in a rotated order. The replica behind the current leader comes first."""
     index = state.replicas.index(state.leader) + 1
     return [*state.replicas[index:], *state.replicas[:index]]
 
 
 def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> bool:
-    """Whether every partition of `before` is led by the replica that was next to lead it."""
+    """Returns whether every partition of `before` is led in `states` by the replica that was next to lead."""
     return all(key in states and states[key].leader == rotated_replicas(state)[0] for key, state in before.items())
 
 
 def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[tuple[str, int]]) -> bool:
-    """Asks the controller for an election. Returns whether it was granted for all of `partitions`."""
+    """Asks the controller for an election. Returns whether the election was granted for all of `partitions`."""
     client = topics.admin(context.cluster.connection)
     elected = [TopicPartition(topic, partition) for topic, partition in partitions]
-    # confluent-kafka 2.16 accepts none of the timeouts that elect_leaders documents (SystemError)
+    # No timeout is passed: confluent-kafka 2.16 raises SystemError for each timeout that elect_leaders documents.
     errors = client.elect_leaders(election, elected).result(DEADLINE_S)
     return not any(errors.values())
 
 
 def _partitions(context: ActionContext, arms: Iterable[Arm], via: int | None = None) -> PartitionStates:
-    """The partitions of `arms`, as the broker `via` knows them; without `via` the newest state that any broker
-    knows."""
+    """Returns the states of the partitions of `arms`, as the broker `via` knows them.
+
+    Without `via`, returns the newest state of each partition that any broker knows.
+    """
     return context.cluster.partitions([arm.topic_name for arm in arms], via)
 
 
 def _setting(context: ActionContext) -> tuple[str, str]:
-    """The topic setting that the step names, and its new value."""
+    """Returns the topic setting that the step names, and the setting's new value."""
     return str(context.options["setting"]), setting_text(context.options["value"])
 
 
 def _values(context: ActionContext) -> dict[str, str]:
-    """The value of the setting per topic that carries load, as a broker reports it."""
+    """Returns the value of the setting per topic that carries load, as a broker reports it."""
     return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
 
 

@@ -1,4 +1,4 @@
-"""Faults of clients: producers that are killed and start again, and applications that send again."""
+"""Actions on clients: producers are killed and started again, and applications send records again, or more records."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from delivery_verifier.model.history import now_us
 class KillProducer:
     """Kills the producers of all arms at the same moment.
 
-    Proof: every producer was ended by SIGKILL, and none runs again. `restart_producer` heals the injection.
+    Proof: every producer was ended by SIGKILL, and no producer runs again. `restart_producer` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Kills, and waits until no producer runs. Raises DeadlinePassed."""
+        """Kills the producers, and waits until no producer runs. Raises DeadlinePassed."""
         at_us = now_us()
         _load(context).kill()
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """What ended each producer, if it was SIGKILL for all, and none runs again."""
+        """Returns what ended each producer; empty unless SIGKILL ended all producers, and no producer runs again."""
         load = _load(context)
         exits = load.exits()
         killed = len(exits) == load.producers and set(exits.values()) == {-signal.SIGKILL}
@@ -31,33 +31,36 @@ class KillProducer:
 
 
 class RestartProducer:
-    """Starts the producers again: heals `kill_producer`. It breaks nothing and has no proof."""
+    """Starts the producers again, which heals `kill_producer`. The action breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """Starts the producers, and waits until each has sent its unanswered records again. Raises DeadlinePassed."""
+        """Starts the producers, and waits until each producer has sent its unanswered records again.
+
+        Raises DeadlinePassed.
+        """
         at_us = now_us()
         _load(context).restart()
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """None: nothing was broken."""
+        """Returns an empty proof, because the action breaks nothing."""
         return {}
 
 
 class Resend:
-    """Makes the applications send every record again that may or may not have been written, as far as they know.
+    """Makes the applications send again every record of which they do not know whether it was written.
 
-    Proof: every subject arm sent something again. The action is momentary, and nothing needs healing.
+    Proof: every subject arm sent at least one record again. The action is momentary: nothing needs healing.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until the records are handed over; whether they arrive is another matter. Raises DeadlinePassed."""
+        """Waits until the records are handed to the clients, but not for their delivery. Raises DeadlinePassed."""
         at_us = now_us()
         _load(context).resend()
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """How many records every arm sent again, if every subject arm sent any."""
+        """Returns how many records every arm sent again; empty unless every subject arm sent records again."""
         if context.scenario is None:
             return {}
         counts = _load(context).resent()
@@ -67,10 +70,13 @@ class Resend:
 
 
 class Send:
-    """Lets the producers of a scripted load send more. It breaks nothing and has no proof."""
+    """Lets the producers of a scripted load send more records. The action breaks nothing and has no proof.
+
+    The step's option `blocks` is the number of blocks to send.
+    """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until every arm has handed its records over; whether they arrive is another matter.
+        """Waits until every arm has handed its records to its clients, but not for their delivery.
 
         Raises DeadlinePassed.
         """
@@ -79,24 +85,24 @@ class Send:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """None: nothing was broken."""
+        """Returns an empty proof, because the action breaks nothing."""
         return {}
 
 
 class Wait:
-    """Does nothing: the plan needs only the trigger of the step. It breaks nothing and has no proof."""
+    """Does nothing. A plan uses this action for the trigger of its step. The action breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """Returns the time at once."""
+        """Returns the current time at once."""
         return now_us()
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """None: nothing was broken."""
+        """Returns an empty proof, because the action breaks nothing."""
         return {}
 
 
 def _load(context: ActionContext) -> RunningLoad:
-    """The load of the run. Raises ValueError if there is none."""
+    """Returns the load of the run. Raises ValueError if the context has no load."""
     if context.load is None:
         raise ValueError("an action on clients needs a load")
     return context.load

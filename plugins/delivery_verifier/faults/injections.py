@@ -1,4 +1,5 @@
-"""The injections of a plan: each is opened, proven just before it is healed, closed, and recovers with the cluster."""
+"""The injections of a fault plan: each injection is opened, proven just before it is healed, closed, and recovered
+when the cluster has recovered."""
 
 from __future__ import annotations
 
@@ -23,8 +24,10 @@ RECOVERY_DEADLINE_S = 90.0
 
 
 class Injections:
-    """The injections of one scenario's plan. `all`: in the order of their requests. `open`: those that are not
-    healed."""
+    """The injections of one scenario's fault plan.
+
+    `all` holds all injections in the order of their requests. `open` holds the injections that are not healed yet.
+    """
 
     def __init__(self, cluster: Cluster, scenario: Scenario, load: RunningLoad) -> None:
         self._cluster, self._scenario, self._load = cluster, scenario, load
@@ -33,13 +36,14 @@ class Injections:
         self.open: list[OpenInjection] = []
 
     def context(self, brokers: list[int], options: Mapping[str, Setting]) -> ActionContext:
-        """The context of an action on `brokers`."""
+        """Returns the context for an action on `brokers` with these options."""
         return ActionContext(self._cluster, brokers, options, self._scenario, self._load)
 
     def inject(self, step: FaultStep, brokers: list[int], cycle: int) -> int:
-        """Opens an injection and performs its action. Returns the wall time (µs) just before it took effect.
+        """Opens an injection and performs its action. Returns the wall time (µs) just before the action took effect.
 
-        The injection is on record before its action is performed: an action that misses its deadline may have bitten.
+        The injection is on record before its action is performed, because an action that misses its deadline may have
+        bitten.
         """
         injection = self._new_injection(step, brokers, cycle)
         self.all.append(injection)
@@ -53,7 +57,7 @@ class Injections:
         return bite_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
-        """An injection that is requested now, with what must be known of the time before its bite."""
+        """Returns an injection that is requested now, with all that must be recorded before the injection bites."""
         requested_at_us = now_us()
         hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
         before = {
@@ -80,7 +84,7 @@ class Injections:
         )
 
     def healed_by(self, step: FaultStep, brokers: list[int]) -> list[OpenInjection]:
-        """The open injections that `step`, done to `brokers`, heals at least in part."""
+        """Returns the open injections that `step`, done to `brokers`, heals at least in part."""
         return [
             injection
             for injection in self.open
@@ -88,10 +92,10 @@ class Injections:
         ]
 
     def prove(self, injection: OpenInjection) -> None:
-        """Looks for the proofs just before healing: the action still holds, and its effects are seen.
+        """Decides whether an injection bit, just before it is healed: its action still holds, and its effects are seen.
 
-        If no broker runs that could be asked, an effect counts if the plan waited for it and saw it. An injection that
-        is healed broker by broker is proven once, before the first broker is healed.
+        If no broker runs, no broker can be asked for effects. An effect then counts if the plan waited for it and saw
+        it. An injection that is healed broker by broker is proven once, before the first broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -104,28 +108,28 @@ class Injections:
         injection.bit = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
 
     def action_proof(self, injection: OpenInjection) -> ActionProof:
-        """What the action of `injection` shows of itself now; empty if it shows nothing."""
+        """Returns the own proof that the action of `injection` shows now; empty if the action shows no proof."""
         return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
-        """Marks `brokers` as healed. An injection is healed once all of its brokers are."""
+        """Marks `brokers` as healed. The injection is healed once all of its target brokers are healed."""
         injection.brokers_to_heal -= set(brokers)
         if not injection.brokers_to_heal:
             injection.healed_at_us = healed_at_us
             self.open.remove(injection)
 
     def note(self, proof: Proof) -> None:
-        """Puts on record which of the open injections show `proof` now that the plan has waited for it."""
+        """Records which open injections show the effect `proof` now. The plan has just waited for this effect."""
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
                 injection.proofs.waited_for[proof] = effect
 
     def last_shows(self, proof: Proof) -> bool:
-        """Whether the last injection shows `proof` now."""
+        """Returns whether the last injection shows the effect `proof` now."""
         return bool(prove(self._cluster, self._scenario, self.all[-1], (proof,))[proof])
 
     def await_recovery(self) -> None:
-        """Waits until every replica is in sync: every injection that is healed has then recovered.
+        """Waits until every replica is in sync, and marks every healed injection as recovered.
 
         Raises DeadlinePassed.
         """

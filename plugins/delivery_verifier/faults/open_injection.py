@@ -1,4 +1,4 @@
-"""An injection under way: what is known of it so far, and the form in which it is published at the end."""
+"""An injection under way: what is known of the injection so far, and the form in which the injection is published."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from delivery_verifier.model.history import Injection
 
 
 class LeaderBefore(Struct, frozen=True):
-    """The leader of a partition just before the bite. -1: no broker."""
+    """The leader of a partition just before the bite. The leader -1 stands for no broker."""
 
     leader: int
     leader_epoch: int
@@ -32,18 +32,18 @@ class LeaderAfter(Struct, frozen=True):
 
 
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
-"""What was seen of one effect: partitions by `partition_name`, or times in ms; empty if the effect was not seen."""
+"""What was seen of one effect: leaders by `partition_name`, or times in ms; empty if the effect was not seen."""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
-    """What shows that an injection bit. A field with its default is not published.
+    """What shows that an injection bit. A field that has its default value is not published.
 
-    `process`: the action's own proof once it is done. `before`: the leader of every partition that is hit, by
-    `partition_name`. `required`: the effects that must be seen, published as `wanted`. `coordinated`: the partitions of
-    `__transaction_state` that the target led, where `coordinator_moved` is required. `waited_for`: effects that the
-    plan waited for and saw. `process_before_heal`: the action's own proof just before healing; None until then.
-    `effects`: what was seen just before healing, published under the name of each effect. `failed`: the deadline that
-    passed while the injection was open.
+    `process`: the action's own proof right after the action. `before`: the leader of every partition that is hit, by
+    `partition_name`, just before the bite. `required`: the effects that must be seen, published as `wanted`.
+    `coordinated`: the partitions of `__transaction_state` that the target led, if `coordinator_moved` is required.
+    `waited_for`: effects that the plan waited for and saw. `process_before_heal`: the action's own proof just before
+    healing; None until then. `effects`: what was seen just before healing, published under the name of each effect.
+    `failed`: the deadline that passed while the injection was open.
     """
 
     process: ActionProof
@@ -56,7 +56,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     failed: str | None = None
 
     def to_builtins(self) -> dict[str, object]:
-        """The proof as injections.json has it: one object, with the effects beside the other keys."""
+        """Returns the proof as injections.json has it: one object, with each effect as a key beside the fields."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         effects: dict[str, Any] = fields.pop("effects", {})
         return {**fields, **effects}
@@ -66,7 +66,7 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
 class OpenInjection:
     """An injection from its request until the cluster has recovered. All times are µs since the epoch.
 
-    The fields are those of `Injection`. `brokers_to_heal` are the target brokers that no action has healed yet.
+    Most fields are explained in `Injection`. `brokers_to_heal` are the target brokers that no action has healed yet.
     """
 
     id: int
@@ -89,15 +89,15 @@ class OpenInjection:
 
     @property
     def act(self) -> Act:
-        """The action's entry in the vocabulary. Raises KeyError."""
+        """The action's entry in ACTS. Raises KeyError if ACTS lacks the action."""
         return ACTS[self.action]
 
     def fail(self, reason: str) -> None:
-        """Records that the plan could not go on. The injection counts as one that did not bite."""
+        """Records why the plan could not go on. The injection then counts as an injection that did not bite."""
         self.proofs.failed, self.bit = reason, False
 
     def to_injection(self) -> Injection:
-        """The injection as injections.json has it."""
+        """Returns the injection as injections.json has it."""
         return Injection(
             id=self.id,
             cycle=self.cycle,
@@ -116,5 +116,5 @@ class OpenInjection:
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """The key of a partition in a proof."""
+    """Returns the key of a partition in a proof."""
     return f"{topic}-{partition}"

@@ -1,4 +1,4 @@
-"""Faults of processes: signals to brokers, and brokers that start again."""
+"""Actions on broker processes: signals to brokers, and the start of brokers that have exited."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DEADLINE_S = 10.0
 
 @dataclass(frozen=True)
 class Signal:
-    """Sends the signal `name` to brokers and waits until their processes are in the `state` that it brings about.
+    """Sends the signal `name` to brokers, and waits until the signal has brought their processes into `state`.
 
-    Proof: every target's process is in that state. SIGSTOP is asynchronous, and one thread that still runs can still
-    answer: `frozen` means that every thread stands still. `resume`, which is SIGCONT, heals a frozen process, and
-    `start` heals one that has exited.
+    Proof: every target's process is in `state`. SIGSTOP is asynchronous, and a broker with one running thread can still
+    answer. The state `frozen` therefore means that every thread stands still. `resume`, which is SIGCONT, heals a
+    frozen process. `start` heals a process that has exited.
     """
 
     name: str
@@ -36,19 +36,19 @@ class Signal:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """The process state of each target, if all are in the state that the signal brings about."""
+        """Returns the process state of each target; empty unless all targets are in `state`."""
         states = context.cluster.states()
         reached = all(states[broker] == self.state for broker in context.brokers)
         return {f"broker {broker}": states[broker] for broker in context.brokers} if reached else {}
 
 
 class Start:
-    """Starts brokers that have exited: heals `kill`, `stop` and `power_off`."""
+    """Starts brokers that have exited, which heals `kill`, `stop` and `power_off`."""
 
     def do(self, context: ActionContext) -> int:
         """Starts the brokers, and waits until they serve. Raises DeadlinePassed.
 
-        A broker that starts within its old session waits for the end of that session.
+        A broker whose old session with the controller has not ended yet waits for the end of that session.
         """
         at_us = now_us()
         for broker in context.brokers:
@@ -58,5 +58,5 @@ class Start:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """The process state of each broker."""
+        """Returns the process state of each broker."""
         return {f"broker {broker}": context.cluster.states()[broker] for broker in context.brokers}

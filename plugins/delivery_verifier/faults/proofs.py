@@ -1,4 +1,7 @@
-"""Proofs: the effects on the cluster that must be seen, just before an injection is healed, for it to have bitten."""
+"""Proofs: checks which effects of an injection are seen in the cluster.
+
+An injection has bitten only if all effects that its plan requires are seen just before the injection is healed.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 
 PartitionStates = Mapping[tuple[str, int], PartitionState]
-"""The state of partitions by (topic, partition)."""
+"""The states of partitions by (topic, partition)."""
 BRIEF = 0.8
-"""The controller does not notice an injection that lasts less than this share of the broker session."""
+"""The greatest length of a brief injection, as a share of the broker session. The controller does not notice a brief
+injection."""
 
 _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] = {
     "leader_moved": lambda state, brokers: state.leader not in (-1, *brokers),
@@ -23,15 +27,15 @@ _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] =
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
-"""Effects that one look at a partition shows, given the target brokers."""
+"""Per effect, whether one partition shows the effect, given the state of the partition and the target brokers."""
 
 
 def prove(
     cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
 ) -> dict[Proof, Effect]:
-    """What is seen now of each of `proofs`, by name; empty where an effect is not seen.
+    """Returns what is seen now of each effect in `proofs`, by name; an effect that is not seen has an empty value.
 
-    An effect on partitions is seen only if some partition was hit, and the state of every such partition is known.
+    An effect on partitions is seen only if the injection hit a partition, and every hit partition's state is known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]
@@ -51,24 +55,27 @@ def prove(
 
 
 def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> bool:
-    """Whether an effect on partitions holds for every one of `states`."""
+    """Returns whether the effect `proof` holds for every partition in `states`."""
     before = injection.proofs.before
     if proof == "re_elected":
         return all(_has_new_leader(state, before[partition_name(*key)]) for key, state in states.items())
     if not all(_HOLDS_FOR_PARTITION[proof](state, injection.brokers) for state in states.values()):
         return False
-    if proof in ("leader_moved", "deposed"):  # a target that led nothing can have lost no leadership
+    if proof in ("leader_moved", "deposed"):  # only a target that led can have lost its leadership
         return {state.leader for state in before.values()} <= set(injection.brokers)
     return True
 
 
 def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
-    """Whether a partition is led by another broker than just before the bite, in a later epoch."""
+    """Returns whether a partition is led by another broker than just before the bite, in a later epoch."""
     return state.leader not in (-1, before.leader) and state.leader_epoch > before.leader_epoch
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """The partitions of subject arms that had no leader just before the bite, if there are any and all have one now."""
+    """Returns the leaders of those partitions of subject arms that had no leader just before the bite.
+
+    Empty if there is no such partition, or if any of them still has no leader.
+    """
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
@@ -79,15 +86,15 @@ def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjecti
 
 
 def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequence[int]) -> list[int]:
-    """The partitions of `__transaction_state` that keep transactions of the load and that one of `brokers` leads."""
+    """Returns the partitions of `__transaction_state` that hold transactions of the load and are led by `brokers`."""
     states = coordinators.states(cluster, scenario.transactional_ids)
     return sorted(partition for partition, state in states.items() if state.leader in brokers)
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """The leaders of the partitions that the targets coordinated just before the bite, if none is a target any more.
+    """Returns the leaders of those partitions of `__transaction_state` that the targets led just before the bite.
 
-    Empty if the targets coordinated nothing.
+    Empty if the targets led no such partition, or if any of these partitions has no leader or is still led by a target.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)
@@ -99,7 +106,10 @@ def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInje
 
 
 def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:
-    """The time since the bite and the broker session, both in ms, if the time is a small share of the session."""
+    """Returns the time since the bite and the length of the broker session, both in ms.
+
+    Empty unless the time is less than the share BRIEF of the session.
+    """
     passed_ms, session_ms = (now_us() - injection.bite_at_us) // 1000, scenario.cluster.session_timeout_ms
     return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}
 

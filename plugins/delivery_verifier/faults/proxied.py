@@ -13,23 +13,25 @@ from delivery_verifier.model.history import now_us
 
 @dataclass(frozen=True)
 class Frames:
-    """Puts a rule with the action `name` in force at the proxy: drop, hold, delay or close.
+    """Puts a rule in force at the proxy. `name` is the action of the rule: drop, hold, delay or close.
 
-    Proof: the rule was applied to as many clients as the step's option `clients` says. A proxy that is bypassed applies
-    the rule to no client. `release` heals the injection.
+    Proof: the rule was applied to at least as many clients as the step's option `clients` says. A proxy that is
+    bypassed applies the rule to no client. `release` heals the injection.
     """
 
     name: str
 
     def do(self, context: ActionContext) -> int:
-        """Puts the rule in force. Raises RuntimeError if the rule is in force already, ValueError for a wrong
-        option."""
+        """Puts the rule in force.
+
+        Raises RuntimeError if the rule is in force already, and ValueError for a wrong option.
+        """
         at_us = now_us()
         context.cluster.proxy("put", rule=msgspec.to_builtins(self._rule(context)))
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """How often the rule was applied, by broker and client.id; empty while too few clients were hit."""
+        """Returns how often the rule was applied, by broker and client.id; empty while too few clients are hit."""
         hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
         clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))
@@ -41,14 +43,14 @@ class Frames:
 
 
 class Release:
-    """Lets the proxy forward everything again: heals `drop`, `hold`, `delay` and `close`."""
+    """Lets the proxy forward everything again, which heals `drop`, `hold`, `delay` and `close`."""
 
     def do(self, context: ActionContext) -> int:
-        """Ends every rule at the brokers; the proxy sends out what it held back."""
+        """Ends every rule for the target brokers. The proxy then forwards what it held back."""
         at_us = now_us()
         context.cluster.proxy("release", brokers=context.brokers)
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """None: nothing was broken."""
+        """Returns an empty proof, because the action breaks nothing."""
         return {}

@@ -1,4 +1,5 @@
-"""The runner of a fault plan: trigger, act, prove, heal, recover; cycle by cycle, each step on the record."""
+"""The runner of a fault plan. In every cycle it waits for triggers, performs actions, proves and heals the injections,
+and waits for the cluster to recover. Every injection is recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from delivery_verifier.model.scenario import Scenario
 
 
 class FaultRunner:
-    """Runs one scenario's fault plan. `check_load` is called while waiting; it raises if the load has failed."""
+    """Runs one scenario's fault plan. While waiting it calls `check_load`, which raises if the load has failed."""
 
     def __init__(
         self,
@@ -31,11 +32,11 @@ class FaultRunner:
         self._triggers = Triggers(cluster, scenario, load, self.injections, check_load)
 
     def run(self) -> list[Injection]:
-        """Runs all cycles, and makes the cluster whole afterwards, whatever happens.
+        """Runs all cycles and, whatever happens, makes the cluster whole afterwards. Returns the injections.
 
-        A trigger that does not fire in time ends the cycle: the injections still open are recorded as ones that did
-        not bite, and no verdict will be HELD. Raises DeadlinePassed if the cycle has no injection yet, or the cluster
-        does not recover.
+        A trigger that does not fire in time ends the cycle: the injections that are still open are recorded as
+        injections that did not bite, so that no verdict will be HELD. Raises DeadlinePassed if the cycle has no
+        injection yet, or if the cluster does not recover.
         """
         try:
             for cycle in range(self._scenario.fault.cycles):
@@ -46,6 +47,7 @@ class FaultRunner:
         return [injection.to_injection() for injection in self.injections.all]
 
     def _run_cycle(self, cycle: int) -> None:
+        """Runs all steps of the plan once, and waits for the recovery of the cluster."""
         targets, brokers = Targets(self._cluster, self._scenario, cycle), list[int]()
         injections_before = len(self.injections.all)
         try:
@@ -63,10 +65,10 @@ class FaultRunner:
             self._recover()
 
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
-        """Performs the action of `step`. An action may end another injection: a broker that is killed is frozen no
-        more.
+        """Performs the action of `step` on `brokers`.
 
-        The injections that the action heals are proven before the action, and closed after it.
+        The action may heal open injections: a frozen broker that is killed is no longer frozen. The injections that the
+        action heals are proven before the action, and closed after the action.
         """
         healed = self.injections.healed_by(step, brokers)
         for injection in healed:
@@ -79,9 +81,9 @@ class FaultRunner:
             self.injections.close(injection, brokers, at_us)
 
     def _recover(self) -> None:
-        """Heals what is still open, and waits until every broker sees every replica of every partition in sync.
+        """Heals the open injections, and waits until every broker sees every replica of every partition in sync.
 
-        A broker that died by itself is started again too: the observer has recorded its death.
+        A broker that died by itself is started again, too. The observer has recorded its death.
         """
         injections = self.injections
         for injection in injections.open:

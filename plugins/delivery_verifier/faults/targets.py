@@ -1,4 +1,4 @@
-"""Targets: the names that fault plans give to brokers, resolved once per cycle to broker ids."""
+"""Targets: the names that fault plans give to brokers. Each name is resolved to broker ids once per cycle."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ from delivery_verifier.model.scenario import Scenario
 
 
 class Unresolved(VerifierError, RuntimeError):
-    """A target stands for no broker at this moment."""
+    """The error that a target stands for no broker at this moment."""
 
 
 class Targets:
-    """The targets of one cycle. A name keeps its brokers for the whole cycle, wherever leadership goes."""
+    """The targets of one cycle. A name stands for the same brokers during the whole cycle, even if leaders move."""
 
     def __init__(self, cluster: Cluster, scenario: Scenario, cycle: int) -> None:
         self._cluster, self._scenario, self._cycle = cluster, scenario, cycle
         self._resolved: dict[str, list[int]] = {}
 
     def resolve(self, name: str) -> list[int]:
-        """The brokers that `name` stands for. Raises Unresolved; KeyError for an unknown name."""
+        """Returns the brokers for which `name` stands.
+
+        Raises Unresolved if `name` stands for no broker now, and KeyError for an unknown name.
+        """
         if name not in self._resolved:
             self._resolved[name] = _KINDS[name](self)
         return self._resolved[name]
 
     def leader(self) -> list[int]:
-        """The leader of partition 0 of the first subject arm. The arms share one assignment, so that in every topic it
-        leads the same partitions."""
+        """Returns the leader of partition 0 of the first subject arm.
+
+        All arms share one replica assignment: the leader leads the same partitions in every topic.
+        """
         topic = self._scenario.subjects[0].topic_name
         state = self._cluster.partitions([topic]).get((topic, 0))
         if state is None or state.leader < 0:
@@ -38,18 +43,18 @@ class Targets:
         return [state.leader]
 
     def followers(self) -> list[int]:
-        """All brokers but the cycle's leader, in the order of the assignment."""
+        """Returns all brokers but the cycle's leader, in the order of the assignment, beginning behind the leader."""
         (leader,) = self.resolve("leader")
         brokers = self.all()
         index = brokers.index(leader)
         return [*brokers[index + 1 :], *brokers[:index]]
 
     def all(self) -> list[int]:
-        """Every broker."""
+        """Returns every broker."""
         return list(self._cluster.brokers)
 
     def transaction_coordinator(self) -> list[int]:
-        """The broker that coordinates the transactions of the first producer with a transactional.id."""
+        """Returns the broker that coordinates the transactions of the first producer with a transactional.id."""
         ids = self._scenario.transactional_ids[:1]
         states = coordinators.states(self._cluster, ids)
         leaders = [state.leader for state in states.values() if state.leader >= 0]
@@ -58,11 +63,11 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Another broker in every cycle, in turn."""
+        """Returns one broker. Every cycle gets another broker, in turn."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
-        """The broker at `index` of a round through all brokers. In every cycle the round begins at the next one."""
+        """Returns the broker at `index` in a round through all brokers. Each cycle's round begins one broker later."""
         return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 
 
@@ -80,14 +85,15 @@ _KINDS: dict[str, Callable[[Targets], list[int]]] = {
     "all": Targets.all,
     "none": lambda targets: [],
 }
-"""Every target by its name. A test holds the names equal to those of `fault_targets.TARGETS`."""
+"""Per target name, the function that resolves the name. A test checks that `fault_targets.TARGETS` has these names."""
 
 
 def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: list[int]) -> dict[str, list[int]]:
-    """The partitions per topic that `act`, done to `brokers`, touches.
+    """Returns the partitions per topic that `act`, done to `brokers`, touches.
 
-    An act on brokers touches the partitions that they lead now or, if they lead none, those of which they hold a
-    replica. An act on clients or topics touches every partition that carries load.
+    An act on brokers touches the partitions that these brokers lead now. If the brokers lead no partition, the act
+    touches the partitions of which the brokers hold a replica. An act on clients or topics touches every partition that
+    carries load.
     """
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}

@@ -14,15 +14,18 @@ from delivery_verifier.model.fault_plan import FaultStep
 from delivery_verifier.model.scenario import Scenario
 
 LEADER_DEADLINE_S = 40.0
+"""Seconds within which leaders, coordinators and ISRs must change."""
 BITE_DEADLINE_S = 60.0
-"""Seconds for the proxy to act. The frames for it are under way already, or the plan has just had them sent."""
+"""Seconds within which the proxy must act. The requests on which the proxy acts are under way already, or the plan has
+just had them sent."""
 APPLIED_S = 0.5
-"""Seconds that a leader may take to apply a smaller ISR which brokers' metadata already shows. An acks=all request
-within that time may still be appended under min.insync.replicas."""
+"""Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
+the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""
 
 
 class Triggers:
-    """The triggers of one scenario's fault plan. `check_load` is called while waiting; it raises if the load failed."""
+    """The triggers of one scenario's fault plan. While they wait, they call `check_load`, which raises if the load has
+    failed."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Makes this the moment from which the triggers `elapsed` and `reported` of the next step count."""
+        """Ends a step: the triggers `elapsed` and `reported` of the next step count from this moment."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
@@ -66,6 +69,7 @@ class Triggers:
                 self._injections.note("isr_shrunk")
 
     def _await_load(self, step: FaultStep) -> None:
+        """Waits until the load has settled, or has reported enough records. Raises DeadlinePassed."""
         deadline_s = self._scenario.load.deadline_s
         if step.trigger.kind == "settled":
             message = f"all that was sent to be settled before {step.action}"
@@ -76,7 +80,7 @@ class Triggers:
             wait_until(lambda: self._count_reported() >= records, message, deadline_s)
 
     def _await_effect(self, proof: Proof) -> None:
-        """Waits until the last injection shows `proof`."""
+        """Waits until the last injection shows the effect `proof`. Raises DeadlinePassed."""
         partitions = sum(len(numbers) for numbers in self._injections.all[-1].hit.values())
         messages: dict[Proof, str] = {
             "leader_moved": f"{partitions} partitions to get another leader",
@@ -91,7 +95,7 @@ class Triggers:
         wait_until(is_seen, messages[proof], LEADER_DEADLINE_S)
 
     def _await_bite(self) -> None:
-        """Waits until the last injection's action has its own proof."""
+        """Waits until the action of the last injection shows its own proof. Raises DeadlinePassed."""
         injection = self._injections.all[-1]
         deadline_s = min(self._scenario.load.deadline_s, BITE_DEADLINE_S)
 
@@ -106,24 +110,29 @@ class Triggers:
         return self._load.reported()
 
     def _is_settled(self) -> bool:
+        """Returns whether the load has no outstanding attempt."""
         self._check_load()
         return self._load.outstanding() == 0
 
     def _leaders_run(self) -> bool:
-        """Whether every partition of the subject arms has a leader that runs."""
+        """Returns whether every partition of the subject arms has a leader that runs."""
         self._check_load()
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.subjects])
         running = self._cluster.running()
         return bool(states) and all(state.leader in running for state in states.values())
 
     def _isr_runs(self) -> bool:
-        """Whether no partition that has a running leader has a broker in its ISR that does not run."""
+        """Returns whether all brokers in the ISRs run. Partitions whose leader does not run are left out."""
         running = set(self._cluster.running())
         states = self._cluster.partitions([arm.topic_name for arm in self._scenario.arms])
         return bool(states) and all(set(state.isr) <= running for state in states.values() if state.leader in running)
 
     def _records(self, value: float) -> int:
-        """How many records a trigger asks for: below 1 `value` is a share of the smallest subject's floor per cycle."""
+        """Returns for how many records a trigger with this `value` waits.
+
+        A value of 1 or more is the number of records. A value below 1 is a share of the least number of records that a
+        subject is planned to send per cycle.
+        """
         if value >= 1:
             return int(value)
         return int(value * min(arm.records for arm in self._scenario.subjects) / self._scenario.fault.cycles)

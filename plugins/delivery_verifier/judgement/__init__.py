@@ -1,6 +1,6 @@
-"""From evidence to a verdict.
+"""Derives the verdict from the evidence of a finished run.
 
 Owns: evidence, doubts, the canary, the expected evaluations, the verdict and its sentence.
 May use: contract, store, model.
-Weak spot: only the first copy of a record counts for its order.
+Weak spot: if the log holds several copies of a record, only the first copy is checked for its order.
 """

@@ -1,9 +1,10 @@
-"""Attribution: which injections hurt an arm, read off the cases that were written down with their times.
+"""Attribution: finds the injections that hurt an arm, from the cases in anomalies/ and the times of their records.
 
-Pure. A case belongs to the injection during which its record was under way: the record was sent before the injection
-was recovered, and was not settled yet one second before the injection bit. Clients have one more second after recovery,
-to find the new leaders. If several injections qualify, the case belongs to the last of them that began before the
-record was settled; if the record was never settled, to the first of them.
+All functions are pure. A case belongs to the injection during which its record was under way: the record was sent
+before the injection was recovered, and was not settled yet one second before the injection bit. One second is added
+after the recovery, because clients then still have to find the new leaders. If several injections qualify, the case
+belongs to the last of these injections that began before the record was settled. If the record was never settled, the
+case belongs to the first of these injections.
 """
 
 from __future__ import annotations
@@ -20,15 +21,20 @@ from delivery_verifier.store.times import as_us
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
 """The columns of anomalies/ that the attribution reads."""
 LAG_US = 1_000_000
+"""How long after its recovery (µs) an injection may still hurt a record."""
 CONFIDENCE = 0.95
+"""The confidence level of `confidence_interval`."""
 OUTSIDE = -1
-"""Stands for cases that belong to no injection."""
+"""Stands in place of an injection's id for the cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
-"""Per anomaly the ids of the injections to which cases belong, in order, OUTSIDE first."""
+"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted; OUTSIDE comes first."""
 
 
 class _Case(NamedTuple):
-    """A case: its arm, its anomalies, and when its record was sent and settled, in µs; None where that is unknown."""
+    """A case: its arm, its anomalies, and the times (µs since the epoch) when its record was sent and settled.
+
+    A time that is unknown is None.
+    """
 
     arm: str
     kinds: tuple[str, ...]
@@ -37,7 +43,10 @@ class _Case(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The time of an injection in µs. `end_us` is None if the injection was never recovered."""
+    """The time (µs since the epoch) during which records under way may belong to an injection.
+
+    `injection` is the id of the injection. `end_us` is None if the injection was never recovered.
+    """
 
     begin_us: int
     end_us: int | None
@@ -45,9 +54,10 @@ class _Window(NamedTuple):
 
 
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
-    """Per arm: which injections hurt it, by which anomaly. `cases` are rows of anomalies/ with at least COLUMNS.
+    """Returns for every hurt arm, and for each of its anomalies, the injections that hurt the arm.
 
-    Cases without times, of records that were never attempted, are OUTSIDE. Raises KeyError if a column is missing.
+    `cases` are rows of anomalies/ with at least the columns COLUMNS. A record that was never attempted has no times:
+    its case is OUTSIDE. Raises KeyError if a column is missing.
     """
     windows = _windows(injections)
     owners: dict[str, dict[str, set[int]]] = {}
@@ -59,7 +69,10 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Per arm the anomalies of records that were sent only when all injections were over."""
+    """Returns per arm the anomalies of records that were sent only after all `injections` were over.
+
+    Returns an empty dict if an injection was never recovered.
+    """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
         return {}
@@ -72,10 +85,11 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
 
 
 def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
-    """The shares that are compatible with `hits` of `trials` injections at CONFIDENCE.
+    """Returns the least and the greatest share that is compatible, at CONFIDENCE, with `hits` hits in `trials` trials.
 
-    These are Clopper and Pearson's exact bounds. Where none or all were hit the bound is one-sided, as in "0 of 20:
-    below 14 %". Raises ValueError for no injections.
+    A trial is an injection, a hit is an injection that hurt the arm. The bounds are those of Clopper and Pearson, which
+    are exact. If no trial or every trial is a hit, the interval is one-sided, as in "0 of 20: below 14 %". Raises
+    ValueError if there are no trials.
     """
     if not 0 <= hits <= trials or not trials:
         raise ValueError(f"{hits} of {trials} injections")
@@ -87,12 +101,15 @@ def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
 
 
 def _probability(hits: int, trials: int, share: float) -> float:
-    """The probability of at most `hits` hits (binomial distribution)."""
+    """Returns the probability of at most `hits` hits in `trials` trials (binomial distribution).
+
+    `share` is the probability of a hit in one trial.
+    """
     return sum(comb(trials, count) * share**count * (1 - share) ** (trials - count) for count in range(hits + 1))
 
 
 def _smallest_share(reached: Callable[[float], bool]) -> float:
-    """The smallest share from which on `reached` is true, by bisection."""
+    """Returns the smallest share from which on `reached` is true. The share is found by bisection."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -108,7 +125,7 @@ def _cases(cases: pa.Table) -> Iterator[_Case]:
 
 
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
-    """The windows of the injections, in order of their begin."""
+    """Returns the windows of the injections, in the order in which the windows begin."""
     windows = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
         recovered_us = injection.recovered_at_us
@@ -118,7 +135,7 @@ def _windows(injections: Sequence[Injection]) -> list[_Window]:
 
 
 def _owner(case: _Case, windows: Sequence[_Window]) -> int:
-    """The id of the injection to which the case belongs, or OUTSIDE."""
+    """Returns the id of the injection to which the case belongs, or OUTSIDE."""
     if case.sent_us is None:
         return OUTSIDE
     met = [

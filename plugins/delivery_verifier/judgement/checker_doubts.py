@@ -1,7 +1,7 @@
 """Checker doubts: reasons to believe neither HELD nor VIOLATED, because the checking itself may be wrong.
 
-Pure. A doubt belongs to an arm, or to ALL. If the check of the canary is wrong, the checker is wrong, and so is the
-check of every arm.
+All functions are pure. A doubt belongs to one arm, or to ALL arms. A doubt about the canary belongs to ALL arms: a
+checker that is wrong about the canary may be wrong about every arm.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from delivery_verifier.model.verdict import Doubt
 
 ALL = ""
 OwnedDoubt = tuple[str, Doubt]
-"""The name of the arm that a doubt belongs to, or ALL; and the doubt."""
+"""The name of the arm to which a doubt belongs, or ALL for every arm; and the doubt."""
 
 LOAD_INTERVAL_US = 1_000_000
-"""The widest interval of timeline/load (µs). The rows of the table say when their intervals begin."""
+"""The greatest length of an interval of timeline/load (µs). A row of the table says when its interval begins."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -37,11 +37,11 @@ LAW_DOUBTS = {
     "ledger_complete": "ledger_incomplete",
     "log_moved": "log_moved",
 }
-"""Names of the doubts that certain laws raise. Any other law raises `books_unbalanced:<law>`."""
+"""Maps a law to the name of the doubt that its breach raises. Any other law raises `books_unbalanced:<law>`."""
 
 
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
-    """Every reason to distrust the check. Doubts of the canary's arm belong to all arms."""
+    """Returns every reason to distrust the check. A doubt about the canary is returned as a doubt about ALL arms."""
     canary = evidence.scenario.canary.name
     doubts = [
         *_tables(evidence),
@@ -67,11 +67,11 @@ def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """books/producers has every planned row once, and no other row (besides those of another session)."""
+    """Yields doubts unless books/producers has every planned row once, and no other row, e.g. of another session."""
     for arm in evidence.scenario.arms:
         rows = evidence.books.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):
-            continue  # a missing column is a doubt already
+            continue  # `_tables` has raised a doubt about the missing column
         present = set(zip(rows["producer"].to_pylist(), rows["partition"].to_pylist(), strict=True))
         planned = set(product((-1, *range(arm.producers)), range(evidence.scenario.load.partitions)))
         missing, extra = len(planned - present), rows.num_rows - len(planned & present)
@@ -82,7 +82,7 @@ def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """The partitions that were read are the planned ones, from and to the offsets of the snapshot."""
+    """Yields doubts unless exactly the planned partitions were read, from and to the offsets of the snapshot."""
     taken = evidence.offsets.partitions
     rows = evidence.books.rows("partitions")
     columns = ("arm", "partition", "start", "end", "tail_records")
@@ -106,7 +106,7 @@ def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """The two sides of every law are equal."""
+    """Yields a doubt for every law whose two sides are not equal."""
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition", "left_name", "left", "right_name", "right"} <= set(rows.column_names):
         return
@@ -119,14 +119,14 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """The books have every law for every arm and all its partitions, and no law that no expectation judges."""
+    """Yields doubts unless the books have every law for every arm and partition, and every law has an expectation."""
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
         return
     present = set(zip(*(rows[name].to_pylist() for name in ("law", "arm", "partition")), strict=True))
     for law in LAWS:
         if law == CANARY:
-            continue  # this module compares it, not the books
+            continue  # the books have no rows of this law: `_canary` compares the counts
         for arm in evidence.scenario.arm_names:
             yield from _missing_law(present, law, arm, evidence.scenario.load.partitions)
     for law in sorted({law for law, _, _ in present} - set(LAWS)):
@@ -134,7 +134,7 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
-    """The law is in the books of the arm: for each partition, or once for the whole arm (partition -1)."""
+    """Yields a doubt unless the arm's books have the law: for every partition, or once for the arm (partition -1)."""
     detail = f"{arm}: the law {law} is not in the books"
     if law in LAWS_OF_PARTITIONS:
         missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]
@@ -145,7 +145,7 @@ def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partiti
 
 
 def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Exactly what was planted was found, and something was planted."""
+    """Yields doubts unless exactly what was planted in the canary was found, and something was planted."""
     for name, planted, counted in canary_pairs(evidence):
         if planted != counted:
             detail = f"the canary's {name} must be {planted}, the reconciliation found {counted}"
@@ -155,9 +155,9 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """The observer saw every partition before the load, and something of every injection that bit.
+    """Yields doubts unless the observer saw every partition before the load, and an effect of every injection that bit.
 
-    Otherwise the observer may have missed more, and the contract would rest on an incomplete history.
+    An observer that missed these may have missed more. The contract would then rest on an incomplete history.
     """
     for arm in evidence.scenario.arms:
         began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
@@ -179,7 +179,7 @@ def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _last_observed(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """The last observation of each partition agrees with the snapshot: the observer did not stop before."""
+    """Yields a doubt if a partition's last observation differs from the snapshot: the observer stopped too early."""
     observations = [observation for observation in evidence.observations if observation.kind == "partition"]
     observations.sort(key=lambda observation: observation.at_us)
     last = {
@@ -196,7 +196,7 @@ def _last_observed(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """The books have one exposure of every loaded arm to every injection."""
+    """Yields doubts unless the books have exactly one exposure of every loaded arm to every injection."""
     for arm in evidence.scenario.loaded:
         for injection in evidence.injections:
             count = evidence.books.rows("exposure", arm=arm.name, injection=injection.id).num_rows
@@ -206,7 +206,7 @@ def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDoubt]:
-    """The expectations that were evaluated are exactly the planned ones, and each saw what it had to see."""
+    """Yields doubts unless exactly the planned expectations were evaluated, and each of them saw what it had to see."""
     expected_by_key = {expected.key: expected for expected in expected_evaluations(evidence)}
     if validation.run_id != evidence.scenario.run_id:
         yield _doubt(ALL, "expectation_not_evaluated", f"the validation is of another run, {validation.run_id}")
@@ -224,7 +224,7 @@ def _evaluations(evidence: Evidence, validation: Validation) -> Iterator[OwnedDo
 
 
 def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[OwnedDoubt]:
-    """The expectation had its tolerance, saw its rows without nulls, and agrees with the books."""
+    """Yields doubts unless the expectation had its tolerance, saw its rows without nulls, and agrees with the books."""
     name = _name(expected.key)
     if evaluated.exception:
         yield _doubt(expected.arm, "expectation_not_evaluated", f"{name} raised: {evaluated.exception}")
@@ -245,6 +245,6 @@ def _evaluation(expected: ExpectedEvaluation, evaluated: Evaluated) -> Iterator[
 
 
 def _name(key: tuple[str, str, str]) -> str:
-    """The expectation in words, e.g. `expectation LOST of safe`."""
+    """Returns the name of an expectation in words, e.g. `expectation LOST of safe`."""
     suite, arm, about = key
     return f"expectation {about}" + (f" of {arm}" if arm else f" of the {suite}")

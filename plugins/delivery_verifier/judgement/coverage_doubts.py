@@ -1,6 +1,6 @@
 """Coverage doubts: reasons not to say HELD, because the run did not put the arm to the test that was planned.
 
-Pure. A coverage doubt does not forbid VIOLATED: an anomaly that was found remains proven.
+All functions are pure. A coverage doubt does not forbid VIOLATED: an anomaly that was found remains proven.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
 
 NamedDetail = tuple[str, str]
-"""The name of a doubt, and its detail."""
+"""The name and the detail of a doubt."""
 
 
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
-    """Why the arm cannot be HELD. The canary has no coverage doubts: it carries no load, and no fault tests it."""
+    """Returns why the arm cannot be HELD. The canary has no coverage doubts: it has no load, and no fault tests it."""
     if arm.is_canary:
         return []
     doubts = [
@@ -34,7 +34,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 
 
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
-    """Every planned injection was made, bit, was healed, and was recovered from."""
+    """Yields doubts unless every planned injection was made, bit, was healed, and was recovered."""
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)
     recorded = Counter(injection.action for injection in evidence.injections)
@@ -51,7 +51,10 @@ def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
 
 
 def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Some transactions were committed, so that they could be torn, and some aborted, so that they could be visible."""
+    """Yields doubts unless the arm has both committed and aborted transactions, if it writes transactions at all.
+
+    Only a committed transaction can be torn, and only an aborted transaction can be visible by mistake.
+    """
     if not arm.spec.transactional_id:
         return
     counts = arm.transactions
@@ -64,7 +67,7 @@ def _transactions(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _load(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """The arm's load was as large as planned, and went on until every injection was over."""
+    """Yields doubts unless the arm's load was as large as planned, and went on until every injection was over."""
     attempted, reported = arm.totals.get("attempted", 0), arm.totals.get("reported", 0)
     planned = arm.spec.records
     needed = max(1, min(arm.run.scenario.min_exposed, planned // 100))
@@ -86,12 +89,19 @@ def _load(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _end_us(injection: Injection) -> int:
-    """When the injection was over (µs), as far as is known: at its recovery, else its heal, else its bite."""
+    """Returns when the injection was over (µs since the epoch): the time of its recovery.
+
+    If this time is unknown, returns the time of its healing. If the time of its healing is unknown, too, returns the
+    time of its bite.
+    """
     return injection.recovered_at_us or injection.healed_at_us or injection.bite_at_us
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
-    """Start of the last interval of the timeline until which the arm both sent and had records reported."""
+    """Returns until when (µs since the epoch) the arm both sent records and had records reported.
+
+    The time is the beginning of an interval of timeline/load. Returns None if there is no such interval.
+    """
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
         return None
@@ -102,8 +112,8 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 
 
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Enough reported records were exposed to every injection."""
-    needed = max(1, arm.run.scenario.min_exposed)  # with 0 an arm could be HELD that no fault could hurt
+    """Yields a doubt for every injection to which too few reported records were exposed."""
+    needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if (row.get("reported") or 0) < needed:
             detail = (
@@ -115,7 +125,7 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Nothing disturbed the arm but what was planned."""
+    """Yields a doubt if a disturbance of the arm was not planned."""
     unplanned = [disturbance for disturbance in arm.disturbances if not disturbance.planned]
     if unplanned:
         counts = Counter(disturbance.kind for disturbance in unplanned)
@@ -124,11 +134,14 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Cases that a disturbance permits stand only on partitions that such a disturbance touched."""
+    """Yields a doubt if an anomaly, permitted because of a disturbance, has cases on undisturbed partitions.
+
+    A disturbed partition is a partition that a disturbance of a permitting kind touched.
+    """
     partitions = range(arm.run.scenario.load.partitions)
     for anomaly, ruling in arm.rulings.items():
         causes = [disturbance for disturbance in arm.disturbances if disturbance.kind in ruling.because]
-        if not causes or any(not cause.topic for cause in causes):  # a broker's end touches every partition
+        if not causes or any(not cause.topic for cause in causes):  # a disturbance without a topic may touch any
             continue
         touched = {partition for cause in causes for partition in cause.partitions}
         quiet = [partition for partition in partitions if partition not in touched]
@@ -139,10 +152,11 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Cases that a disturbance permits are of records that were under way in an injection.
+    """Yields a doubt if an anomaly, permitted because of a disturbance, hit records that no injection can explain.
 
-    A loss of power also takes back records that were acknowledged long before it, but none that were sent only
-    afterwards. Of cases that were not written down the sending times are unknown.
+    An injection can explain records that were under way during the injection. A loss of power can also explain records
+    that were acknowledged long before the loss, but no records that were sent only afterwards. If not all cases were
+    written down, the times of the missing cases are unknown, which is a doubt, too.
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}
@@ -154,7 +168,7 @@ def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
         if anomaly.value in unexplained:
             detail = f"{arm.name}: {anomaly} of records that were under way in no injection that bit"
             yield "unexplained", detail
-        _, hidden = arm.cases(anomaly)  # a hidden case is written down with the kind that hides it
+        _, hidden = arm.cases(anomaly)  # a hidden case is written down under the kind that hides it
         if anomaly.value in cut or (cut and hidden):
             detail = f"{arm.name}: not all cases of {anomaly} were written down; when the others were sent is unknown"
             yield "unexplained", detail

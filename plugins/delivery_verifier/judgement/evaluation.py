@@ -1,6 +1,7 @@
-"""Evaluations: which expectations a run must evaluate, and what Great Expectations said of each (validation.json).
+"""Evaluations: the expectations that a run must evaluate, and what Great Expectations said of each (validation.json).
 
-Pure. `expected_evaluations` come from the contract, an `Evaluated` comes from a validation result.
+All functions are pure. An `ExpectedEvaluation` comes from the contract and the books, an `Evaluated` from a validation
+result of Great Expectations.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 
 Suite = Literal["guarantee", "evidence"]
 Pair = tuple[str, int | None, int | None]
-"""A name, and two counts that must be equal."""
+"""A name, and two counts that must be equal. A count that is missing is None."""
 
 CANARY = "canary"
-"""The law that compares the canary's books with what was planted."""
+"""The name of the law that compares the canary's books with what was planted."""
 
 LAWS: dict[str, str] = {
     "offsets_accounted": "Every offset between start and end of a partition holds a record that was read, or a "
@@ -35,19 +36,22 @@ LAWS: dict[str, str] = {
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
-"""The laws of the books, each judged by one expectation of the evidence suite."""
+"""The laws of the books by name: pairs of counts that must be equal. One expectation of the evidence suite judges each
+law."""
 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""Laws that stand in the books once per partition; the others speak of all of an arm (partition -1)."""
+"""The laws whose rows in the books concern one partition each. The rows of any other law concern a whole arm (partition
+-1)."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
-    """One expectation that must be evaluated. `about` is an anomaly or a law; `rows` is what it must see.
+    """One expectation that must be evaluated. `about` is an anomaly or a law.
 
-    `count` is counted from the tables without Great Expectations: cases of the anomaly, or unequal pairs.
-    `tolerance` None: any number.
+    `rows` is the number of rows that the expectation must see. `count` is taken from the tables without Great
+    Expectations: the cases of the anomaly, or the unequal pairs of the law. `tolerance` is the greatest permitted
+    count; None permits any count.
     """
 
     suite: Suite
@@ -59,14 +63,15 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies the expectation in a run."""
+        """The values that identify the expectation in a run: suite, arm and `about`."""
         return self.suite, self.arm, self.about
 
 
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What Great Expectations said. Counts are None where it gave none; `exception` is empty if nothing raised.
+    """What Great Expectations said of one expectation.
 
-    `url` is the Data Docs page, relative to the folder that holds all run directories.
+    A count that Great Expectations did not give is None. `exception` is empty if nothing was raised. `url` is the page
+    in Data Docs, relative to the folder that holds all run directories.
     """
 
     suite: Suite
@@ -85,12 +90,12 @@ class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies the expectation in a run."""
+        """The values that identify the expectation in a run: suite, arm and `about`."""
         return self.suite, self.arm, self.about
 
 
 class Validation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """validation.json: every expectation that was evaluated, with what it saw."""
+    """The content of validation.json: every expectation that was evaluated, with what the expectation saw."""
 
     run_id: str
     great_expectations_version: str
@@ -98,17 +103,17 @@ class Validation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_validation(text: bytes) -> Validation:
-    """Reads validation.json strictly. Raises msgspec.MsgspecError naming the field."""
+    """Decodes the `text` of validation.json strictly. Raises msgspec.MsgspecError, which names the wrong field."""
     return msgspec.json.decode(text, type=Validation)
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Every expectation of the run: one per (loaded arm, anomaly) and one per law."""
+    """Returns every expectation of the run: one per loaded arm and anomaly, and one per law."""
     return [*expected_guarantees(evidence), *expected_evidence(evidence)]
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """One expectation per loaded arm and anomaly; its tolerance comes from the contract or the claim."""
+    """Returns one expectation per loaded arm and anomaly. The tolerance comes from the contract or from the claim."""
     return [
         ExpectedEvaluation(
             suite="guarantee",
@@ -124,7 +129,7 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """One expectation per law, over all its rows in the books; the canary's comparison is one of them."""
+    """Returns one expectation per law, over all rows of the law in the books. The law CANARY is included."""
     expected = []
     for law in LAWS:
         pairs = canary_pairs(evidence) if law == CANARY else _pairs(evidence, law)
@@ -136,20 +141,27 @@ def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def producer_rows(arm: ArmEvidence) -> int:
-    """Planned rows of an arm in books/producers: per partition one for each producer, and one for unowned records."""
+    """Returns how many rows books/producers must have for an arm.
+
+    Every partition has one row for each producer, and one row for records that no planned producer owns.
+    """
     return arm.run.scenario.load.partitions * (arm.spec.producers + 1)
 
 
 def canary_pairs(evidence: Evidence) -> list[Pair]:
-    """(books column, planted, found) for every column that the canary determines. -1 stands for a missing column."""
+    """Returns (books column, planted count, found count) for every column that the canary determines.
+
+    A found count of -1 stands for a column that the books lack.
+    """
     totals = evidence.canary.totals
     return [(name, planted, totals.get(name, -1)) for name, planted in sorted(evidence.canary_expected.items())]
 
 
 def evidence_table(evidence: Evidence) -> pa.Table:
-    """What the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
+    """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
-    All laws of the books, and the canary's planted (left) and found (right) totals as rows of the law `canary`.
+    The table has all rows of books/laws. Its rows of the law `canary` compare the totals that were planted in the
+    canary (left) with the totals that were found (right).
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {
@@ -166,7 +178,7 @@ def evidence_table(evidence: Evidence) -> pa.Table:
 
 
 def _pairs(evidence: Evidence, law: str) -> list[Pair]:
-    """(law, left, right) for every row of the law in the books."""
+    """Returns (law, left, right) for every row of the law in the books."""
     rows = evidence.books.rows("laws", law=law)
     if not {"left", "right"} <= set(rows.column_names):
         return []

@@ -1,4 +1,4 @@
-"""The evidence of one run: everything a verdict may be read off, loaded from a finished run directory."""
+"""The evidence of one run: everything from which a verdict may be derived, loaded from a reconciled run directory."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EARLY = "ended_early/"
-"""Prefix of the notes in produce.json that name a producer whose load a fatal client error ended."""
+"""The prefix of those notes in produce.json that each name a producer whose load was ended by a fatal client error."""
 
 
 class TransactionCounts(NamedTuple):
-    """How many transactions were begun, and how many of these the client said are committed, or aborted.
+    """How many transactions were begun, and how many of these transactions the client reported as committed or aborted.
 
-    How the others ended is unknown.
+    How the remaining transactions ended is unknown.
     """
 
     begun: int
@@ -49,11 +49,12 @@ class TransactionCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a verdict may be read off: pure data, and what follows from the data.
+    """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
 
-    `canary_expected`: books column -> total that was planted. `ended_early`: `<arm>/<producer>/<session>` -> the fatal
-    client error that ended that producer's load. `transactions`: arm that writes transactions -> what its producers
-    counted. `cases`: those rows of anomalies/ that were written down; None if there is no such file.
+    `canary_expected`: by column of the books, the total that was planted. `ended_early`: by
+    `<arm>/<producer>/<session>`, the fatal client error that ended the load of this producer. `transactions`: by arm
+    that writes transactions, the counts of its producers. `cases`: the rows of anomalies/, where at most a bounded
+    number of cases is written down; None if the run has no such file.
     """
 
     scenario: Scenario
@@ -68,7 +69,8 @@ class Evidence:
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
-        """Reads a run directory whose reconciliation finished. Raises IncompleteRun if anything is missing."""
+        """Reads a run directory. Raises IncompleteRun if its reconciliation did not finish, or if a file is missing or
+        damaged."""
         from delivery_verifier.judgement import canary
 
         run = RunDirectory(run_dir)
@@ -90,7 +92,7 @@ class Evidence:
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
-        """All that disturbed the cluster, in order of time."""
+        """All disturbances of the cluster, in order of time."""
         return disturbances(self.observations, self.injections)
 
     @cached_property
@@ -110,26 +112,26 @@ class Evidence:
 
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
-        """Per arm the injections that hurt it; None if no cases are at hand."""
+        """The injections that hurt each arm, by anomaly; None if the run has no file of cases."""
         return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
-        """Per arm the anomalies of records that were sent after all losses of power; empty if no cases are at hand."""
+        """The anomalies, by arm, of records that were sent after all losses of power; empty without a file of cases."""
         power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
     def biting(self) -> list[Injection]:
-        """The injections that bit, with proof."""
+        """The injections that are proven to have bitten."""
         return [injection for injection in self.injections if injection.bit]
 
 
 @dataclass(frozen=True, eq=False)
 class ArmEvidence:
-    """The evidence of one arm. Each property is computed once, when it is first read.
+    """The evidence of one arm. A cached property is computed when it is first read.
 
-    `run` is the evidence of the whole run, `spec` the arm as the scenario describes it.
+    `run` is the evidence of the whole run. `spec` is the arm as the scenario describes it.
     """
 
     run: Evidence
@@ -142,27 +144,27 @@ class ArmEvidence:
 
     @property
     def is_canary(self) -> bool:
-        """Whether this is the canary, which carries no load, and to which no contract applies."""
+        """Whether the arm is the canary. The canary carries no load, and no contract applies to the canary."""
         return self.spec.role == "canary"
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
-        """What disturbed the arm, in order of time: on its topic, or a broker process."""
+        """The disturbances of the arm's topic and of broker processes, in order of time."""
         return disturbances_of_topic(self.spec.topic_name, self.run.disturbances)
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
-        """The contract of the arm under the disturbances that were observed, tightened by its claim."""
+        """The rulings of the contract for the arm under the observed disturbances, tightened by the arm's claim."""
         return effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """The arm's counts in books/producers, each summed over its rows."""
+        """The arm's counts in books/producers: for every column, the sum over the arm's rows."""
         return self.run.books.totals(self.name)
 
     @cached_property
     def exposure(self) -> list[Exposure]:
-        """How much of the arm each injection could have hurt; empty if the reconciliation did not say."""
+        """How much of the arm each injection could have hurt; empty if the books lack the columns for this."""
         rows = self.run.books.rows("exposure", arm=self.name)
         if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
             return []
@@ -179,27 +181,30 @@ class ArmEvidence:
 
     @property
     def transactions(self) -> TransactionCounts | None:
-        """What the arm's producers counted; None if the arm writes no transactions."""
+        """The transactions that the arm's producers counted; None if the arm writes no transactions."""
         return self.run.transactions.get(self.name)
 
     @property
     def cases_by_injection(self) -> CasesByInjection | None:
-        """The injections that hurt the arm; None for the canary, and if no cases are at hand."""
+        """The injections that hurt the arm, by anomaly; None for the canary, or if the run has no file of cases."""
         by_arm = self.run.cases_by_injection
         return None if by_arm is None or self.is_canary else by_arm.get(self.name, {})
 
     @property
     def kinds_sent_afterwards(self) -> set[str]:
-        """The anomalies of records of the arm that were sent after all losses of power."""
+        """The anomalies of those records of the arm that were sent after all losses of power."""
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """(cases of this kind, cases hidden by a kind of higher precedence) in the arm."""
+        """Returns how many cases of `anomaly` the arm has, and how many more a kind of higher precedence hides."""
         return case_counts(self.totals, anomaly)
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """(cases of this kind, cases hidden by a kind of higher precedence) in `totals`, which are counts by column."""
+    """Returns how many cases of `anomaly` there are, and how many more a kind of higher precedence hides.
+
+    `totals` are counts by column of the books.
+    """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     return totals.get(column(anomaly), 0), also
 
@@ -209,7 +214,10 @@ def _is_power_loss(injection: Injection) -> bool:
 
 
 def _transactions(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, TransactionCounts]:
-    """Sums the counts `transactions_<begun | committed | aborted>/<arm>/...` of produce.json per arm."""
+    """Returns the transactions per arm: the sums of `transactions_<begun | committed | aborted>/<arm>/...` in `counts`.
+
+    `counts` are the counts of produce.json.
+    """
 
     def total(field_name: str, arm: str) -> int:
         prefix = f"transactions_{field_name}/{arm}/"
@@ -220,6 +228,7 @@ def _transactions(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, Tr
 
 
 def _cases(folder: Path) -> pa.Table | None:
+    """Returns the rows of anomalies/; None if the folder has no file."""
     files = sorted(folder.glob("*.parquet"))
     return pa.concat_tables([pq.read_table(file, columns=list(COLUMNS)) for file in files]) if files else None
 

@@ -1,8 +1,8 @@
-"""The judge: reads a verdict off the evidence, and withholds it wherever the evidence can be doubted.
+"""The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
-Pure. Great Expectations evaluates and the contract rules; the judge puts both together, with suspicion. It says HELD or
-VIOLATED only if everything that had to be evaluated was evaluated, over all that it had to see, and agrees with the
-books.
+`judge` is a pure function. Great Expectations evaluates the expectations, and the contract rules what is permitted; the
+judge combines both. The judge says HELD or VIOLATED only if every expectation that had to be evaluated was evaluated,
+saw all rows that it had to see, and agrees with the books.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdi
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
-"""Verdicts from worst to best. A doubt about one subject does not undo a violation that was proven in another."""
+"""Verdicts from worst to best. VIOLATED comes first, because a doubt about one subject does not undo a violation that
+was proven in another subject."""
 
 
 def load_and_judge(run_dir: Path) -> RunVerdict:
-    """The verdict of a validated run. Raises IncompleteRun if a step before it did not finish: then there is none."""
+    """Returns the verdict of a validated run. Raises IncompleteRun if an earlier step did not finish: then there is no
+    verdict."""
     evidence = Evidence.load(run_dir)
     run = RunDirectory(run_dir)
     run.require("validate")
@@ -41,7 +43,10 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
 
 
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
-    """The verdict of every arm and of the run. Raises ValueError if an expectation names a count that nobody keeps."""
+    """Returns the verdict of the run, with the verdict of every arm.
+
+    Raises ValueError if an arm's expectation bounds a count that is neither an anomaly nor a column of the books.
+    """
     doubts = checker_doubts(evidence, validation)
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
@@ -60,7 +65,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
 
 
 def _judge_arm(arm: ArmEvidence, checker: list[Doubt]) -> ArmVerdict:
-    """The verdict of one arm. `checker`: the checker doubts that belong to it."""
+    """Returns the verdict of one arm. `checker` are the checker doubts that belong to the arm."""
     spec = arm.spec
     findings = _canary_findings(arm) if arm.is_canary else _findings(arm)
     doubts = [*checker, *coverage_doubts(arm)]
@@ -86,7 +91,10 @@ def _judge_arm(arm: ArmEvidence, checker: list[Doubt]) -> ArmVerdict:
 
 
 def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictName:
-    """Checker doubts forbid HELD and VIOLATED, coverage doubts only HELD."""
+    """Returns the verdict that follows from doubts and findings.
+
+    Checker doubts forbid HELD and VIOLATED. Coverage doubts forbid only HELD.
+    """
     if any(doubt.kind == "checker" for doubt in doubts):
         return "INCONCLUSIVE"
     if any(finding.tolerance is not None and finding.count + finding.also > finding.tolerance for finding in findings):
@@ -95,7 +103,10 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(arm: ArmEvidence) -> list[Finding]:
-    """One finding per anomaly. Anomalies of transactions are left out of an arm without transactions, unless found."""
+    """Returns one finding per anomaly.
+
+    If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found.
+    """
     findings = [_finding(arm, ruling) for ruling in arm.rulings.values()]
     return [
         finding
@@ -120,7 +131,10 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
 
 
 def _canary_findings(arm: ArmEvidence) -> list[Finding]:
-    """One finding per anomaly, with the planted cases as tolerance. Any other number is the doubt `canary_wrong`."""
+    """Returns one finding per anomaly. Its tolerance is the number of planted cases.
+
+    If another number of cases is found, `checker_doubts` raises the doubt `canary_wrong`.
+    """
     findings = []
     for anomaly in Anomaly:
         count, also = arm.cases(anomaly)
@@ -142,9 +156,9 @@ def _canary_findings(arm: ArmEvidence) -> list[Finding]:
 
 
 def _meets(totals: dict[str, int], bound: Bound) -> bool:
-    """Whether the arm's counts meet a bound that its scenario expects. `bound.count`: an anomaly, or a column.
+    """Returns whether the arm's counts (`totals`) meet a bound that the scenario expects.
 
-    Raises ValueError if `bound.count` is neither.
+    `bound.count` is the name of an anomaly or of a column of the books. Raises ValueError if it is neither.
     """
     name = bound.count.upper()
     if name in Anomaly.__members__:
@@ -157,11 +171,13 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
+    """Returns the longest time (s) in which no record of a partition of the arm was reported; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
 
 
 def _notes(evidence: Evidence) -> list[str]:
+    """Returns a note for every anomaly of an arm of which not all cases were written down."""
     rows = evidence.books.rows("cases")
     if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
         return []

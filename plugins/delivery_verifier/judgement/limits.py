@@ -1,6 +1,6 @@
-"""Limits: what a verdict says that its run did not show.
+"""Limits: the sentences of a verdict about what the run did not show.
 
-Pure text. Nothing is decided here.
+The module only words sentences. It decides nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.verdict import COUNTED, exposed
 
 WANTED_BOUND = 0.1
-"""The greatest bound, as a share of injections, for which the limits advise no more cycles."""
+"""The wanted bound on an anomaly that was not seen, as a share of injections. Above this bound, the limits advise more
+cycles."""
 
 
 def limits(evidence: Evidence) -> list[str]:
-    """What this run did not show: how many injections there were, how much they exposed, and which bound follows."""
+    """Returns sentences about what the run did not show.
+
+    They say how many injections bit, how much of the arms the injections exposed, and which bound on unseen anomalies
+    follows.
+    """
     biting = evidence.biting
     sentences = [_tried(evidence)]
     if biting:
-        # Injections of one cycle overlap and belong together: only cycles are independent.
+        # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})
         unit = "injections" if rounds == len(biting) else "cycles of injections"
         sentences += _hurt(evidence, rounds, unit)
@@ -39,7 +44,11 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
-    """Which arms were hurt, and in how many of the rounds. Says nothing if no arm was hurt, or if that is unknown."""
+    """Yields a sentence that names the hurt arms, and says in how many of the `rounds` each of these arms was hurt.
+
+    A round is a cycle of injections. `unit` is the word for rounds. Yields nothing if no arm was hurt, or if cases are
+    unknown.
+    """
     hurt, unhurt = [], []
     for arm in evidence.loaded:
         if arm.cases_by_injection is None:
@@ -58,18 +67,19 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Per anomaly the cycles to whose injections cases belong."""
+    """Returns, per anomaly, the cycles that have an injection to which cases belong."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
 def _advised() -> str:
-    """How many injections without a case bound an anomaly at WANTED_BOUND."""
+    """Returns advice: how often to repeat the fault, so that an anomaly that is not seen is bounded by WANTED_BOUND."""
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
 
 
 def _tried(evidence: Evidence) -> str:
+    """Returns how many injections bit, and how much of each arm they exposed."""
     biting = len(evidence.biting)
     if not biting:
         return "No fault was injected: this run says nothing of what a fault would do."

@@ -1,6 +1,6 @@
-"""Sentences: what a verdict says to someone who runs Kafka.
+"""Sentences: the words of a verdict, for people who run Kafka.
 
-Pure text. Nothing is decided here.
+The module only words sentences. It decides nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
-    """One sentence per arm: the verdict, the figures it rests on, and what was done to the cluster meanwhile."""
+    """Returns the sentence of an arm: the verdict, its figures, and what was done to the cluster during the load."""
     if arm.is_canary:
         return _canary(verdict, doubts, findings)
     if verdict == "INCONCLUSIVE":
@@ -26,13 +26,13 @@ def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findin
 
 
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
-    """The subjects' sentences, and what became of the controls' records.
+    """Returns the sentences of the subjects, and sentences on what happened to the records of the controls.
 
     Controls that have a checker doubt are left out.
     """
     faulted = bool(evidence.biting)
     sentences = [subject.sentence for subject in subjects]
-    if len(subjects) > 1:  # what was done to the cluster is said once, for all of them
+    if len(subjects) > 1:  # one sentence about the fault serves all subjects
         sentences = [f"{subject.arm}: {subject.sentence.split('; ')[0].rstrip('.')}." for subject in subjects]
         if faulted:
             fault = _done(evidence)
@@ -46,7 +46,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
 
 
 def _controls(controls: Sequence[ArmVerdict], faulted: bool) -> str:
-    """What became of many controls: which were hurt, by what, and which were not."""
+    """Returns a sentence on more than two controls: the hurt controls with their anomalies, and the unhurt controls."""
     hurt, unhurt = [], []
     for control in controls:
         if cases := _with_cases(control.findings):
@@ -59,7 +59,7 @@ def _controls(controls: Sequence[ArmVerdict], faulted: bool) -> str:
 
 
 def _control(control: ArmVerdict, faulted: bool) -> str:
-    """What was lost by a control, and whether a fault can be blamed for it."""
+    """Returns a sentence on one control: how many records were lost, and whether a fault can be blamed for the loss."""
     lost, reported = _count(control.books.get("lost", 0)), control.books.get("reported", 0)
     if faulted:
         return f"The fault took {lost} of {reported:,} records from the control {control.profile}."
@@ -90,7 +90,10 @@ def _with_cases(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _views(counts: TransactionCounts | None) -> str:
-    """What the committed view showed of transactions, of which none was torn and nothing aborted was visible."""
+    """Returns a clause on what read_committed consumers saw of an arm's transactions; empty if the arm has none.
+
+    The clause holds for an arm without anomalies: no transaction was torn, and nothing that was aborted was visible.
+    """
     if counts is None:
         return ""
     text = f"; a read_committed consumer sees every one of the {counts.committed:,} transactions that were committed"
@@ -124,14 +127,14 @@ def _reported(arm: ArmEvidence) -> str:
 
 
 def _circumstances(arm: ArmEvidence) -> str:
-    """What was done to the cluster, and how much of the arm it could have hurt."""
+    """Returns what was done to the cluster, and how much of the arm the injections could have hurt."""
     if not arm.run.biting:
         return "no fault was injected"
     return f"{_done(arm.run)}, with {_exposed(arm)}"
 
 
 def _done(evidence: Evidence) -> str:
-    """What was done to the cluster, e.g. `the leader was killed twice`."""
+    """Returns what was done to the cluster, e.g. `the leader was killed twice`."""
     bit = Counter(injection.action for injection in evidence.injections if injection.bit)
     return " and ".join(
         f"{_subject(evidence, action)} {_predicate(action)} {_times(count)}" for action, count in bit.items()
@@ -139,7 +142,10 @@ def _done(evidence: Evidence) -> str:
 
 
 def _exposed(arm: ArmEvidence) -> str:
-    """Both counts. Exposed records include those that were sent after another broker had taken over."""
+    """Returns both exposure counts of the arm in words: outstanding attempts, and exposed records.
+
+    Exposed records include records that were sent after another broker had taken over.
+    """
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
     bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
     return f"{outstanding:,} attempts outstanding at {bites} and {reported:,} records exposed until recovery"
@@ -150,11 +156,11 @@ _SUBJECTS = {
     "topic": "every arm's topic",
     "producer": "every producer",
 }
-"""What actions hit that are not done to brokers. The target of such an action does not matter."""
+"""The grammatical subjects for actions that are not done to brokers, by `Act.whom`. The target does not matter then."""
 
 
 def _subject(evidence: Evidence, action: str) -> str:
-    """What the action was done to, as the subject of a sentence: `the leader`, `every producer` ..."""
+    """Returns what the action was done to, as the subject of a sentence: `the leader`, `every producer` ..."""
     whom = ACTS[action].whom if action in ACTS else "broker"
     if whom in _SUBJECTS:
         return _SUBJECTS[whom]
@@ -167,7 +173,10 @@ def _subject(evidence: Evidence, action: str) -> str:
 
 
 def _predicate(action: str) -> str:
-    """What was done, in words. ACTS may lack an action of another version, which then has no words of its own."""
+    """Returns what was done, as the predicate of a sentence.
+
+    An action of another version may be missing in ACTS. Its predicate then only names the action.
+    """
     done = ACTS[action].done if action in ACTS else ""
     return done or f"was hit by {action}"
 

@@ -1,4 +1,4 @@
-"""Looking after a host and its runs.
+"""Looks after a host and the runs on this host.
 
 Owns: the doctor, retention, the bundle for a ticket, redaction.
 May use: orchestration, planning, cluster, store, host, model.

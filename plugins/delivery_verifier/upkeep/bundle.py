@@ -1,4 +1,4 @@
-"""The bundle: a zip with the evidence of a run, for a ticket. It holds known files only, without their secrets."""
+"""The bundle: a zip file with the evidence of a run, for a ticket. It holds only known files, without their secrets."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from delivery_verifier.upkeep import doctor
 from delivery_verifier.upkeep.redaction import known_secrets, redact
 
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
+"""The names, without `.json`, of the JSON files in the bundle."""
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
+"""The folders of tables in every bundle, and the folders that only a full bundle also holds."""
 LOG_BYTES = 2_000_000
-"""Of a longer log, the bundle holds only the last so many bytes."""
+"""The bundle holds at most this many bytes of a log. Of a longer log, it holds the end."""
 
 
 class About(Struct, kw_only=True):
-    """about.json: the files in the bundle, the files left out with the reason, and the secrets replaced per file."""
+    """The content of about.json: the files in the bundle, the files that were left out with the reason, and the number
+    of replaced secrets per file."""
 
     run: str
     verifier: str
@@ -40,7 +43,10 @@ class About(Struct, kw_only=True):
 
 
 def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
-    """Writes the bundle of a run, judged or not; with `full`, ledger/ and log/ too. Raises OSError, BadInput."""
+    """Writes the bundle of a run to `file`. Returns the content of about.json. Raises OSError, BadInput.
+
+    The run need not be judged. With `full`, the bundle also holds ledger/ and log/.
+    """
     if file.absolute().is_relative_to(run_dir.absolute()):
         raise BadInput(
             f"bundle is {str(file)!r}; allowed: a file outside the run directory, which is not to be changed"
@@ -58,7 +64,7 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Adds members to the archive, without secrets, and records them in `about`."""
+    """Adds files to the archive, without secrets, and records these files in `about`."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()
@@ -70,7 +76,7 @@ class _Packer:
         self._put(name, text.encode())
 
     def table(self, name: str, file: Path) -> None:
-        """Adds a Parquet file unchanged. A table cannot be redacted: if it holds a known secret, it is left out."""
+        """Adds a Parquet file unchanged. A table that holds a known secret is left out: a table cannot be redacted."""
         if any(_holds_secret(file, secret) for secret in self.secrets):
             self.about.left_out[name] = "it holds a secret"
         else:
@@ -84,7 +90,8 @@ class _Packer:
 def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
     for name in (*(f"{name}.json" for name in JSON), "report.html"):
         if _is_inside(run_dir, run_dir / name):
-            # A script can match a pattern, and the page names its scripts by digest: only known values are replaced.
+            # A script in report.html may match a pattern, but must not change: the page names its scripts by digest.
+            # In this file only known secrets are replaced.
             packer.text(name, (run_dir / name).read_text(errors="replace"), by_pattern=name != "report.html")
         else:
             packer.about.left_out[name] = "not there"
@@ -101,12 +108,15 @@ def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
 
 
 def _is_inside(run_dir: Path, file: Path) -> bool:
-    """Whether `file` is a file inside the run directory. A link could lead out of it."""
+    """Returns whether `file` is a file inside the run directory. A link could lead to a file outside."""
     return file.is_file() and file.resolve().is_relative_to(run_dir.resolve())
 
 
 def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
-    """The logs of the run's tasks in the local Airflow, and of its workspace where that still exists, by name."""
+    """Yields (name, file) of the logs of the run's tasks in the local Airflow, and of the run's workspace.
+
+    The workspace has no logs if it no longer exists.
+    """
     tasks = folders.state_dir() / "airflow" / "logs" / "dag_id=verify_delivery"
     for folder in sorted(tasks.glob("run_id=*")):
         if folders.run_directory_name(folder.name.removeprefix("run_id=")) == run_dir.name:
@@ -119,6 +129,7 @@ def _logs(run_dir: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _workspace(run_dir: Path) -> Path | None:
+    """Returns the workspace of the run's cluster; None if the workspace no longer exists."""
     try:
         workspace = workspaces.folder() / RunDirectory(run_dir).read_scenario().run_token
     except (IncompleteRun, BadInput):
@@ -127,6 +138,7 @@ def _workspace(run_dir: Path) -> Path | None:
 
 
 def _tail(file: Path) -> str:
+    """Returns the last LOG_BYTES bytes of a file as text. A first line says so if the file is longer."""
     with file.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - LOG_BYTES))
@@ -135,6 +147,7 @@ def _tail(file: Path) -> str:
 
 
 def _holds_secret(file: Path, secret: str) -> bool:
+    """Returns whether a table holds `secret` in a column that can hold text."""
     try:
         table = pq.read_table(file)
     except (OSError, pa.ArrowException):
@@ -143,5 +156,5 @@ def _holds_secret(file: Path, secret: str) -> bool:
 
 
 def _may_hold_text(kind: pa.DataType) -> bool:
-    """Whether a column of this type can hold text: all but numbers, booleans, dates and times."""
+    """Returns whether a column of this type can hold text. Numbers, booleans, dates and times cannot."""
     return not (pa.types.is_primitive(kind) or pa.types.is_null(kind))

@@ -18,13 +18,16 @@ HEALED_WITHIN_S = 45.0
 
 
 def examine() -> list[Check]:
-    """Checks everything that a run needs of this host."""
+    """Checks everything that a run needs of this host. Returns the checks with what was found."""
     general = preflight.general(preflight.look())
     return [_system(), _java(), *general, *preflight.equipment(), _port(), _lock(), _leftovers()]
 
 
 def heal() -> Iterator[str]:
-    """Ends runs whose keeper still answers, and removes workspaces without a keeper. Yields one line per action."""
+    """Ends runs whose keeper still answers, and removes workspaces without a keeper. Yields one line per action.
+
+    Raises DeadlinePassed if the run that holds this host does not end.
+    """
     for workspace in workspaces.all_workspaces():
         try:
             lease.call(workspace / KEEPER_SOCKET, "finish")

@@ -1,4 +1,4 @@
-"""Redaction: takes secrets out of a text, by their known values and by patterns that secrets match."""
+"""Redaction: replaces the secrets in a text: secrets whose values are known, and values that match a pattern."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delivery_verifier.host import folders
 
 REDACTED = "[redacted]"
 SHORTEST = 6
-"""The length of the shortest value that is replaced: shorter values also occur in text that is no secret."""
+"""The least length of a value that is replaced. Shorter values also occur in text that is no secret."""
 _WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|fernet[._-]?key|credentials?|jaas\.config"
 _SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
 _NAMED = re.compile(
@@ -21,7 +21,7 @@ _NAMED = re.compile(
     r"""(\\"[^"\n]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|(?!null\b|true\b|false\b|\[redacted\])[^\s,;&})\]"']+)""",
     re.IGNORECASE,
 )
-"""A name of a secret, and its value, as in properties, JSON, JSON in a log, or a command line.
+"""Matches the name of a secret together with its value, in properties, JSON, JSON in a log, or a command line.
 
 `run_token` is no secret.
 """
@@ -44,15 +44,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 
 
 def known_secrets() -> list[str]:
-    """The secret values that this process knows, from the local Airflow and from its own environment. Longest first."""
+    """Returns the secret values that the local Airflow and the environment of this process hold, longest first."""
     values = {value for value in (*_airflow_secrets(), *_environment_secrets()) if len(value) >= SHORTEST}
     return sorted(values, key=lambda value: (-len(value), value))
 
 
 def redact(text: str, secrets: list[str], *, by_pattern: bool = True) -> tuple[str, int]:
-    """`text` without the known `secrets`, and how many secrets were replaced.
+    """Returns `text` without the known `secrets`, and the number of secrets that were replaced.
 
-    With `by_pattern`, values that match a pattern of secrets are replaced as well.
+    With `by_pattern`, values that match a pattern of secrets are replaced, too.
     """
     count = 0
     for secret in secrets:
@@ -65,6 +65,7 @@ def redact(text: str, secrets: list[str], *, by_pattern: bool = True) -> tuple[s
 
 
 def _airflow_secrets() -> Iterator[str]:
+    """Yields the secrets and passwords in the state folder of the local Airflow."""
     state = folders.state_dir()
     for file in (state / "secrets").glob("*"):
         if file.is_file():
@@ -75,6 +76,7 @@ def _airflow_secrets() -> Iterator[str]:
 
 
 def _environment_secrets() -> Iterator[str]:
+    """Yields the values of environment variables whose names suggest a secret, and passwords of Airflow connections."""
     for name, value in os.environ.items():
         if name.startswith("AIRFLOW_CONN_"):
             yield from _connection_passwords(value)
@@ -83,7 +85,7 @@ def _environment_secrets() -> Iterator[str]:
 
 
 def _connection_passwords(text: str) -> Iterator[str]:
-    """The passwords of an Airflow connection, given as JSON or as a URI."""
+    """Yields the passwords in the `text` of an Airflow connection, which is JSON or a URI."""
     try:
         fields = json.loads(text)
     except ValueError:

@@ -17,7 +17,7 @@ from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
-"""A run without a verdict that changed within this time may still be under way."""
+"""A run without a verdict whose directory changed within this time (s) may still be in progress."""
 _PRUNED = ".pruned-"
 _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
@@ -25,7 +25,8 @@ _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 class Retained(Struct, frozen=True, kw_only=True):
     """A unit of retention: a run directory, or a catalogue run with the run directories of its scenarios (`runs`).
 
-    `size`: bytes of all its directories; `planned_at`: s since the epoch.
+    `size` is the number of bytes in all directories of the unit. `planned_at` is in seconds since the epoch; for a
+    catalogue run it is the latest time at which a run was planned or the record was written.
     """
 
     path: Path
@@ -35,7 +36,10 @@ class Retained(Struct, frozen=True, kw_only=True):
 
 
 def runs(folder: Path) -> list[Retained]:
-    """All run directories of `folder`, newest first: folders, no links, in which `plan` published a scenario."""
+    """Returns all run directories in `folder`, newest first.
+
+    A run directory is a folder, not a link, in which the step `plan` published a scenario.
+    """
     run_units = []
     for path in folder.iterdir() if folder.is_dir() else ():
         scenario = path / "scenario.json"
@@ -45,7 +49,7 @@ def runs(folder: Path) -> list[Retained]:
 
 
 def catalogues(folder: Path) -> list[Retained]:
-    """All catalogue runs below `folder`, each with the run directories of its scenarios."""
+    """Returns all catalogue runs below `folder`, each with the run directories of its scenarios."""
     planned = runs(folder)
     catalogue_units = []
     for path in sorted((folder / folders.CATALOGUES).glob("*")):
@@ -60,7 +64,7 @@ def catalogues(folder: Path) -> list[Retained]:
 
 
 def units(folder: Path) -> list[Retained]:
-    """All units of retention in `folder`, newest first. A run of a catalogue run is no unit of its own."""
+    """Returns all units of retention in `folder`, newest first. A run of a catalogue run is no unit of its own."""
     catalogue_units = catalogues(folder)
     member_runs = {run for unit in catalogue_units for run in unit.runs}
     all_units = [*catalogue_units, *(run for run in runs(folder) if run.path not in member_runs)]
@@ -68,7 +72,10 @@ def units(folder: Path) -> list[Retained]:
 
 
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Retained]:
-    """The oldest units beyond `keep` units or `max_bytes` bytes, oldest first. A unit in progress counts but stays."""
+    """Returns the units to remove, oldest first: the oldest units beyond `keep` units or `max_bytes` bytes.
+
+    A unit in progress counts, but is never returned.
+    """
     removable, count, size = [], 0, 0
     for unit in units(folder):
         count, size = count + 1, size + unit.size
@@ -81,7 +88,7 @@ def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Ret
 def remove(unit: Retained) -> None:
     """Removes a run directory, or a catalogue run and then its runs. Raises OSError.
 
-    Each directory is renamed first, so that it disappears at once.
+    Each directory is renamed before its files are removed, so that the run disappears at once.
     """
     for path in (unit.path, *unit.runs):
         doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
@@ -90,7 +97,7 @@ def remove(unit: Retained) -> None:
 
 
 def finish_removals(folder: Path) -> None:
-    """Removes what interrupted removals left. Raises OSError."""
+    """Removes the directories that interrupted removals left behind. Raises OSError."""
     for remains in (*folder.glob(f"{_PRUNED}*"), *(folder / folders.CATALOGUES).glob(f"{_PRUNED}*")):
         pid = remains.name.rpartition("-")[2]
         if pid.isdigit() and identify(int(pid)) is None:
@@ -102,7 +109,10 @@ def _is_real_folder(path: Path) -> bool:
 
 
 def _is_in_progress(unit: Retained) -> bool:
-    """Whether the run is in progress; of a catalogue run, whether a run of it is, or whether it may begin another."""
+    """Returns whether a unit may be in progress.
+
+    A catalogue run may be in progress if one of its runs may be, or if the catalogue run may begin another run.
+    """
     if unit.path.parent.name != folders.CATALOGUES:
         return in_progress(unit.path)
     idle = time.time() - (unit.path / catalogue_runs.FILE).stat().st_mtime >= IDLE_S
@@ -110,12 +120,12 @@ def _is_in_progress(unit: Retained) -> bool:
 
 
 def _began_run(catalogue: Path, run: str) -> bool:
-    """Whether the catalogue run began the run `run`, even if its record does not name the run yet."""
+    """Returns whether the catalogue run began the run `run`, even if the catalogue run's record lacks the run yet."""
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 
 
 def in_progress(path: Path) -> bool:
-    """Whether a run may be in progress: by its partial outputs, the host's lock, its owner, or its age."""
+    """Returns whether a run may be in progress: by its partial outputs, the host's lock, its owner, or its age."""
     if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True
     if f"run {path.name}," in (lease.holder() or ""):

@@ -1,6 +1,7 @@
-"""The canary: known anomalies of every kind, really written by `settle`, which the reconciliation must report exactly.
+"""The canary: an arm to whose topic the step `settle` writes known anomalies of every kind.
 
-If the reconciliation reports anything else, the checker is broken and no verdict may be given.
+The reconciliation must report exactly these anomalies. If the reconciliation reports anything else, the checker is
+broken, and no verdict may be given.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The canary's layout: which records are written in which order, which outcomes its ledger claims for them, and which
-counts its books must then show."""
+"""The canary's layout: the records to write, in their order, the outcomes that the canary's ledger claims for these
+records, and the counts that the canary's books must then show."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from delivery_verifier.model.outcomes import REPORTED, Outcome, TransactionOutco
 from delivery_verifier.model.scenario import Scenario
 
 NOWHERE = 1_000_000_000
-"""Offsets from here on hold nothing."""
+"""The log holds no record at this offset, or at any greater offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryAttempt:
-    """A row of the canary's ledger.
+    """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
-    `acked_at` is the index in `CanaryLayout.values` of the record that was acknowledged; from NOWHERE on, an offset
-    that holds nothing; None if no offset was acknowledged.
+    `acked_at` is the index in `CanaryLayout.values` of the record that was acknowledged. If `acked_at` is NOWHERE or
+    greater, it is an acknowledged offset that holds no record. It is None if no offset was acknowledged.
     """
 
     sequence: int
@@ -33,11 +33,11 @@ class CanaryAttempt:
 
 @dataclass
 class CanaryLayout:
-    """What to write.
+    """What `settle` writes for the canary, and what the canary's books must then show.
 
-    `values`: (partition, value) in log order. `rows`: the ledger. `transactions`: the last values are written in
-    transactions; of each transaction the number of its values, and whether it is committed. `counts`: what the books
-    must show, column by column, over all partitions; a column that is not named must show 0.
+    `values`: (partition, value) pairs in log order. `rows`: the ledger. `transactions`: for every transaction, the
+    number of its values, and whether the transaction is committed; the last values of `values` belong to these
+    transactions. `counts`: by column of the books, the total over all partitions; any other column must be 0.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
@@ -47,7 +47,10 @@ class CanaryLayout:
 
 
 class Planter:
-    """Writes values and claims outcomes for them, sequence by sequence, in one partition at a time."""
+    """Builds a layout: adds values, and claims outcomes for these values, sequence by sequence.
+
+    All that is added belongs to the current `partition` and, unless it is None, to the current `transaction`.
+    """
 
     def __init__(self, scenario: Scenario) -> None:
         self.layout, self.sequence, self.partition = CanaryLayout(), 0, 0
@@ -55,17 +58,17 @@ class Planter:
         self._scenario = scenario
 
     def write(self, sequence: int, attempt: int = 0) -> int:
-        """Adds a sound record; returns its index in `values`."""
+        """Adds a sound record. Returns the index of the record in `values`."""
         return self.write_bytes(self.value(sequence, attempt))
 
     def write_bytes(self, value: bytes) -> int:
-        """Adds any value; returns its index in `values`."""
+        """Adds a value of any bytes. Returns the index of the value in `values`."""
         self.layout.values.append((self.partition, value))
         self.expect(log_records=1)
         return len(self.layout.values) - 1
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """The record of an attempt of the canary's one producer."""
+        """Returns the encoded record of an attempt. The canary has only one producer."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,
@@ -79,7 +82,7 @@ class Planter:
         )
 
     def claim(self, sequence: int, outcome: Outcome, acked_at: int | None = None, attempt: int = 0) -> None:
-        """Adds a ledger row. `acked_at`: see CanaryAttempt."""
+        """Adds a row to the ledger. CanaryAttempt explains `acked_at`."""
         name, transaction_outcome = self.transaction or (None, None)
         self.layout.rows.append(
             CanaryAttempt(sequence, attempt, outcome, acked_at, self.partition, name, transaction_outcome)
@@ -88,10 +91,10 @@ class Planter:
         self.expect(attempted=1, reported=int(outcome in REPORTED), **{outcome.value.lower(): 1})
 
     def acked(self, sequence: int) -> None:
-        """Adds a healthy record: written, and acknowledged where it stands."""
+        """Adds a healthy record: a record that is written, and acknowledged with the offset at which it stands."""
         self.claim(sequence, Outcome.ACKED, self.write(sequence))
         self.expect(found=1, first_copies=1)
 
     def expect(self, **counts: int) -> None:
-        """Adds to what the books must show, beside what `claim` and `write` add of themselves."""
+        """Adds to the counts that the books must show. `claim` and `write` add their own counts themselves."""
         self.layout.counts.update(counts)

@@ -1,4 +1,4 @@
-"""The canary's ledger: what its one producer was told about every attempt."""
+"""The canary's ledger: the outcomes that the canary's only producer claims for its attempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from delivery_verifier.store import ledger
 
 
 def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -> pa.Table:
-    """The canary's ledger. `offsets[i]` is the offset at which `layout.values[i]` stands. Schema: `ledger.SCHEMA`."""
+    """Returns the canary's ledger as a table with the schema `ledger.SCHEMA`.
+
+    `offsets[i]` is the offset at which `layout.values[i]` stands in the log.
+    """
     now = now_us()
     rows = [
         {
@@ -37,7 +40,7 @@ def ledger_table(scenario: Scenario, layout: CanaryLayout, offsets: list[int]) -
 
 
 def _offset(acked_at: int | None, offsets: list[int]) -> int | None:
-    """The offset that was acknowledged: that of a value, or one that holds nothing."""
+    """Returns the acknowledged offset: the offset of a value, an offset that holds no record, or None."""
     if acked_at is None or acked_at >= NOWHERE:
         return acked_at
     return offsets[acked_at]

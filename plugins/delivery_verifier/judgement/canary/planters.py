@@ -1,4 +1,7 @@
-"""The canary's planters: each writes one case, claims outcomes for it, and says what it adds to the books."""
+"""The canary's planters: functions that plant cases of known anomalies.
+
+A planter writes the records of a case, claims outcomes for these records, and says what the case adds to the books.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,21 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
 
 PER_KIND = 3
+"""How often every kind is planted."""
 HEALTHY = 20
+"""The number of healthy records."""
 COMBINED = 9
-"""How many sequences the combined kinds take."""
+"""The number of sequences that `_combined` uses."""
 
 Plant = Callable[[Planter, int], None]
-"""Plants one case, for the given sequence."""
+"""A function that plants one case. Its second argument is the sequence of the case."""
 
 
 def lay_out(scenario: Scenario) -> CanaryLayout:
-    """The canary's records and ledger rows, and the counts that its books must then show.
+    """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
-    Single kinds stand in partition 0, combined kinds in partition 1, if the topics have more than one.
+    Cases of a single kind stand in partition 0. Cases that combine kinds stand in partition 1, if the topics have more
+    than one partition.
     """
     planter = Planter(scenario)
     kinds = (_lost, _duplicated, _phantom, _corrupted, _misplaced, _resent, _absent)
@@ -40,23 +46,25 @@ def lay_out(scenario: Scenario) -> CanaryLayout:
 
 
 def expected_counts(scenario: Scenario) -> dict[str, int]:
-    """What the canary's books must say in a run of `scenario`: totals of every column that counts."""
+    """Returns the totals that the canary's books must show in a run of `scenario`, for every column of COUNTS."""
     return dict.fromkeys(COUNTS, 0) | lay_out(scenario).counts
 
 
 def _lost(planter: Planter, sequence: int) -> None:
+    """Plants an acknowledged record that is not in the log."""
     planter.claim(sequence, Outcome.ACKED, NOWHERE + sequence)
     planter.expect(lost=1)
 
 
 def _duplicated(planter: Planter, sequence: int) -> None:
+    """Plants an acknowledged record with a second copy in the log."""
     planter.acked(sequence)
     planter.write(sequence)
     planter.expect(extra_copies=1, duplicated=1)
 
 
 def _phantom(planter: Planter, sequence: int) -> None:
-    """Two: a record that was never attempted, and a record that FAILED."""
+    """Plants two cases: a record that was never attempted, and a record whose attempt FAILED."""
     planter.write(500_000 + sequence)
     planter.claim(sequence, Outcome.FAILED)
     planter.write(sequence)
@@ -64,20 +72,21 @@ def _phantom(planter: Planter, sequence: int) -> None:
 
 
 def _corrupted(planter: Planter, sequence: int) -> None:
-    """Two: a damaged record at an acknowledged offset, and a damaged record without an owner."""
+    """Plants two cases: a damaged record at an acknowledged offset, and a damaged record that belongs to no attempt."""
     _damaged(planter, sequence)
     planter.write_bytes(b"?" * len(planter.value(sequence)))
     planter.expect(unattributed=1, corrupted=1)
 
 
 def _misplaced(planter: Planter, sequence: int) -> None:
+    """Plants a record that is not at the offset that was acknowledged."""
     planter.write(sequence)
     planter.claim(sequence, Outcome.ACKED, NOWHERE + sequence)
     planter.expect(found=1, first_copies=1, misplaced=1)
 
 
 def _resent(planter: Planter, sequence: int) -> None:
-    """Two: both attempts of one sequence."""
+    """Plants two cases: the two attempts of one sequence, which are both in the log."""
     planter.claim(sequence, Outcome.INDETERMINATE)
     planter.write(sequence)
     planter.claim(sequence, Outcome.ACKED, planter.write(sequence, attempt=1), attempt=1)
@@ -85,19 +94,20 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """The lower sequence is written after the higher one."""
+    """Plants one case with two sequences: the lower sequence is written after the higher sequence."""
     planter.acked(sequence + 1)
     planter.acked(sequence)
     planter.expect(reordered=1)
 
 
 def _absent(planter: Planter, sequence: int) -> None:
+    """Plants an INDETERMINATE attempt that is not in the log. This is no anomaly."""
     planter.claim(sequence, Outcome.INDETERMINATE)
     planter.expect(resolved_absent=1)
 
 
 def _damaged(planter: Planter, sequence: int) -> None:
-    """An acknowledged record whose last byte was changed."""
+    """Plants an acknowledged record whose last byte was changed."""
     value = planter.value(sequence)
     last_byte = b"1" if value.endswith(b"0") else b"0"
     planter.claim(sequence, Outcome.ACKED, planter.write_bytes(value[:-1] + last_byte))
@@ -105,31 +115,32 @@ def _damaged(planter: Planter, sequence: int) -> None:
 
 
 def _combined(planter: Planter, first: int) -> None:
-    """What a careless detector overlooks. Takes COMBINED sequences from `first` on."""
-    for sequence in (first + 2, first, first + 1):  # first + 1 follows a lower sequence, and is still late
+    """Plants combined kinds, which a careless detector overlooks. Uses COMBINED sequences from `first` on."""
+    # `first + 1` directly follows a lower sequence, but is late all the same: `first + 2` was written before.
+    for sequence in (first + 2, first, first + 1):
         planter.acked(sequence)
     planter.expect(reordered=2)
     planter.acked(first + 4)
-    _duplicated(planter, first + 3)  # late and duplicated: neither must hide the other
+    _duplicated(planter, first + 3)  # late and duplicated: the books must show both kinds
     planter.expect(also_reordered=1)
     planter.claim(first + 5, Outcome.INDETERMINATE)
     planter.write(first + 5)
-    planter.write(first + 5, attempt=1)  # resent, and not at the acknowledged offset
+    planter.write(first + 5, attempt=1)  # resent, and not at the offset that the next line claims
     planter.claim(first + 5, Outcome.ACKED, NOWHERE + first, attempt=1)
     planter.expect(found=1, resolved_present=1, first_copies=2, resent=2, also_misplaced=1)
     planter.acked(first + 7)
     planter.claim(first + 6, Outcome.INDETERMINATE)
-    planter.write(first + 6)  # late, but the client got no acknowledgement
+    planter.write(first + 6)  # late, but no case: the client got no acknowledgement
     planter.expect(resolved_present=1, resolved_late=1, first_copies=1)
     planter.claim(first + 8, Outcome.SENT)
     planter.expect(lost=1)
 
 
 def _in_transactions(planter: Planter) -> None:
-    """Two real transactions, one committed and one aborted, and a ledger that names eight others.
+    """Plants two real transactions, one committed and one aborted. The ledger names eight other transactions instead.
 
-    So the log holds visible records of which the ledger says that they were aborted, and lacks records of which the
-    ledger says that they were committed.
+    The ledger therefore contradicts the log. A read_committed consumer sees records that were aborted according to the
+    ledger, and does not see records that were committed according to the ledger.
     """
     committed, aborted, unknown = TransactionOutcome
     values, before = planter.layout.values, len(planter.layout.values)
@@ -154,7 +165,7 @@ def _in_transactions(planter: Planter) -> None:
 
 
 def _in_transaction(planter: Planter, name: str, outcome: TransactionOutcome, *plants: Plant) -> None:
-    """Plants cases of which the ledger says that they belong to the transaction `name`, which ended with `outcome`."""
+    """Plants cases that, according to the ledger, belong to the transaction `name`, which ended with `outcome`."""
     planter.transaction = name, outcome
     for plant in plants:
         plant(planter, planter.sequence)
