@@ -47,16 +47,17 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
     def states() -> dict[str, str | None]:
         return {task.task_id: task.state for task in patiently(lambda: client.tasks(DAG_ID, "ended-at-work"))}
 
-    trigger(client, DAG_ID, "ended-at-once", TINY)
-    patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
-    wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", 90)
-    trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
-    wait_until(lambda: states()["produce"] == "running", "the load to flow", 120)
-    patiently(lambda: client.end_run(DAG_ID, "ended-at-work"))
-    wait_until(lambda: ended("ended-at-work"), "the run that was at work to end", 120, detail=lambda: str(states()))
-    for run_id in ("ended-at-once", "ended-at-work"):
-        assert client.state(DAG_ID, run_id) == "failed", run_id
-        assert not (local_airflow.runs / folders.run_directory_name(run_id) / "verdict.json").exists()
+    with local_airflow.environment():  # `patiently` asks again only while this Airflow lives
+        trigger(client, DAG_ID, "ended-at-once", TINY)
+        patiently(lambda: client.end_run(DAG_ID, "ended-at-once"))
+        wait_until(lambda: ended("ended-at-once"), "the run that had not begun to end", 90)
+        trigger(client, DAG_ID, "ended-at-work", {**TINY, "records": 20_000, "pacing": "spread", "duration_s": 60})
+        wait_until(lambda: states()["produce"] == "running", "the load to flow", 120)
+        patiently(lambda: client.end_run(DAG_ID, "ended-at-work"))
+        wait_until(lambda: ended("ended-at-work"), "the run that was at work to end", 120, detail=lambda: str(states()))
+        for run_id in ("ended-at-once", "ended-at-work"):
+            assert client.state(DAG_ID, run_id) == "failed", run_id
+            assert not (local_airflow.runs / folders.run_directory_name(run_id) / "verdict.json").exists()
 
 
 def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_was(

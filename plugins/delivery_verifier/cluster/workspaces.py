@@ -13,7 +13,7 @@ from pathlib import Path
 from delivery_verifier.cluster import lease
 from delivery_verifier.cluster.backends import BACKENDS
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC
-from delivery_verifier.host import variables
+from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import identify, lives, myself
 
 KEPT = "KEPT"
@@ -71,6 +71,8 @@ def sweep() -> list[Path]:
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:
         _erase(workspace)
+    for half_removed in folder().glob(f".*{folders.REMOVED}"):
+        shutil.rmtree(half_removed, ignore_errors=True)
     sweep_host()
     unmount()
     return [*swept, *trim()]
@@ -138,7 +140,7 @@ def _erase(workspace: Path) -> None:
     """Removes a workspace. First unmounts its disks: otherwise a loop device would go on using the space of the removed
     image."""
     _release(workspace)
-    shutil.rmtree(workspace, ignore_errors=True)
+    folders.remove_folder(workspace)
 
 
 def _release(workspace: Path) -> None:

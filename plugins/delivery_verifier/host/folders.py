@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import time
 from pathlib import Path
 
@@ -87,6 +88,24 @@ def check_run_id(run_id: str) -> str:
 def run_directory(run_id: str) -> Path:
     """Returns the path of the run directory that belongs to `run_id`. The directory need not exist."""
     return runs_dir() / run_directory_name(run_id)
+
+
+REMOVED = ".removed"
+"""The end of the name of a folder that is being removed."""
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder into which other processes may still write by its path. Does nothing if there is no such folder.
+
+    The folder gets another name first. A file that a process creates while the tree is being deleted would otherwise
+    keep the folder alive. What cannot be deleted stays under the other name, which ends with REMOVED.
+    """
+    doomed = folder.with_name(f".{folder.name}.{os.getpid()}{REMOVED}")
+    try:
+        folder.rename(doomed)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(doomed, ignore_errors=True)
 
 
 def new_run_id() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from delivery_verifier.model.errors import VerifierError
@@ -43,7 +43,7 @@ class Signals:
         try:
             yield
         except BaseException as error:
-            if self._folder.is_dir():
+            with suppress(FileNotFoundError):  # the keeper removes the workspace of a run that has ended
                 (self._folder / f"{step}.failed").write_text(f"{type(error).__name__}: {error}")
             raise
         (self._folder / f"{step}.done").touch()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +16,9 @@ from support.evidence import RUN
 
 from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.embedded import disks, nodes
+from delivery_verifier.host import folders
 from delivery_verifier.run import direct
+from delivery_verifier.run.signals import Signals
 from delivery_verifier.run.steps import start_cluster
 from delivery_verifier.run.steps.start_cluster import start_cluster as start
 from delivery_verifier.run.steps.stop_cluster import stop_cluster
@@ -191,3 +195,29 @@ def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypat
         assert seen == [False] and place.is_socket()
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(place))
+
+
+def test_a_file_that_is_written_while_a_workspace_is_removed_does_not_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that fails because its cluster ends says so in the workspace, at the moment at which the keeper removes
+    it."""
+    workspace = tmp_path / "ws" / "a1b2c3d4"
+    (workspace / "live").mkdir(parents=True)
+    signals, remove = Signals(workspace), shutil.rmtree
+
+    def remove_beside_a_writer(path: Path, **more: Any) -> None:
+        with pytest.raises(ValueError, match="the cluster ended"), signals.ending("produce"):
+            raise ValueError("the cluster ended")
+        remove(path, **more)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_beside_a_writer)
+    folders.remove_folder(workspace)
+    folders.remove_folder(workspace)
+    assert list((tmp_path / "ws").iterdir()) == []
+
+
+def test_the_sweep_takes_what_a_killed_process_left_half_removed() -> None:
+    (workspaces.folder() / f".a1b2c3d4.1{folders.REMOVED}" / "data").mkdir(parents=True)
+    workspaces.sweep()
+    assert list(workspaces.folder().iterdir()) == []

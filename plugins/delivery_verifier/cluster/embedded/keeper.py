@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import signal
 import socket
 import sys
@@ -32,6 +31,7 @@ from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import CONTROLLER, KEEPER_SOCKET
 from delivery_verifier.cluster.observer import Observer
 from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
+from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId, identify
 
 TICK_S = 0.05
@@ -116,7 +116,7 @@ class Keeper(NodeProcesses):
         self.kill_all()
         disks.release(self.workspace)
         if not self.keep_workspace:
-            shutil.rmtree(self.workspace, ignore_errors=True)
+            folders.remove_folder(self.workspace)
 
 
 def main() -> None:
