@@ -12,15 +12,16 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
-"""An action's own proof: what shows its effect, per broker, producer, topic or partition; empty if there is none."""
+"""An action's own proof: what shows its effect, per broker, producer, topic or partition; empty if nothing shows it."""
 
 
 @dataclass(frozen=True)
 class ActionContext:
     """What an action may use: the cluster, the target brokers, the options of the plan's step, the scenario, its load.
 
-    Code that only heals the cluster has neither a scenario nor a load. An action that needs a scenario or a load then
-    raises ValueError.
+    `brokers` are the target brokers, to which the action is done. `options` are the options of the step. Code that only
+    heals the cluster has neither a scenario nor a load. An action that needs a scenario or a load then raises
+    ValueError.
     """
 
     cluster: Cluster
@@ -43,6 +44,7 @@ class Action(Protocol):
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns what shows that the effect of the action holds now.
 
-        The proof is empty if the effect does not hold, or if the action breaks nothing.
+        The proof of a fault is empty while the effect does not hold: e.g. SIGSTOP was sent, but a thread still runs. An
+        action that is no fault (`Act.bites` is false) is never asked for its proof by a plan. It may return anything.
         """
         ...

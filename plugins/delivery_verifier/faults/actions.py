@@ -42,7 +42,7 @@ def heal(cluster: Cluster) -> None:
     """Makes the cluster whole again, whatever was done to it. Does no harm to a cluster that is whole.
 
     The proxy forwards everything again, brokers that were cut off rejoin, frozen brokers resume, and brokers that have
-    exited start. Any process may call this function.
+    exited start. Killed producers stay dead. Any process may call this function.
     """
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))

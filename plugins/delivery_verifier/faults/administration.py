@@ -1,6 +1,7 @@
-"""Administration: actions of an operator on a running cluster: leader elections, and another value of a topic setting.
+"""Administration: what an operator does to a running cluster. Leaders are elected, and a topic setting is altered.
 
-The actions harm no broker and leave nothing to heal. The elections concern the topics of the scenario.
+The actions harm no broker and are over as soon as they are done, so that nothing has to be healed. The elections
+concern the topics of the scenario.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ DEADLINE_S = 20.0
 
 
 class ElectPreferred:
-    """Moves every partition that the targets lead to its next replica, which becomes the preferred leader.
+    """Gives every partition that a target broker leads another leader: the replica next in its list of replicas.
 
-    Proof: partitions are led by their preferred replica. The effect `re_elected` proves that these leaders are new. If
-    the controller refuses an election, or finds it needless, no error is raised, but the proof is missing. The action
-    is momentary: nothing needs healing.
+    That replica is moved to the head of the list, which makes it the preferred leader, and is then elected. Proof: at
+    least one partition is led by its preferred replica. This alone does not show that the leader is new. The effect
+    `re_elected` (see act.Proof) does. If the controller refuses an election, or finds it needless, no error is raised,
+    but this effect is not seen.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Reorders the replicas, asks for the election, and waits until every running broker knows the new leaders.
+        """Reorders the replicas and asks for the election.
 
-        Raises OSError if the new order is refused, and DeadlinePassed.
+        If the controller grants the election, waits until every running broker knows the new leaders. Raises OSError if
+        the new order is refused, and DeadlinePassed.
         """
         arms = _scenario(context).arms
         led = {key: state for key, state in _partitions(context, arms).items() if state.leader in context.brokers}
@@ -51,7 +54,7 @@ class ElectPreferred:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the replicas of every partition that is led by its preferred replica."""
+        """Returns the replicas of every partition that is led by its preferred replica; empty if no partition is."""
         return {
             f"{partition_name(*key)} replicas": list(state.replicas)
             for key, state in _partitions(context, _scenario(context).arms).items()
@@ -62,14 +65,16 @@ class ElectPreferred:
 class ElectUnclean:
     """Asks for a leader from outside the ISR, for every partition of the subject arms that has no leader.
 
-    Proof: every partition of the subject arms is led by a target. If the controller refuses an election, or finds it
-    needless, no error is raised, but the proof is missing. The action is momentary: nothing needs healing.
+    Proof: every partition of the subject arms is led by a target broker. If the controller refuses an election, or
+    finds it needless, no error is raised. The proof is then empty, unless target brokers lead all these partitions
+    anyway.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Asks for the election, and waits until every partition of the subject arms has a leader.
+        """Asks for the election if a partition has no leader.
 
-        Raises DeadlinePassed.
+        If the controller grants the election, waits until every partition of the subject arms has a leader. Raises
+        DeadlinePassed.
         """
         arms = _scenario(context).subjects
         offline = [key for key, state in _partitions(context, arms).items() if state.leader < 0]
@@ -83,7 +88,7 @@ class ElectUnclean:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the leaders of the subject arms' partitions; empty unless all these leaders are targets."""
+        """Returns the leaders of the subject arms' partitions; empty unless all these leaders are target brokers."""
         states = _partitions(context, _scenario(context).subjects)
         leaders = {f"{partition_name(*key)} leader": state.leader for key, state in states.items()}
         return leaders if set(leaders.values()) <= set(context.brokers) else {}
@@ -92,9 +97,9 @@ class ElectUnclean:
 class AlterTopic:
     """Gives a topic setting another value while the load goes on, for the topics of all arms that carry load.
 
-    The request goes to a broker that runs, in Kafka's protocol: a client library might ask a broker that is frozen.
-    Proof: a broker reports the new value, and no arm's topic was created with that value. The action is momentary:
-    nothing needs healing.
+    The step's options `setting` and `value` say which setting gets which value. The request goes to a broker that runs,
+    in Kafka's protocol, because a client library might ask a broker that is frozen. Proof: a broker reports the new
+    value for every topic, and no arm's topic was created with that value.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -122,7 +127,7 @@ class AlterTopic:
 
 
 def rotated_replicas(state: PartitionState) -> list[int]:
-    """Returns the replicas of a partition in a rotated order. The replica behind the current leader comes first."""
+    """Returns the replicas of a partition in a rotated order: the replica after the current leader comes first."""
     index = state.replicas.index(state.leader) + 1
     return [*state.replicas[index:], *state.replicas[:index]]
 

@@ -1,4 +1,4 @@
-"""Actions on clients: producers are killed and started again, and applications send records again, or more records."""
+"""Actions on clients: producers are killed, are started again, send records again, or send more records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delivery_verifier.model.history import now_us
 class KillProducer:
     """Kills the producers of all arms at the same moment.
 
-    Proof: every producer was ended by SIGKILL, and no producer runs again. `restart_producer` heals the injection.
+    Proof: SIGKILL ended every producer, and none was started again. `restart_producer` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -34,9 +34,10 @@ class RestartProducer:
     """Starts the producers again, which heals `kill_producer`. The action breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
-        """Starts the producers, and waits until each producer has sent its unanswered records again.
+        """Starts the producers again.
 
-        Raises DeadlinePassed.
+        Waits until each producer has sent again every record for which it had no answer or an INDETERMINATE one. Raises
+        DeadlinePassed.
         """
         at_us = now_us()
         _load(context).restart()
@@ -48,13 +49,17 @@ class RestartProducer:
 
 
 class Resend:
-    """Makes the applications send again every record of which they do not know whether it was written.
+    """Makes every producer send again the records that may or may not have been written, as an application might.
 
-    Proof: every subject arm sent at least one record again. The action is momentary: nothing needs healing.
+    These are the records whose last attempt is INDETERMINATE. Proof: every subject arm sent at least one record again.
+    The action is over as soon as it is done, so that nothing has to be healed.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until the records are handed to the clients, but not for their delivery. Raises DeadlinePassed."""
+        """Waits until the records are handed to the Kafka clients, but not for their delivery.
+
+        Raises DeadlinePassed.
+        """
         at_us = now_us()
         _load(context).resend()
         return at_us
@@ -72,11 +77,12 @@ class Resend:
 class Send:
     """Lets the producers of a scripted load send more records. The action breaks nothing and has no proof.
 
-    The step's option `blocks` is the number of blocks to send.
+    A scripted load is sent only as the fault plan asks for it. The step's option `blocks` is how many blocks every
+    producer sends to each partition. A block is a fixed number of consecutive records.
     """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until every arm has handed its records to its clients, but not for their delivery.
+        """Waits until every producer has handed its records to its Kafka client, but not for their delivery.
 
         Raises DeadlinePassed.
         """
@@ -90,7 +96,7 @@ class Send:
 
 
 class Wait:
-    """Does nothing. A plan uses this action for the trigger of its step. The action breaks nothing and has no proof."""
+    """Does nothing. A plan uses it in a step that only waits for its trigger. It breaks nothing and has no proof."""
 
     def do(self, context: ActionContext) -> int:
         """Returns the current time at once."""

@@ -1,5 +1,8 @@
-"""The injections of a fault plan: each injection is opened, proven just before it is healed, closed, and recovered
-when the cluster has recovered."""
+"""The injections of a fault plan, from the request of a fault until the cluster has recovered from it.
+
+An injection is open until it is healed. Just before that, it is proven: it is decided whether the injection bit. It is
+recovered when all replicas are in sync again.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,10 @@ class Injections:
         return ActionContext(self._cluster, brokers, options, self._scenario, self._load)
 
     def inject(self, step: FaultStep, brokers: list[int], cycle: int) -> int:
-        """Opens an injection and performs its action. Returns the wall time (µs) just before the action took effect.
+        """Opens an injection and performs its action. Returns the time just before the action took effect.
 
+        The time is wall time in µs since the epoch. `cycle` is the number of the current run through the plan's steps.
+        An action that is over as soon as it is done has nothing to heal: its injection is proven and closed at once.
         The injection is on record before its action is performed, because an action that misses its deadline may have
         bitten.
         """
@@ -84,7 +89,7 @@ class Injections:
         )
 
     def healed_by(self, step: FaultStep, brokers: list[int]) -> list[OpenInjection]:
-        """Returns the open injections that `step`, done to `brokers`, heals at least in part."""
+        """Returns the open injections that `step`, done to `brokers`, heals for all or some of their brokers."""
         return [
             injection
             for injection in self.open
@@ -92,10 +97,12 @@ class Injections:
         ]
 
     def prove(self, injection: OpenInjection) -> None:
-        """Decides whether an injection bit, just before it is healed: its action still holds, and its effects are seen.
+        """Decides, just before an injection is healed, whether it bit.
 
-        If no broker runs, no broker can be asked for effects. An effect then counts if the plan waited for it and saw
-        it. An injection that is healed broker by broker is proven once, before the first broker is healed.
+        It bit if the action's own proof is there (now, and usually right after the action too), and every required
+        effect is seen now. If no broker runs, no broker can be asked for effects. An effect then counts if the plan
+        waited for it and saw it. An injection that is healed broker by broker is proven once, before the first broker
+        is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -108,11 +115,14 @@ class Injections:
         injection.bit = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
 
     def action_proof(self, injection: OpenInjection) -> ActionProof:
-        """Returns the own proof that the action of `injection` shows now; empty if the action shows no proof."""
+        """Returns the own proof of the injection's action, taken now; empty if its effect does not hold now."""
         return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
-        """Marks `brokers` as healed. The injection is healed once all of its target brokers are healed."""
+        """Marks `brokers` as healed. Once all target brokers of the injection are healed, it is healed and closed.
+
+        `healed_at_us` is then its time of healing, in µs since the epoch.
+        """
         injection.brokers_to_heal -= set(brokers)
         if not injection.brokers_to_heal:
             injection.healed_at_us = healed_at_us

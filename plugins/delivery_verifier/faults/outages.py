@@ -1,4 +1,7 @@
-"""Outages: actions that cut a broker off from its network or its power. The host must have the means for them."""
+"""Outages: actions that cut a broker off from its network or its power. The host must have the means for them.
+
+The means are the capabilities `network` and `power` (see act.Capability).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ DEADLINE_S = 10.0
 class Isolate:
     """Drops the packets of brokers on some of their links. The peers get no error: their connections hang.
 
-    Proof: the packet filter has every rule, and every link of every target has dropped packets. `rejoin` heals the
-    injection.
+    A link is the traffic of a broker with the controller, with the other brokers, or with clients. The step's option
+    `links` names the links. Proof: the packet filter has every rule, and every link of every target broker has dropped
+    packets. `rejoin` heals the injection.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -43,7 +47,7 @@ class Rejoin:
     """Lets the packets of brokers through again, which heals `isolate`."""
 
     def do(self, context: ActionContext) -> int:
-        """Removes the rules of the packet filter. TCP takes seconds until it sends the dropped data again."""
+        """Removes the rules of the packet filter. TCP may take seconds more until it sends the dropped data again."""
         at_us = now_us()
         context.cluster.rejoin(context.brokers)
         return at_us
@@ -57,7 +61,8 @@ class Rejoin:
 class PowerOff:
     """Ends brokers together with the power of their disks. Data that was not flushed is lost.
 
-    Proof: every target's process has exited, and its disk answers with an I/O error. `start` heals the injection.
+    Proof: every target broker's process has exited, and its disk answers with an I/O error. `start` heals the
+    injection.
     """
 
     def do(self, context: ActionContext) -> int:

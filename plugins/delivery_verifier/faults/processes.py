@@ -15,9 +15,10 @@ DEADLINE_S = 10.0
 class Signal:
     """Sends the signal `name` to brokers, and waits until the signal has brought their processes into `state`.
 
-    Proof: every target's process is in `state`. SIGSTOP is asynchronous, and a broker with one running thread can still
-    answer. The state `frozen` therefore means that every thread stands still. `resume`, which is SIGCONT, heals a
-    frozen process. `start` heals a process that has exited.
+    `deadline_s`: the seconds within which this must happen. Proof: every target broker's process is in `state`. SIGSTOP
+    is asynchronous, and a broker with one running thread can still answer. The state `frozen` therefore means that
+    every thread stands still. `resume`, which is SIGCONT, heals a frozen process. `start` heals a process that has
+    exited.
     """
 
     name: str
@@ -48,7 +49,8 @@ class Start:
     def do(self, context: ActionContext) -> int:
         """Starts the brokers, and waits until they serve. Raises DeadlinePassed.
 
-        A broker whose old session with the controller has not ended yet waits for the end of that session.
+        This can take a while: the controller lets a broker in only once the broker's session from before the exit has
+        ended (broker.session.timeout.ms). Brokers that have not exited are not started.
         """
         at_us = now_us()
         for broker in context.brokers:
@@ -58,5 +60,5 @@ class Start:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the process state of each broker."""
+        """Returns the process state of each target broker, whatever it is."""
         return {f"broker {broker}": context.cluster.states()[broker] for broker in context.brokers}

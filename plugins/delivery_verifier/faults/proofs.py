@@ -1,4 +1,4 @@
-"""Proofs: checks which effects of an injection are seen in the cluster.
+"""Proofs: checks which effects of an injection are seen in the cluster. act.Proof explains each effect.
 
 An injection has bitten only if all effects that its plan requires are seen just before the injection is healed.
 """
@@ -18,8 +18,8 @@ from delivery_verifier.model.scenario import Scenario
 PartitionStates = Mapping[tuple[str, int], PartitionState]
 """The states of partitions by (topic, partition)."""
 BRIEF = 0.8
-"""The greatest length of a brief injection, as a share of the broker session. The controller does not notice a brief
-injection."""
+"""The greatest length of an injection with the effect `brief`, as a share of broker.session.timeout.ms. The controller
+does not notice an injection that is so short."""
 
 _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] = {
     "leader_moved": lambda state, brokers: state.leader not in (-1, *brokers),
@@ -35,7 +35,7 @@ def prove(
 ) -> dict[Proof, Effect]:
     """Returns what is seen now of each effect in `proofs`, by name; an effect that is not seen has an empty value.
 
-    An effect on partitions is seen only if the injection hit a partition, and every hit partition's state is known.
+    An effect on the hit partitions (see `Injection.hit`) is seen only if there are any, and the state of each is known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]

@@ -1,5 +1,8 @@
-"""The runner of a fault plan. In every cycle it waits for triggers, performs actions, proves and heals the injections,
-and waits for the cluster to recover. Every injection is recorded."""
+"""The runner of a fault plan. A cycle is one run through the plan's steps.
+
+In every cycle the runner waits for the trigger of each step, performs its action, proves and heals the injections, and
+waits for the cluster to recover. Every injection is recorded.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,9 @@ class FaultRunner:
     def run(self) -> list[Injection]:
         """Runs all cycles and, whatever happens, makes the cluster whole afterwards. Returns the injections.
 
-        A trigger that does not fire in time ends the cycle: the injections that are still open are recorded as
-        injections that did not bite, so that no verdict will be HELD. Raises DeadlinePassed if the cycle has no
-        injection yet, or if the cluster does not recover.
+        A trigger or an action that misses its deadline ends the cycle. The open injections (or, if none is open, the
+        cycle's last injection) are then recorded as injections that did not bite, so that no verdict will be HELD.
+        Raises DeadlinePassed if the cycle has no injection yet, or if the cluster does not recover.
         """
         try:
             for cycle in range(self._scenario.fault.cycles):

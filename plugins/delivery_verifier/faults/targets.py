@@ -1,4 +1,7 @@
-"""Targets: the names that fault plans give to brokers. Each name is resolved to broker ids once per cycle."""
+"""Targets: the names that fault plans give to brokers. Each name is resolved to broker ids once per cycle.
+
+A cycle is one run through the steps of a plan.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ class Targets:
     def leader(self) -> list[int]:
         """Returns the leader of partition 0 of the first subject arm.
 
-        All arms share one replica assignment: the leader leads the same partitions in every topic.
+        Every topic has the same replica assignment. So this broker leads the same partitions in every topic, unless
+        leaders have moved in some topics only. Raises Unresolved if the partition has no leader.
         """
         topic = self._scenario.subjects[0].topic_name
         state = self._cluster.partitions([topic]).get((topic, 0))
@@ -43,7 +47,7 @@ class Targets:
         return [state.leader]
 
     def followers(self) -> list[int]:
-        """Returns all brokers but the cycle's leader, in the order of the assignment, beginning behind the leader."""
+        """Returns all brokers but the target `leader`, in the order of their ids, from the one after the leader on."""
         (leader,) = self.resolve("leader")
         brokers = self.all()
         index = brokers.index(leader)
@@ -54,7 +58,10 @@ class Targets:
         return list(self._cluster.brokers)
 
     def transaction_coordinator(self) -> list[int]:
-        """Returns the broker that coordinates the transactions of the first producer with a transactional.id."""
+        """Returns the broker that coordinates the transactions of the first producer with a transactional.id.
+
+        Raises Unresolved if there is no such producer, or if no broker coordinates its transactions now.
+        """
         ids = self._scenario.transactional_ids[:1]
         states = coordinators.states(self._cluster, ids)
         leaders = [state.leader for state in states.values() if state.leader >= 0]
@@ -63,11 +70,14 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Returns one broker. Every cycle gets another broker, in turn."""
+        """Returns one broker. The next cycle gets the next broker, and after the last broker the first."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
-        """Returns the broker at `index` in a round through all brokers. Each cycle's round begins one broker later."""
+        """Returns the broker at `index` in the list of all brokers, which is rotated by one broker more in each cycle.
+
+        The scenario's seed says where the first cycle begins.
+        """
         return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 
 

@@ -1,4 +1,4 @@
-"""Triggers: what a step of a fault plan waits for before its action is performed."""
+"""Triggers: what a step of a fault plan waits for before its action is performed. `Trigger` explains each kind."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from delivery_verifier.model.scenario import Scenario
 LEADER_DEADLINE_S = 40.0
 """Seconds within which leaders, coordinators and ISRs must change."""
 BITE_DEADLINE_S = 60.0
-"""Seconds within which the proxy must act. The requests on which the proxy acts are under way already, or the plan has
-just had them sent."""
+"""Seconds within which the last injection's action must show its own proof. This matters for the proxy, which acts only
+when requests come. The requests are under way already, or the plan has just had them sent."""
 APPLIED_S = 0.5
 """Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
 the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""

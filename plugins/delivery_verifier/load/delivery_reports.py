@@ -1,4 +1,7 @@
-"""Delivery reports: what the client reports about a record is written into the record's slot of the live ledger."""
+"""Delivery reports: what the client reports about an attempt is written into the attempt's slot of the live ledger.
+
+A slot is the place of one attempt (see live_ledger).
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,12 @@ DeliveryCallback = Callable[[KafkaError | None, Message], None]
 
 
 def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> DeliveryCallback:
-    """Returns the delivery callback for records whose slots are in `ledger`. `acks` is the producer's setting.
+    """Returns the delivery callback for records whose slots are in `ledger`.
 
-    The client calls the callback for every record, so everything that the callback needs is a local variable, for
-    speed. An error never proves that a record was not written (docs/adr/0004), because an earlier try of the client may
-    have written the record. So an error makes the attempt INDETERMINATE.
+    `acks` is the producer's setting of that name. The client calls the callback for every record. For speed, everything
+    that the callback needs is therefore a local variable. An error never proves that a record was not written
+    (docs/adr/0004), because an earlier try of the client may have written the record. So an error makes the attempt
+    INDETERMINATE.
     """
     segments, words, clock = ledger.segments, control.words, time.time_ns
     # With acks=0 no broker sends an offset. librdkafka sometimes invents offsets (seen: 0, 1, 2 ... after a lost

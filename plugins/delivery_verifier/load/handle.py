@@ -1,4 +1,8 @@
-"""The handle of the load: another process of the same run observes and steers the load through the control blocks."""
+"""The handle of the load: the fault plan observes and steers producers that are processes of another task.
+
+Both sides share one control block per producer (see live_ledger.Word). The supervisor is the process that started the
+producers. It carries out kills and starts.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,10 @@ class RunningLoad:
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self) -> int:
-        """Returns the number of attempts of the subject arms that were announced and have no outcome yet."""
+        """Returns the number of attempts of the subject arms that have no outcome yet.
+
+        An attempt counts from just before the producer hands it over to its Kafka client.
+        """
         return sum(
             control[Word.ANNOUNCED]
             + control[Word.RESENT]
@@ -44,9 +51,10 @@ class RunningLoad:
         )
 
     def send(self, blocks: int) -> None:
-        """Lets every producer send `blocks` more blocks to each partition.
+        """Lets every producer of a scripted load send `blocks` more blocks to each partition.
 
-        Waits until the producers have handed over all these blocks to their clients. Raises DeadlinePassed.
+        A block is a run of consecutive records (see LoadLayout). Waits until the producers have handed over all these
+        blocks to their Kafka clients, but not for the delivery. Raises DeadlinePassed.
         """
         load = self._scenario.load
         controls = self._all_controls()
@@ -70,7 +78,8 @@ class RunningLoad:
     def restart(self) -> None:
         """Asks the supervisor to start every killed producer again. Does nothing if the fault plan had none killed.
 
-        Waits until each of these producers has sent its unanswered records again. Raises DeadlinePassed.
+        Waits until each of these producers has sent again every record for which it had no answer or an INDETERMINATE
+        one. Raises DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
@@ -83,9 +92,9 @@ class RunningLoad:
         )
 
     def resend(self) -> None:
-        """Makes every living producer send its INDETERMINATE records again.
+        """Makes every producer send each record again whose last attempt is INDETERMINATE. All producers must be alive.
 
-        Waits until the producers have handed over these records to their clients. Raises DeadlinePassed.
+        Waits until the producers have handed over these records to their Kafka clients. Raises DeadlinePassed.
         """
         controls = self._all_controls()
         for control in controls:
@@ -98,9 +107,9 @@ class RunningLoad:
         )
 
     def exits(self) -> dict[str, int]:
-        """Returns the exit codes of the producers that were killed by command and not started again.
+        """Returns the exit codes of the producers that the fault plan had killed and not started again since.
 
-        The keys are `<arm>/<producer>`.
+        The keys are `<arm>/<producer>`. A code below zero is minus the number of the signal that ended the process.
         """
         return {
             f"{arm.name}/{number}": control[Word.EXIT]
@@ -110,7 +119,10 @@ class RunningLoad:
         }
 
     def resent(self) -> dict[str, int]:
-        """Returns the number of attempts in the last round of resends, by arm."""
+        """Returns how many records each arm sent again in the last round of resends, by the arm's name.
+
+        In a round, a producer sends each record once more whose last attempt is INDETERMINATE.
+        """
         return {
             arm.name: sum(control[Word.LAST_ROUND] for control in self._controls(arm)) for arm in self._scenario.loaded
         }

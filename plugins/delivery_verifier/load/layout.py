@@ -1,9 +1,10 @@
 """The layout of a load: which partition a sequence goes to, and how much of the load fits into the client's queue.
 
-A producer numbers its records by sequence, and its records in one partition by partition sequence. The sequences are
-cut into blocks, and the blocks go to the partitions in turn. So sequences have no gaps per producer, and partition
-sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be checked without a join.
-The layout is computed and never stored.
+A sequence is the number of a record among all records of its producer. A partition sequence is its number among the
+producer's records in the same partition. Both begin at 0. A block is a fixed number of consecutive sequences. Each
+block goes to one partition, and the blocks go to the partitions in turn. So sequences have no gaps per producer, and
+partition sequences have no gaps per (producer, partition). Therefore loss, duplication and order can be checked without
+a join. The layout is computed and never stored.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class LoadLayout(NamedTuple):
         return sequence // self.block % self.partitions
 
     def partition_sequence(self, sequence: int) -> int:
-        """Returns the partition sequence of `sequence`: its number within its partition."""
+        """Returns the partition sequence of `sequence`: its number within its partition, if no record is sent again."""
         return sequence // self.block // self.partitions * self.block + sequence % self.block
 
     def count_in(self, partition: int, end: int) -> int:
@@ -46,7 +47,7 @@ class LoadLayout(NamedTuple):
         return (end // self.block - partition + self.partitions - 1) // self.partitions * self.block
 
     def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Returns the partitions and the partition sequences of the sequences [first, first + count)."""
+        """Returns the partitions and the partition sequences of the sequences [first, first + count), as two arrays."""
         sequence = np.arange(first, first + count, dtype=np.int64)
         block = sequence // self.block
         return (block % self.partitions).astype(np.int32), block // self.partitions * self.block + sequence % self.block
@@ -72,7 +73,7 @@ def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | Non
 def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
     """Raises BadInput if the client's queue could lack room for a full block.
 
-    The client would refuse records of such a block.
+    The client would then refuse some records of the block. `settings` are the producer's.
     """
     room = queue_room(settings, payload_bytes)
     if room is not None and room < 3 * LARGEST_BLOCK:
@@ -83,7 +84,11 @@ def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
 
 
 def queue_limit(settings: Mapping[str, Setting], payload_bytes: int, block: int) -> int:
-    """Returns the length of the client's queue, in records, above which a producer hands over no further block."""
+    """Returns the length of the client's queue, in records, above which a producer hands over no further block.
+
+    At this length the queue still has room for two blocks, so that the client refuses no record. `settings` are the
+    producer's.
+    """
     limit = max(4 * block, min(QUEUE_RECORDS, QUEUE_BYTES // payload_bytes))
     room = queue_room(settings, payload_bytes)
     if room is None:

@@ -2,8 +2,9 @@
 
 Because the files are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
 producer's folder holds the file `control` (int64 words, see `Word`) and files called segments, with `SLOTS` slots each.
-A segment holds three int64 columns: result, sent (ns since the epoch), settled (ns since the epoch). Only segments with
-outstanding attempts stay mapped, so memory does not grow with the load.
+A segment holds three int64 columns: result, sent and settled (both in ns since the epoch). A slot is open until its
+attempt has a result, and settled from then on. A segment in which every slot is settled is unmapped, so memory does not
+grow with the load.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from delivery_verifier.model.outcomes import Outcome
 SHIFT = 17
 SLOTS = 1 << SHIFT
 MASK = SLOTS - 1
+"""The attempt with sequence s has the slot `s & MASK` of the segment with the number `s >> SHIFT`."""
 
 # The column `result` of a slot: 0 means that the attempt is open, so that no report about it has come. n > 0 means that
 # the attempt was acknowledged at offset n - 1. The values below zero are:
@@ -39,7 +41,13 @@ NEVER_KNOWN = -15_000
 
 
 class Word(IntEnum):
-    """The words of a producer's control block. The producer writes each word, unless the word names another writer."""
+    """The words of a producer's control block, which the producer, its supervisor and the fault plan share.
+
+    The producer writes each word, unless the word names another writer. The supervisor is the process that started the
+    producer. When a record is sent again, its attempts after the first are resends. In a round of resends the producer
+    sends each record once more whose last attempt is INDETERMINATE. The warm-up is one block of records to each
+    partition, before the load. A scripted load is sent only as the fault plan asks for it.
+    """
 
     ANNOUNCED = 0
     """First attempts that may have been sent. The producer adds attempts before it hands them over to the client."""
@@ -96,8 +104,9 @@ WORDS = 32
 
 
 class State(IntEnum):
-    """How far a producer is. READY: the client exists. WARM: all records of the warm-up are settled. LOADING: the
-    producer sends its load. DONE: the producer has sent all of its load and counted its attempts."""
+    """How far a producer is. STARTING: there is no client yet. READY: the client exists. WARM: every record of the
+    warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has sent all of its load and
+    counted its attempts."""
 
     STARTING = 0
     READY = 1
@@ -117,7 +126,7 @@ class Gate(IntEnum):
 
 
 class Segment(NamedTuple):
-    """One mapped segment: a writable int64 view of each column, and the map itself."""
+    """One mapped segment: a writable int64 view of each column, and the memory map that holds them."""
 
     result: memoryview
     sent: memoryview
@@ -158,7 +167,8 @@ class Control:
 class LiveLedger:
     """The producer's side of the live ledger.
 
-    It opens the slots of attempts before they are sent, and unmaps segments in which every slot is settled.
+    It opens the slots of attempts before they are sent, and unmaps segments in which every slot is settled. `segments`
+    holds the mapped segments by number.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -167,9 +177,9 @@ class LiveLedger:
         self.segments: dict[int, Segment] = {}
 
     def open(self, first: int, count: int, sent_ns: int) -> None:
-        """Makes the slots of the attempts [first, first + count) writable, and notes that they are sent at `sent_ns`.
+        """Makes the slots of `count` attempts writable, and notes that these attempts are sent at `sent_ns`.
 
-        `sent_ns` is in ns since the epoch.
+        `first` is the sequence of the first attempt, and the others follow. `sent_ns` is in ns since the epoch.
         """
         for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):
             if number not in self.segments:
@@ -192,9 +202,9 @@ def map_segment(folder: Path, number: int) -> Segment:
 
 
 def read_segment(folder: Path, number: int) -> npt.NDArray[np.int64]:
-    """Returns result, sent and settled of each slot of segment `number`, with their current values.
+    """Returns the columns result, sent and settled of segment `number` of the producer's `folder`.
 
-    The shape is (3, SLOTS).
+    The array has the shape (3, SLOTS), and shows later changes of the file too.
     """
     return np.memmap(folder / f"segment-{number:06d}", np.int64, mode="r", shape=(3, SLOTS))
 

@@ -1,4 +1,4 @@
-"""The pool of producers: all producer processes of a run. They begin at one barrier and are supervised to their end."""
+"""The pool of producers: all producer processes of a run. They begin together and are watched until they end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from delivery_verifier.model.errors import VerifierError
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 
 UNLIMITED_RATE = 1e9
-"""A rate, in records per second, that no producer reaches. The blocks of a flat out load are chosen for this rate."""
+"""A rate, in records per second, that no producer reaches. A flat-out load, which is sent as fast as possible, has no
+rate of its own: the size of its blocks is chosen for this rate."""
 
 
 class ProducerDied(VerifierError, RuntimeError):
@@ -31,7 +32,7 @@ class ProducerDied(VerifierError, RuntimeError):
 class AlreadySent(VerifierError, RuntimeError):
     """The load of this run was begun before.
 
-    A second load would have the same sequences, so that all of its records would be DUPLICATED.
+    A second load would number its records like the first, so that all of its records would be DUPLICATED.
     """
 
 
@@ -52,7 +53,8 @@ class ProducerProcess:
     def name(self) -> str:
         """The producer's name in the counts of produce.json: `<arm>/<producer>/<session>`.
 
-        A producer that is started again keeps its session.
+        `session` is the number with that name in the headers of the producer's records, and not a session of Kafka. It
+        stays the same when the producer is killed and started again.
         """
         return f"{self.arm.name}/{self.spec.producer}/{self.spec.session}"
 
@@ -73,16 +75,22 @@ class ProducerProcess:
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
     def may_end(self, code: int) -> bool:
-        """Whether the producer's process may end now with the exit code `code`."""
+        """Whether an end of the producer's process with the exit code `code` is no error now.
+
+        Code 0 is right once the load is sent. Code 3 stands for a fatal client error, which is a result like any other.
+        Any code is right for a producer that the fault plan had killed.
+        """
         if code == 0:
             return self.control[Word.STATE] == State.DONE
         return code == 3 or self.killed_by_plan
 
 
 class ProducerPool:
-    """All producers of a run. `connection`: the client properties with which the producers reach the cluster.
+    """All producers of a run. A new pool starts their processes.
 
-    Raises AlreadySent if the run had a pool before, because a run has only one load.
+    `connection`: the client properties with which the producers reach the cluster. `workspace`: the folder that gets
+    the live ledgers, in its folder `live`. Raises AlreadySent if the run had a pool before, because a run has only one
+    load.
     """
 
     def __init__(self, scenario: Scenario, connection: Mapping[str, str], workspace: Path) -> None:
@@ -96,12 +104,15 @@ class ProducerPool:
         self._deadline_s = scenario.load.deadline_s
 
     def open(self, gate: Gate) -> None:
-        """Lets all producers through `gate` at the same time."""
+        """Lets all producers go as far as `gate` allows (see Gate), all at the same time."""
         for producer in self.producers:
             producer.control[Word.GATE] = gate
 
     def wait_for(self, state: State, deadline_s: float | None = None) -> None:
-        """Waits until every producer has reached `state`. Raises ProducerDied, DeadlinePassed."""
+        """Waits until every producer has reached `state`. Raises ProducerDied, DeadlinePassed.
+
+        `deadline_s` is in seconds; None: the deadline of the load.
+        """
         wait_until(
             lambda: self.check() and all(producer.control[Word.STATE] >= state for producer in self.producers),
             f"all producers to be {state.name}",
@@ -124,7 +135,7 @@ class ProducerPool:
         """Carries out the latest command of the fault plan, once the command is in the control blocks of all producers.
 
         A kill sends SIGKILL to all producers at once. A start gives a new process to every producer that the plan had
-        killed. `adopt` is called with the pid of each new process.
+        killed. `adopt` is called with the pid of each new process, so that the process ends with the cluster.
         """
         commands = {(producer.control[Word.KILLS], producer.control[Word.STARTS]) for producer in self.producers}
         if len(commands) != 1:
@@ -149,7 +160,7 @@ class ProducerPool:
             producer.control[Word.KILLS_DONE] = kills
 
     def kill(self) -> None:
-        """Sends SIGKILL to every producer at once. Waits for their ends, and notes each exit code in EXIT."""
+        """Sends SIGKILL to every producer at once. Waits for their ends, and notes each exit code in Word.EXIT."""
         for producer in self.producers:
             if producer.process.poll() is None:
                 producer.process.send_signal(signal.SIGKILL)

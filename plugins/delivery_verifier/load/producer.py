@@ -35,9 +35,10 @@ from delivery_verifier.model import record
 class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
-    `sequence` is the next sequence that was never sent. `resent` counts the attempts of all rounds of resends. `shifts`
-    says per partition by how much those rounds shift the partition sequences of first attempts. While the client's
-    queue is longer than `limit`, no block is handed over. `fatal` is the client's fatal error, or None.
+    `sequence` is the least sequence that was never sent. `resent` is the number of resends: attempts after a record's
+    first. `shifts` is the number of resends per partition: the next first attempt's partition sequence is that much
+    higher than the layout's. `limit`: while the client's queue is longer, no block is handed over. `fatal` is what
+    ended the load early: a fatal client error or a transaction that did not end, in words, or None.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -79,7 +80,7 @@ class SequencedProducer:
             self.fatal = str(error)
 
     def send_block(self) -> None:
-        """Announces the next block and hands it over to the client. Records that the client refuses are FAILED."""
+        """Counts the next block as sent, and hands it over to the client. Records that it refuses are FAILED."""
         block, first = self.spec.block, self.sequence
         self._make_room()
         if self.transactions:
@@ -138,7 +139,7 @@ class SequencedProducer:
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """Begins a new life after a kill: counts the outcomes in the ledger, and sends unanswered records again."""
+        """Goes on after a kill: counts the outcomes in the ledger, and sends again what has no or no certain answer."""
         counts = count_outcomes(Path(self.spec.folder), self.sequence)
         for word, count in counts.items():
             self.control[word] = count
@@ -146,7 +147,7 @@ class SequencedProducer:
         self.send_again(include_open=True)
 
     def warm_up(self) -> None:
-        """Sends one block to each partition and waits until all records are settled. Raises TimeoutError."""
+        """Sends one block to each partition, and waits until every record has an outcome. Raises TimeoutError."""
         for _ in range(self.spec.partitions):
             self.send_block()
         unsettled = self.client.flush(self.spec.deadline_s)
@@ -154,7 +155,7 @@ class SequencedProducer:
             raise TimeoutError(f"{unsettled} warm-up records were not settled within {self.spec.deadline_s:g} s")
 
     def load(self) -> None:
-        """Sends at the planned rate until the floor is reached and the supervisor has released the load."""
+        """Sends at the planned rate until `spec.records` are sent and the supervisor has opened Gate.RELEASE."""
         spec, control = self.spec, self.control
         start, sequence_at_start = time.monotonic(), self.sequence
         while self.fatal is None:
@@ -185,7 +186,7 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """Runs the producer from its first gate to the end of its load."""
+        """Sends the warm-up and the load, each once its gate is open; after a kill, sends the rest of the load."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
@@ -228,7 +229,7 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Returns the exit code: 0 done, 3 a fatal client error ended the load early, 1 other errors."""
+    """Runs one producer. Returns the exit code: 0 done, 3 the load ended early (see `fatal`), 1 settings refused."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

@@ -1,4 +1,7 @@
-"""Publishing: a producer's live ledger becomes rows of the run's ledger, by segments, so that memory stays constant."""
+"""Publishing: a producer's live ledger becomes rows of the run's ledger.
+
+The live ledger's segments are read one after the other, so that memory stays constant.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ from delivery_verifier.store import ledger
 class LedgerOwner(NamedTuple):
     """The producer whose attempts are published. `folder` holds its live ledger.
 
+    `session` is the number with that name in the headers of the producer's records, and not a session of Kafka.
     `transaction_records` is the number of records in a transaction; 0: the producer uses no transactions.
     """
 
@@ -50,10 +54,11 @@ class LedgerOwner(NamedTuple):
 def publish_ledger(
     folder: Path, target: Path, arm: str, producer: int, session: int, layout: LoadLayout, transaction_records: int = 0
 ) -> int:
-    """Writes all announced attempts of the producer in `folder` to the file `target`. Returns the number of attempts.
+    """Writes all attempts of the producer in `folder` to the file `target`. Returns the number of attempts.
 
-    The file has `ledger.SCHEMA`. First attempts come first, then the resends, round by round. An attempt without a
-    delivery report is INDETERMINATE, and its `made_by` is `recovery`.
+    The file has `ledger.SCHEMA`. The first attempts of all records come first. The resends follow, in the order in
+    which they were sent. An attempt without a delivery report is INDETERMINATE, and its `made_by` is `recovery`. The
+    other parameters are explained in LedgerOwner.
     """
     owner = LedgerOwner(arm, producer, session, folder, layout, transaction_records)
     rounds, control = read_rounds(folder), Control(folder)

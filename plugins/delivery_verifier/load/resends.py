@@ -1,9 +1,11 @@
 """Resends: which sequences an application sends again, as which attempt, and under which partition sequences.
 
-A round of resends is written to a file before any of its records is sent. The slots of the attempts with a number n > 0
-are in the folder `attempt-n` of the producer's folder, by sequence. A resend takes the next partition sequence of its
-partition. So partition sequences number records in the order in which the records are sent: first attempts after a
-round have higher partition sequences than the resends of the round.
+In a round of resends, a producer sends each record once more whose last attempt is INDETERMINATE. The round is written
+to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
+The slots of the attempts with a number n > 0 are in the folder `attempt-n` of the producer's folder, by sequence (slots
+are explained in live_ledger, sequences and partition sequences in layout). A resend takes the next partition sequence
+of its partition. So partition sequences number records in the order in which the records are sent: first attempts after
+a round have higher partition sequences than the resends of the round.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 class SequenceRange(Struct, frozen=True):
-    """`count` consecutive sequences of one partition, from `first` on, all of which are sent as attempt `attempt`.
+    """`count` consecutive sequences of one partition, from `first` on, each of which is sent as attempt `attempt`.
 
-    Their partition sequences are consecutive too, from `partition_sequence` on.
+    `attempt` is the number of the attempt. Their partition sequences are consecutive too, from `partition_sequence` on.
     """
 
     attempt: int
@@ -36,7 +38,10 @@ class SequenceRange(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True):
-    """One round of resends. Sequences below `frontier` were first sent before the round, all others after the round."""
+    """One round of resends: each of `ranges` is sent again, in this order.
+
+    Sequences below `frontier` were first sent before the round, all others after the round.
+    """
 
     frontier: int
     ranges: list[SequenceRange]
@@ -48,7 +53,7 @@ class Round(Struct, frozen=True):
 
 
 def attempt_folder(folder: Path, attempt: int) -> Path:
-    """Returns the folder that holds the slots of the attempts with number `attempt`, for the producer in `folder`."""
+    """Returns the folder that holds the slots of all attempts with the number `attempt`. `folder` is the producer's."""
     return folder / f"attempt-{attempt}" if attempt else folder
 
 
@@ -58,7 +63,10 @@ def read_rounds(folder: Path) -> list[Round]:
 
 
 def write_round(folder: Path, number: int, resends: Round) -> None:
-    """Writes round `number` to a file in the producer's `folder`. The file appears whole or not at all."""
+    """Writes the round `resends` to a file in the producer's `folder`. `number` is the round's number, from 1 on.
+
+    The file is renamed once it is complete: a producer that is killed while it writes leaves no broken round behind.
+    """
     file = folder / f"round-{number:06d}.json"
     file.with_suffix(".new").write_bytes(msgspec.json.encode(resends))
     file.with_suffix(".new").rename(file)
@@ -67,8 +75,8 @@ def write_round(folder: Path, number: int, resends: Round) -> None:
 def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_open: bool) -> dict[int, int]:
     """Returns the sequences below `frontier` whose last attempt is INDETERMINATE, each with that attempt's number.
 
-    `include_open`: whether an attempt without a delivery report counts as INDETERMINATE too. True is right if the
-    process that sent the attempt is gone.
+    `folder` is the producer's, and `rounds` are all its rounds so far. `include_open`: whether an attempt without a
+    delivery report counts as INDETERMINATE too. True is right if the process that sent the attempt is gone.
     """
     last_attempts: dict[int, int] = {}
     for first in range(0, frontier, SLOTS):
@@ -104,9 +112,10 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 
 
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
-    """Returns per partition by how much `rounds` shift the partition sequences of later first attempts.
+    """Returns the number of resends in `rounds`, per partition.
 
-    The shift is the number of resends to the partition.
+    Every resend takes one partition sequence. So the partition sequences of first attempts after these rounds are
+    higher than the layout's by this number.
     """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
@@ -115,10 +124,11 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 
 
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
-    """Returns the words of the control block of a producer whose process is gone, counted from its slots.
+    """Returns how many attempts are reported, FAILED, INDETERMINATE and resends, by the words that hold these numbers.
 
-    An open attempt counts as INDETERMINATE, because no report about it can come any more. `frontier` is the first
-    sequence that was never sent.
+    The numbers are counted from the slots of a producer whose process is gone. `folder` is the producer's. An open
+    attempt counts as INDETERMINATE, because no report about it can come any more. `frontier` is the first sequence that
+    was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -134,9 +144,9 @@ def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
 
 
 def read_slots(folder: Path, first: int, count: int) -> Numbers:
-    """Returns result, sent and settled of the slots [first, first + count), which may lie in two segments.
+    """Returns the columns result, sent and settled of the slots of the sequences [first, first + count).
 
-    The shape is (3, count).
+    `folder` is the result of `attempt_folder`. The slots may lie in several segments. The shape is (3, count).
     """
     parts = []
     for number in range(first >> SHIFT, (first + count - 1 >> SHIFT) + 1):

@@ -27,8 +27,8 @@ WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTE
 CALL_S = 5.0
 """How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
-"""How many seconds a transaction may stay open at the load's rate. So a slow load has smaller transactions, and no
-transaction comes near a timeout."""
+"""A transaction holds at most as many records as the load's rate sends in this number of seconds, but see `size`. So a
+slow load has smaller transactions, and no transaction comes near transaction.timeout.ms."""
 
 
 class Unended(VerifierError, RuntimeError):
@@ -38,8 +38,9 @@ class Unended(VerifierError, RuntimeError):
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
     """Returns the number of records in one transaction: `records` or, if that is less, what `rate` sends in MOST_S.
 
-    `rate` is in records per second. The number is rounded up to whole blocks. With two or more partitions the number is
-    at least two blocks, because a transaction within one partition has nothing to keep together.
+    `rate` is in records per second; None: the load has no rate. `block` consecutive records go to one partition. The
+    number is rounded up to whole blocks. With two or more partitions the number is at least two blocks, because a
+    transaction within one partition has nothing to keep together.
     """
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
@@ -145,8 +146,8 @@ class Transactions:
 def transaction_columns(folder: Path, size: int, sequences: npt.NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
     """Returns the ledger's columns `transaction` and `transaction_outcome` for `sequences`. Both hold strings.
 
-    `folder` is the producer's folder. `size` is the number of records in a transaction. If `size` is 0, the producer
-    uses no transactions, and both columns hold nulls only.
+    `sequences` are the numbers of records of one producer. `folder` is the producer's folder. `size` is the number of
+    records in a transaction. If `size` is 0, the producer uses no transactions, and both columns hold nulls only.
     """
     if not size:
         nulls = pa.nulls(len(sequences), pa.string())

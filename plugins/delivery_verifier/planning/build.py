@@ -22,7 +22,8 @@ from delivery_verifier.planning.params import LONGEST_S, checked
 from delivery_verifier.planning.provenance import commit, versions_of
 
 QUIET_S = 4.0
-"""Seconds that the default duration of a load adds to that of its fault plan, so that load surrounds the fault."""
+"""By default, a load lasts this number of seconds longer than its fault plan, so that load comes before and after the
+fault."""
 
 
 def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
@@ -121,7 +122,8 @@ def _min_exposed(records: int) -> int:
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
     """Raises BadInput for settings that no producer or topic can have. Where librdkafka refuses, the message says why.
 
-    If `kafka_version` or `payload_bytes` is None, the default of a scenario is taken.
+    The settings are those of `profile`. If `kafka_version` or `payload_bytes` is None, the default of a scenario is
+    taken.
     """
     load, cluster = Load(), ClusterSpec()
     try:

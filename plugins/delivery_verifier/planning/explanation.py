@@ -23,7 +23,7 @@ from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
 class Guarantee(Struct, frozen=True, kw_only=True):
     """A guarantee, and whether settings give it.
 
-    `under_fault`: under the fault of the scenario. `always`: under every class of faults.
+    `under_fault`: under the fault of the scenario. `always`: under every class of faults (see FaultClass).
     """
 
     guarantee: Claim
@@ -35,9 +35,11 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
-    `expects`: the arm's expectation in words. `expected`: the kinds of disturbances that the fault is expected to
-    cause. `matrix`: which guarantees the settings give under which class of faults. `alternatives`: what another value
-    of a single setting would change.
+    `notes`: what was done to the user's own settings, in sentences. `expects`: the verdict and the counts that the arm
+    is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause. `rulings`:
+    for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: which guarantees the
+    settings give under which class of faults (see FaultClass). `alternatives`: what another value of a single setting
+    would change.
     """
 
     arm: str
@@ -148,7 +150,8 @@ def explanation_text(explanation: Explanation) -> str:
 def scenario_text(scenario: ScenarioExplanation) -> str:
     """Returns the explanation of a scenario as several lines for a person.
 
-    The lines hold the scenario's promise, and the claim, the rulings and the expected end of each arm.
+    The lines hold the scenario's promise and, for each arm, its claim, the verdict that is expected, and the rulings:
+    for each anomaly, whether it is forbidden or permitted.
     """
     text = [
         f"scenario   {scenario.scenario}: {scenario.title}",
@@ -209,7 +212,8 @@ def describe(scenario: Scenario) -> str:
 def promises(scenario: Scenario, arm: Arm) -> list[str]:
     """Returns one line for each anomaly that `arm` can have.
 
-    A line says how the arm's settings and claim rule on the anomaly under the scenario's fault.
+    A line says whether the anomaly is forbidden or permitted under the scenario's fault, and why. The arm's settings
+    and its claim decide this.
     """
     expected = forecast.expected_disturbances(scenario.fault, arm)
     rulings = effective(Settings.of_arm(scenario, arm), arm.claim, expected).values()

@@ -19,12 +19,12 @@ Check = Callable[[str, object], object]
 """Takes the name and the value of a field. Returns the value in the field's own type. Raises BadInput."""
 LISTED = "`kdv list` describes them"
 MOST = 10**11
-"""The upper limit of a number field for which the scenario declares no upper limit."""
+"""The upper limit of a field for a whole number, if the model of a scenario declares no upper limit for it."""
 LONGEST_S = 86_400.0
 """The longest duration and the longest deadline that a user can ask for: one day."""
 FEWEST_TO_ABORT = 2
-"""The least value of the field `abort_every`. With 1 an arm would abort every transaction, and with 0 no transaction:
-neither arm can be HELD."""
+"""The least value that a user can give to the field `abort_every`. With 1 an arm would abort every transaction, and
+with 0 no transaction: neither arm can be HELD."""
 
 
 def checked(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def checked(params: Mapping[str, Any]) -> dict[str, Any]:
 def as_conf(params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `params` in the types that Airflow's form requires: a text that stands for a number becomes that number.
 
-    Raises BadInput.
+    Raises BadInput for an unknown field and for a value that is not allowed.
     """
     numbers = {name: value for name, value in checked(params).items() if isinstance(value, int | float)}
     return {**params, **numbers}

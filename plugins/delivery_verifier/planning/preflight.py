@@ -28,8 +28,8 @@ MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
 """The available memory that is comfortable, and the least available memory with which a run begins; both in GB."""
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
-"""Bytes that a run writes besides its load. `workspace`: formatted storage, internal topics and logs. `runs`: the books
-and the report."""
+"""Bytes that a run writes besides its load. `workspace`: formatted storage, internal topics and logs. `runs`: what the
+tasks of a run record, and the report."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
 """Bytes per record, measured and rounded up: in a broker's log in addition to the payload, in the run directory's
 folder ledger/, and in its folder log/."""
@@ -103,7 +103,7 @@ def look() -> Host:
 
 
 def general(host: Host) -> list[Check]:
-    """Returns the checks of what every run needs."""
+    """Returns the checks of what a run of usual size needs. These checks know no scenario."""
     free = min(folder.free for folder in (host.runs, host.workspace, host.cache)) / GB
     folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
     remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
@@ -117,7 +117,7 @@ def general(host: Host) -> list[Check]:
 
 
 def equipment() -> list[Check]:
-    """Returns a check for each capability that some faults need.
+    """Returns a check for each capability that some faults need (see act.Capability).
 
     A missing capability is no failure: a host without the capability can still run other scenarios.
     """
@@ -146,8 +146,9 @@ def run_checks(host: Host, scenario: Scenario) -> list[Check]:
 def require(scenario: Scenario, host: Host | None = None) -> None:
     """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
-    A host can never do the run if it lacks a capability or cannot run the backend. `host` None: the facts about this
-    host are looked up. Raises BadInput for an unknown backend.
+    A host can never do the run if it lacks a capability that the faults need, or cannot run the backend, which is the
+    software that runs the cluster. `host` None: the facts about this host are looked up. Raises BadInput for an unknown
+    backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():

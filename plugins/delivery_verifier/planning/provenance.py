@@ -23,7 +23,7 @@ def versions_of(kafka: str) -> dict[str, str]:
 
 
 def commit() -> str:
-    """Returns the commit of this checkout as `git describe` names it, or `unknown`."""
+    """Returns the commit of this checkout as `git describe` names it, or `unknown` if git cannot tell."""
     try:
         described = subprocess.run(
             ["git", "-C", str(folders.project_root()), "describe", "--always", "--dirty"],

@@ -44,15 +44,15 @@ JAVA_ONLY: dict[str, str] = {
     "interceptor.classes": producer_names.LEFT_OUT["interceptor.classes"],
     "max.block.ms": "a producer's property",
 }
-"""Properties of Java's clients that librdkafka's consumer lacks, each with the reason or with what librdkafka has
-instead."""
+"""Properties of Java's clients that librdkafka's consumer lacks and that are therefore left out. Each comes with the
+reason, or with what librdkafka has instead."""
 
 SHARED = {
     name
     for name in producer_names.EXERCISED
     if name.startswith(("socket.", "reconnect.", "metadata.", "topic.", "connections.", "receive.", "retry."))
 }
-"""Properties that a consumer shares with a producer."""
+"""Properties that a consumer shares with a producer, under librdkafka's names."""
 
 _ASSIGNORS = {
     "RangeAssignor": "range",

@@ -28,8 +28,9 @@ _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory",
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
     """Returns the translation of the given producer properties, which were written for `client`.
 
-    `transactional`: whether the properties change settings that have a transactional.id already. Raises BadInput, which
-    names the refused property.
+    The result has librdkafka's names and units. `transactional`: whether the properties change settings that have a
+    transactional.id already; if not, and the properties have none, transaction.timeout.ms is left out. Raises BadInput,
+    which names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():

@@ -45,7 +45,7 @@ def saved() -> dict[str, Profile]:
 
 
 def unreadable() -> dict[str, str]:
-    """Returns, by file name, what is wrong with each file that should hold a saved profile and does not."""
+    """Returns what is wrong with each file in `folder` that holds no valid profile, by the file's name."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 
@@ -156,8 +156,8 @@ def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile
 def options(profile: Profile) -> dict[str, list[str]]:
     """Returns the options of `kdv` that describe `profile`, each with its values.
 
-    The options give the profile's name if `known` has exactly this profile, and otherwise its differences from the
-    profile safe.
+    If `known` has exactly this profile under its name, the options give the name. Otherwise they give the profile safe,
+    and an override for each setting of this profile that safe lacks or has with another value.
     """
     if known().get(profile.name) == profile:
         return {"--profile": [profile.name]}

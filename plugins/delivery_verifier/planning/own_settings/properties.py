@@ -62,7 +62,7 @@ def read_file(path: str, field: str) -> dict[str, str]:
 def parse(text: str, field: str) -> dict[str, str]:
     """Returns the values by name. Like Kafka, strips blanks from both, and takes the last value of a repeated name.
 
-    The value of a connection or security property is dropped here, before any other code sees the value. `field` is
+    The value of a connection or security property becomes an empty text here, before any other code sees it. `field` is
     the field of the run that the text comes from; messages show it. Raises BadInput.
     """
     try:
@@ -80,7 +80,7 @@ def text(properties: Mapping[str, object]) -> str:
 
 
 def lines(properties: Mapping[str, object]) -> Iterable[str]:
-    """Returns each property as `name=value`, the form that the option --producer-override takes."""
+    """Returns each property as `name=value`, the form that --producer-override and --topic-override take."""
     return (javaproperties.join_key_value(name, setting_text(value)) for name, value in properties.items())
 
 
