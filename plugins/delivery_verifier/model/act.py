@@ -23,17 +23,21 @@ Proof = Literal[
     "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
 ]
 """An effect on the cluster that proves that an injection bit. The effect must be seen just before the injection is
-healed. Beside these effects every action has its own proof, e.g. the state of processes or counts of requests.
+healed. If the action is `Act.momentary`, the effect must be seen just after the action. Beside these effects every
+action has its own proof: what the action itself can show, e.g. the state of processes or counts of requests.
 
-In the list, the targets are the brokers that the action is done to, and the hit partitions are `Injection.hit`.
+In the list, the targets are the brokers that the action is done to. The hit partitions are the partitions that the
+injection touched, as `Injection.hit` defines them.
 
 * leader_moved: the targets led every hit partition before the bite, and brokers that are not targets lead them now.
 * re_elected: every hit partition is led by another broker than before the bite, in a later leader epoch.
-* deposed: the targets led every hit partition before the bite, and lead none of them now, whoever leads.
+* deposed: the targets led every hit partition before the bite, and lead none of them now. The partitions may have no
+  leader at all.
 * leaderless: no hit partition has a leader.
 * isr_shrunk: the targets are in the ISR of no hit partition.
 * elected: hit partitions of subjects had no leader before the bite, and all these partitions have a leader now.
-* brief: less than 0.8 of `broker.session.timeout.ms` passed since the bite, so that the controller noticed nothing.
+* brief: less than 0.8 of `broker.session.timeout.ms` passed since the bite. The controller fences a broker only after
+  this timeout, so it noticed nothing.
 * coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not
   targets coordinate all these transactions now."""
 
@@ -56,26 +60,31 @@ class Act(Struct, frozen=True, kw_only=True):
     """The actions whose injections this action closes. An action that neither bites nor heals drives the load, waits,
     or flushes disks."""
     momentary: bool = False
-    """Whether the action is over as soon as it is done, so that nothing has to be healed."""
+    """Whether the action is over as soon as it is done, so that nothing has to be healed. Its injection is then proven
+    right after the action."""
     only_subject_topics: bool = False
     """Whether the action is done only to the topics of subject arms. The control arms then show what happens without
     the action."""
     proof_only_before_heal: bool = False
-    """Whether only later requests show the effect. The action's own proof then counts only just before healing."""
+    """Whether the action's own proof counts only just before healing. Such an action shows its effect only in requests
+    that clients send later. Every other action must show its own proof right after the action, too."""
     does: Literal["exited", "frozen", ""] = ""
     """The state into which the action brings a broker process. Empty if the action neither ends nor freezes brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
-    """The disturbances that the action is expected to cause, and that the observer must see."""
+    """The disturbances that the action is expected to cause. If this is not empty and the injection bit, the observer
+    must see some disturbance during the injection; else the observer is blind."""
     counts_as: tuple[DisturbanceKind, ...] = ()
-    """Kinds of disturbance that no observer can see. Every injection of the action counts as one disturbance of each of
-    these kinds. The disturbance is planned if the injection bit. An action that counts as `topic_altered` has the
-    options `setting` and `value`."""
+    """Kinds of disturbance that no observer can see. Every injection of the action counts as a disturbance of each of
+    these kinds: one per hit topic if the kind touches only named topics, else one for the whole cluster. The
+    disturbance is planned if the injection bit. An action that counts as `topic_altered` has the options `setting` and
+    `value`."""
     proofs: tuple[Proof, ...] = ()
-    """The effects that must be seen before healing, unless the step of the plan names other effects."""
+    """The effects that must be seen just before healing. They hold for each step of a fault plan that does not name its
+    own effects in `FaultStep.proofs`."""
     needs: tuple[Capability, ...] = ()
     """What the cluster must have for the action."""
     options: tuple[Option, ...] = ()
-    """The options that a step of a plan may set."""
+    """The options that a step of a fault plan may set for the action."""
 
     @property
     def clients(self) -> bool:
@@ -84,5 +93,8 @@ class Act(Struct, frozen=True, kw_only=True):
 
     @property
     def all_partitions(self) -> bool:
-        """Whether the action touches every partition that carries load, whichever brokers lead the partitions."""
+        """Whether the action touches every partition that carries load, whichever brokers lead the partitions.
+
+        True for actions on producers and for actions that alter topics.
+        """
         return self.clients or "topic_altered" in self.counts_as

@@ -1,9 +1,11 @@
 """The anomalies: what can be wrong with a record. Each anomaly has its definition and its words for people.
 
-Terms: an *attempt* is one send by the application. It is identified by arm, producer, session, sequence and attempt
-number. The *outcome* of an attempt is what the client was told about it. An attempt is *reported* if its outcome is
-ACKED or SENT. A *copy* of an attempt is one offset of the log that holds the attempt. The *first copy* is the copy at
-the lowest offset. A *case* is one record that shows an anomaly.
+Terms: a *sequence* is the number that a producer gives to a message. An *attempt* is one send of a message by the
+application, which may send the same message again. An attempt is identified by arm, producer, session (a number, always
+0), sequence and attempt number. The *outcome* of an attempt is what the client was told about it. An attempt is
+*reported* if its outcome is ACKED or SENT. A *copy* of an attempt is one offset of the log that holds the attempt. The
+*first copy* is the copy at the lowest offset. A *case* is one attempt, or one record that nobody sent, that shows an
+anomaly. The *books* are the tables in which the run counts attempts, records and cases.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from delivery_verifier.model.scenario import Claim
 class Anomaly(StrEnum):
     """A kind of anomaly. The members stand in order of precedence: a record is a case of the first kind that applies.
 
-    If a later kind applies to the same record, the case names that kind, too (`also`). The judge judges both kinds, so
-    that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
+    If a later kind of SECONDARY applies to the same record, the case names that kind, too, in its column `also`. The
+    judge judges both kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -36,7 +38,8 @@ class Anomaly(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalyKind:
-    """One kind of anomaly in words and data. How cases are detected, planted and permitted stands elsewhere."""
+    """One kind of anomaly in words and data. Other modules say how cases are detected (`spark_jobs.anomalies`), planted
+    in the canary (`judgement.canary`) and permitted (`contract.rules`)."""
 
     definition: str
     """What makes a record a case of the anomaly."""
@@ -53,19 +56,20 @@ class AnomalyKind:
     expectation: str
     """The name of the expectation class in Great Expectations. The suites write this name in snake_case."""
     share_of: str
-    """The column of the books that the number of cases is divided by, to give a share."""
+    """The column of the books with the number by which a report divides the number of cases, to show a share."""
     telling: int
     """The rank of the anomaly as a story for a report: 1 is the most telling. No two kinds have the same rank."""
     permitted_with: Literal["losses", "retries", "resends", "nothing"]
-    """What permits the anomaly. losses: whatever permits losses. retries: whatever makes the client write again.
-    resends: that the application sends again. nothing: no rule."""
+    """What makes the contract permit the anomaly. losses: settings or disturbances that may lose records. retries:
+    whatever makes the client write a record again. resends: the application sends a record again. nothing: no rule
+    permits the anomaly."""
     forbidden_by: tuple[Claim, ...] = ()
     """The claims that forbid the anomaly even where the settings permit it."""
     transactional: bool = False
-    """Whether only records of transactions can be cases."""
+    """Whether only records that were sent in transactions can be cases."""
     can_be_hidden: bool = False
-    """Whether an attempt that shows the anomaly can be a case of a kind of higher precedence. The column `also_<kind>`
-    of the books counts such attempts."""
+    """Whether the anomaly is also counted on an attempt that is a case of a kind of higher precedence. The column
+    `also_<kind>` of the books counts such attempts."""
 
 
 KINDS: dict[Anomaly, AnomalyKind] = {
@@ -202,16 +206,17 @@ TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transac
 """The kinds of which only records of transactions can be cases."""
 
 SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
-"""The kinds that a kind of higher precedence can hide on the same attempt. Each kind has a column `also_<kind>` in the
-books."""
+"""The kinds that are also counted where a kind of higher precedence hides them on the same attempt. Each of these kinds
+has a column `also_<kind>` in the books."""
 
 Table = TypeVar("Table", bound=Collection[object])
 
 
 def subset(reason: str, table: Table) -> Table:
-    """Returns `table` unchanged. A table that names some anomalies, but not all, is wrapped in this call.
+    """Returns `table` unchanged. The call marks a table in the sources that leaves out anomalies on purpose.
 
-    `reason` says why the table leaves anomalies out. Raises ValueError if the reason is empty. The test
+    `table` is a collection that names some anomalies, but not all. `reason` says why the others are left out. Raises
+    ValueError if the reason is empty. So nobody forgets a table when an anomaly is added: the test
     tests/unit/test_architecture.py reads the sources, and fails for a table that is neither complete nor wrapped.
     """
     if not reason.strip():
@@ -225,5 +230,5 @@ def column(anomaly: Anomaly) -> str:
 
 
 def also_column(anomaly: Anomaly) -> str:
-    """Returns the column of the books that counts cases of `anomaly` which a kind of higher precedence hides."""
+    """Returns the column of the books that counts attempts on which a kind of higher precedence hides `anomaly`."""
     return f"also_{column(anomaly)}"

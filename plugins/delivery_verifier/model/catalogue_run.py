@@ -1,4 +1,8 @@
-"""A catalogue run as data: which entries of the catalogue were chosen, and how the runs of each entry ended."""
+"""A catalogue run as data: which entries of the catalogue were chosen, and how the runs of each entry ended.
+
+The user may ask for every entry several times. Each time that all chosen entries are run is a *round*. An *item* is one
+entry in one round. An item has one run or, if its first run is inconclusive, two.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unava
 """Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""The most runs of an entry: an entry whose first run is INCONCLUSIVE is run once more. Both runs are recorded."""
+"""The most runs of an item: an item whose first run is inconclusive is run once more. Both runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -24,11 +28,12 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class ArmResult(_Part, frozen=True):
-    """The result of one arm in one attempt. `counts` are columns of the arm's books.
+    """The result of one arm in one run of an entry.
 
-    `expected` is the arm's expectation in words. `longest_gap_s` is the longest silence of the arm. `latency_ms_p99` is
-    an upper bound of the latency of 99 % of the reported records. `records_per_s` is the number of reported records per
-    second of the load. A figure that is not known is None, never zero.
+    The first eight fields are those of `ArmVerdict`. `counts` are sums over the arm by the name of the count, e.g.
+    `lost`. `longest_gap_s` is the longest time in seconds in which no record of some partition of the arm was reported.
+    `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records. `records_per_s` is the number of
+    reported records per second of the load. A figure that is not known is None, never zero.
     """
 
     arm: str
@@ -46,7 +51,11 @@ class ArmResult(_Part, frozen=True):
 
 
 class Attempt(_Part, frozen=True):
-    """One run of an entry. `run` is the name of the run directory. A run that failed has an `error` and no verdict."""
+    """One run of an entry; not an attempt to send a record. A run that failed has an `error` and no verdict.
+
+    `run` is the name of the run directory. `seconds` is the duration of the run. `doubts` are the doubts of all arms in
+    words, at most 20. `verdict`, `green` and `sentence` are those of `RunVerdict`.
+    """
 
     run: str
     started_at: str
@@ -60,7 +69,11 @@ class Attempt(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the run, as its gate judges the run. A run with an INCONCLUSIVE arm is never `as expected`."""
+        """The state of the run; never `pending` or `unavailable`.
+
+        `failed`: there is no verdict. `as expected`: the run is green. Of the other runs, a run with any INCONCLUSIVE
+        arm is `inconclusive`, and a run without such an arm is `not as expected`.
+        """
         if self.verdict is None:
             return "failed"
         if self.green:
@@ -70,10 +83,11 @@ class Attempt(_Part, frozen=True):
 
 
 class Item(_Part, frozen=True):
-    """One entry in one round of the catalogue run, with its attempts so far.
+    """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
-    `unavailable` says why this host cannot run the entry. The text is empty if the host can run the entry.
-    `expected_unavailable` is true if the user said beforehand that this host cannot run the entry.
+    `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
+    counts the rounds from 1. `unavailable` says what this host lacks, so that it cannot run the entry; empty if the
+    host can run it. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
     """
 
     name: str
@@ -89,7 +103,7 @@ class Item(_Part, frozen=True):
 
     @property
     def state(self) -> State:
-        """The state of the item: `unavailable`, else the state of the last attempt, or `pending` without an attempt."""
+        """The state of the item: `unavailable`, else the state of the last run, or `pending` if there is no run yet."""
         if self.unavailable:
             return "unavailable"
         return self.attempts[-1].state if self.attempts else "pending"
@@ -101,7 +115,7 @@ class Item(_Part, frozen=True):
 
     @property
     def open(self) -> bool:
-        """Whether the entry must still be run: for the first time or, after an INCONCLUSIVE run, once more."""
+        """Whether the entry must still be run: for the first time or, after one inconclusive run, once more."""
         return self.state == "pending" or (self.state == "inconclusive" and len(self.attempts) < MOST_ATTEMPTS)
 
 
@@ -109,8 +123,10 @@ class CatalogueRun(_Part, frozen=True):
     """One catalogue run: the content of catalogue.json.
 
     `wanted` says in words which entries were chosen. `expect_unavailable` says what the user expects to be
-    unavailable: equipment, kinds of entries, or entries by name. `direct`: the runs do not go through Airflow. Times
-    are ISO 8601 in UTC. `ended_at` is empty until the catalogue run has ended.
+    unavailable: equipment, kinds of entries, or entries by name. `direct`: the runs do not go through Airflow. `rounds`
+    is how often every chosen entry is to be run. `versions`, `commit` and `machine` say with which software, from which
+    commit of this project and on which host the runs were made. `items` has one item per round and entry. Times are ISO
+    8601 in UTC. `ended_at` is empty until the catalogue run has ended.
     """
 
     id: str
@@ -132,7 +148,7 @@ class CatalogueRun(_Part, frozen=True):
 
     @property
     def open(self) -> list[Item]:
-        """The items that are still to be run, in order."""
+        """The items that must still be run, in the order of `items`."""
         return [item for item in self.items if item.open]
 
     def count(self, state: State) -> int:
@@ -143,9 +159,9 @@ class CatalogueRun(_Part, frozen=True):
     def exit_code(self) -> int:
         """The exit code of `kdv catalogue`. The codes mean what the codes of `kdv run` mean.
 
-        The surest statement comes first, and the first that holds counts: 0 if the catalogue run is green; 1 if an item
-        is not as expected, or is unavailable unexpectedly; 70 if an item failed or is pending; 2 if an item is
-        inconclusive; else 70.
+        The first of these statements that holds decides: 0 if the catalogue run is green; 1 if an item is not as
+        expected, or is unavailable unexpectedly; 70 if an item failed or is pending; 2 if an item is inconclusive; else
+        70, e.g. if every item is unavailable, as expected. 1 comes before 70 and 2, because it is the surer statement.
         """
         if self.green:
             return 0
@@ -156,6 +172,7 @@ class CatalogueRun(_Part, frozen=True):
 
 
 UNTOLD = "no verdict; why is in the logs of its run, which you may not read"
+"""Stands in place of an error for readers who may not read the error."""
 
 
 def without_errors(catalogue: CatalogueRun) -> CatalogueRun:

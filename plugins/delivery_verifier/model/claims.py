@@ -10,7 +10,10 @@ from delivery_verifier.model.scenario import Claim
 
 @dataclass(frozen=True, slots=True)
 class ClaimKind:
-    """One claim. `forbids`: the anomalies that the claim forbids even if the settings permit them, by precedence."""
+    """One claim. `meaning` is the guarantee in words.
+
+    `forbids` are the anomalies that the claim forbids even if the settings permit them, in order of precedence.
+    """
 
     meaning: str
     forbids: tuple[Anomaly, ...]
@@ -28,6 +31,6 @@ CLAIMS: dict[Claim, ClaimKind] = {
     claim: ClaimKind(meaning, tuple(anomaly for anomaly, kind in KINDS.items() if claim in kind.forbidden_by))
     for claim, meaning in _MEANINGS.items()
 }
-"""Every claim, by its name. No claim names CORRUPTED or PHANTOM, because the contract forbids both under any settings.
-No claim names MISPLACED, because a misplaced record is in the log. Only exactly_once forbids RESENT, because the
-application itself resends."""
+"""Every claim, by its name. No claim forbids CORRUPTED or PHANTOM, because the contract forbids both anyway, under any
+settings. No claim forbids MISPLACED: a misplaced record is in the log, if at another offset than was acknowledged. Only
+exactly_once forbids RESENT: with RESENT the application itself sent the record again, which Kafka cannot prevent."""

@@ -1,4 +1,4 @@
-"""The base class of scenario data, the types of common values, and the conversion of values to JSON and text."""
+"""The base class of a scenario's parts, the types of common values, and the conversion of values to JSON and text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 
 
 class Data(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The base of all scenario data. Instances are immutable. An unknown field, e.g. a misspelt name, is an error."""
+    """The base of a scenario's parts. Instances are immutable. An unknown field, e.g. a misspelt name, is an error."""
 
 
 def dumps(value: Struct | list[object] | dict[str, object]) -> bytes:
-    """Returns `value` as indented JSON with a final newline. Two equal values give equal bytes."""
+    """Returns `value` as indented JSON with a final newline. Equal values give equal bytes: dict keys are sorted."""
     return msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2) + b"\n"
 
 
 def setting_text(value: object) -> str:
-    """Returns the value of a property as Kafka's own files and brokers write the value, e.g. `true`."""
+    """Returns the value of a Kafka property as text, as Kafka's own files and brokers write it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

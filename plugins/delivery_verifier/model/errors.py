@@ -10,22 +10,22 @@ VerifierError                   70  the run or the program failed: there is no v
 │   └── Unavailable             69  this host lacks what the scenario needs
 ├── HostBusy                    75  another run holds this host (RuntimeError)
 ├── ClusterGone                     the keeper of the cluster is gone (RuntimeError)
-├── ControllerDied                  the controller ended, so that no leader can be elected (RuntimeError)
+├── ControllerDied                  Kafka's controller ended, so that no leader can be elected (RuntimeError)
 ├── CapabilityMissing               the cluster was not started with what an action needs (RuntimeError)
 ├── UnsupportedSecurity             a client cannot use a security property of the connection (RuntimeError)
 ├── DiskError                       a file system could not be made, mounted or unmounted (RuntimeError)
 ├── FilterError                     the packet filter could not be read or changed (RuntimeError)
 ├── NotKafka                        the proxy got bytes that are no frame of Kafka's protocol (ValueError)
-├── Closed                          a rule of the proxy closes the connection
+├── Closed                          a rule of the proxy asks for this connection to be closed
 ├── ProducerDied                    a producer process ended before it had sent all of its load (RuntimeError)
 ├── AlreadySent                     the load of this run has begun before, and is not sent twice (RuntimeError)
 ├── Unended                         a transaction could not be ended in time (RuntimeError)
-├── Unresolved                      the target of a fault stands for no broker (RuntimeError)
+├── Unresolved                      the target that a fault plan names stands for no broker now (RuntimeError)
 ├── ParallelStepFailed              of two steps that run in parallel, the other failed (RuntimeError)
 ├── RunNotGreen                     an arm did not end as expected, or has no verdict (RuntimeError)
 ├── ContradictorySettings           no producer can be made with these settings (ValueError)
 ├── JavaError                       there is no usable Java (RuntimeError)
-├── JarError                        a jar could not be obtained, or differs from the locked jar (RuntimeError)
+├── JarError                        a jar could not be fetched, or has a wrong checksum (RuntimeError)
 ├── DeadlinePassed                  a condition did not become true in time (TimeoutError)
 ├── SparkGone                       Spark's JVM ended (RuntimeError)
 ├── NoSparkConnection               the Spark connection is missing or malformed (ValueError)
@@ -33,15 +33,15 @@ VerifierError                   70  the run or the program failed: there is no v
 │   └── AirflowSilent               Airflow does not answer
 ├── RunFailed                       a run through Airflow ended without a verdict (RuntimeError)
 │   └── TaskNeverStarted            a task was queued, and no worker will start it
-├── GateClosed                      a task before the gate did not succeed (RuntimeError)
-├── GatePassed                      the gate has already let this run pass (RuntimeError)
-└── CatalogueNotGreen               a catalogue run is not green (RuntimeError)
+├── GateClosed                      conclude gives no verdict: a task before it did not succeed (RuntimeError)
+├── GatePassed                      a task is run again although conclude has succeeded (RuntimeError)
+└── CatalogueNotGreen               an entry of a catalogue run did not end as expected (RuntimeError)
 ```
 
-A class without a number has the number of its parent. The built-in class in brackets is the second base of the class,
-so that code that catches RuntimeError, ValueError or TimeoutError catches the class, too. StepFailed is defined here
-because several rooms (packages) raise StepFailed. Every other class is defined in the module that raises the class. A
-command that reads a stored run ends with 64 on IncompleteRun, because the user named the wrong run.
+A class without a number has the number of its parent. The built-in class in brackets is the second base of the class:
+code that catches RuntimeError, ValueError or TimeoutError catches the class, too. StepFailed is defined here because
+several rooms (packages) raise StepFailed. Every other class is defined in the room that it belongs to. A command that
+reads a stored run ends with 64 on IncompleteRun, because the user named the wrong run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fault plan: ordered steps, each with a trigger, an action and a target. The steps can be repeated in cycles."""
+"""The fault plan: ordered steps, each with a trigger, an action and a target. A cycle is one pass through all steps."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ from delivery_verifier.model.fault_actions import ACTS
 
 
 class Trigger(Data, frozen=True):
-    """The condition that a step of a fault plan waits for.
+    """The condition that a step of a fault plan waits for. Only `reported` and `elapsed` use `value`.
 
     The kinds:
 
-    * `reported`: every subject arm has had `value` records reported since the last step. A `value` below 1 is a share
-      of the smallest `Arm.records` of a subject, divided by the number of cycles.
+    * `reported`: the number of reported records has risen by `value` since the step before ended. The number is that of
+      the subject arm with the fewest. A `value` below 1 is a share of what a subject sends per cycle: the smallest
+      `Arm.records` of a subject, divided by the number of cycles.
     * `settled`: no attempt of a subject arm is outstanding, that is, without an outcome.
-    * `elapsed`: `value` seconds have passed since the last step.
-    * `leader_moved`: brokers other than the targets of the last injection lead all partitions that this injection hit.
-    * `coordinator_moved`: brokers other than the targets of the last injection coordinate all transactions that these
-      targets coordinated before.
-    * `deposed`: the targets of the last injection lead none of the partitions that this injection hit. The partitions
-      may be without a leader.
+    * `elapsed`: `value` seconds have passed since the step before ended.
+    * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows this effect, as `act.Proof` defines it.
+      Before the first injection of a run the trigger fires at once.
     * `led`: every partition of the subject arms has a leader that runs.
-    * `bitten`: the action of the last injection has its own proof.
+    * `bitten`: the action of the last injection shows its own proof, e.g. that the proxy acted on requests.
     * `isr_shrunk`: for every partition with a running leader, all brokers in the ISR run.
     * `isr_full`: for every partition, all replicas are in the ISR.
     * `at_once`: there is no condition.
@@ -53,7 +51,7 @@ class FaultStep(Data, frozen=True):
 
     `target` is a key of `fault_targets.TARGETS`, or `same`: the target of the step before. A target is resolved to
     brokers once per cycle, when a step first names the target. `proofs` are the effects that must be seen just before
-    the injection is healed. None stands for the proofs of the action's entry in `ACTS`.
+    the injection is healed, for the injection to count as bitten. None stands for `Act.proofs` of the action.
     """
 
     trigger: Trigger
@@ -69,9 +67,9 @@ class FaultStep(Data, frozen=True):
 
 
 class FaultPlan(Data, frozen=True):
-    """A fault plan: the steps of one cycle, and the number of cycles.
+    """A fault plan: the steps of one cycle, and `cycles`, how often these steps are performed.
 
-    A cycle begins only once the injections of the cycle before are healed and the cluster has recovered.
+    A cycle begins only once the injections of the cycle before are healed and every replica is in sync again.
     """
 
     name: Name
@@ -79,7 +77,8 @@ class FaultPlan(Data, frozen=True):
     steps: tuple[FaultStep, ...] = ()
     cycles: Annotated[int, Meta(ge=1, le=1000)] = 1
     duration_s: float = 8.0
-    """The planned length of one cycle in seconds. The load is paced over all cycles."""
+    """The planned length of one cycle in seconds. If the user gives no duration of the load, the load is paced over all
+    cycles and a few seconds more."""
 
 
 def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:

@@ -1,6 +1,7 @@
 """The targets of fault plans. A target is a name that stands for the brokers that an action is done to.
 
-The module `faults.targets` resolves each name to broker ids, once per cycle.
+A cycle is one pass through the steps of a fault plan. The module `faults.targets` resolves each name to broker ids once
+per cycle, when a step of the cycle first names it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from msgspec import Struct
 
 
 class Target(Struct, frozen=True):
-    """One target. `in_a_sentence` names the target as the subject of a sentence, in the singular, e.g. `the leader`."""
+    """One target. `meaning` says in words which brokers it stands for.
+
+    `in_a_sentence` names the target as the subject of a sentence, in the singular, e.g. `the leader`.
+    """
 
     meaning: str
     in_a_sentence: str = "a broker"
@@ -32,5 +36,6 @@ TARGETS: dict[str, Target] = {
     ),
     "none": Target("no broker: the action is not done to brokers", "no broker"),
 }
-"""Every target, by its name in a fault plan. A target stands for the same brokers throughout a cycle. A step may also
-name `same`, which is not in this table: `same` stands for the target of the step before."""
+"""Every target, by its name in a fault plan. A target stands for the same brokers throughout a cycle, even if leaders
+move. The cycle's leader is the broker for which `leader` stands. A step may also name `same`, which is not in this
+table: `same` stands for the target of the step before."""

@@ -1,5 +1,5 @@
 """What happened to the cluster during a run: the injections, the changes that an independent observer saw, and the
-snapshot at the end of the load."""
+snapshot: where each partition's log begins and ends, taken after the load."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""The exposure window of an injection begins this time (µs) before the bite. There are two reasons. The bite is known
-only once it is proven. A record that was acknowledged shortly before may still have been on the leader alone."""
+"""How long (µs) before its bite the exposure window of an injection begins. The exposure window is the time in which
+the injection could hurt records. It begins early for two reasons. The bite is known only once it is proven. A record
+that was acknowledged shortly before may still have been on the leader alone."""
 
 DisturbanceKind = Literal[
     "leader_change",
@@ -35,10 +36,9 @@ DisturbanceKind = Literal[
 class KindOfDisturbance(Struct, frozen=True):
     """One kind of disturbance in words and data.
 
-    `seen_by` is the source that reveals the disturbance. observer: the observer sees the disturbance. injection: only
-    the injection that caused the disturbance reveals it. both: only injections and observations together reveal it.
-    `touches` is `topics` if the disturbance touches only the topics that it names, and `cluster` if it may touch every
-    topic.
+    `seen_by` says where the verifier learns of the disturbance: from what the observer saw (observer), from the record
+    of the injection that caused it (injection), or only from injections and observations together (both). `touches` is
+    `topics` if the disturbance touches only the topic `Disturbance.topic`, and `cluster` if it may touch every topic.
     """
 
     meaning: str
@@ -73,32 +73,38 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
 """Every kind of disturbance, by name."""
 
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
-"""The kinds that the observer cannot see alone. A disturbance of such a kind is known only from the injections that
-caused it. Such a disturbance that no injection caused stays unknown."""
+"""The kinds for which observations alone are not enough. Disturbances of these kinds are derived from the injections
+that caused them. So a disturbance of such a kind stays unknown if no injection caused it."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
-"""The kinds that touch only the topics that the disturbance names. A disturbance of a broker may touch every topic."""
+"""The kinds that touch only the topic in `Disturbance.topic`. Of the other kinds, a disturbance may touch every topic,
+e.g. because every topic has partitions on the broker that was hit."""
 
 
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
-    `brokers` are the target brokers. `hit` names the partitions per topic that the injection touched: the partitions
-    that the target brokers led just before the bite. If these brokers led none (`led` is false), `hit` names the
-    partitions of which they held a replica. An injection into clients or topics hits every partition that carries load.
-    The exposure window is [bite_at_us - LEAD_US, recovered_at_us]. `options` are the options of the plan's step. With
-    `action`, `options` and `brokers`, any process can heal the injection.
+    `cycle` counts the repetitions of the fault plan from 0. `brokers` are the target brokers. `hit` has, by topic, the
+    partitions that the injection touched: the partitions that the target brokers led just before the bite. If these
+    brokers led none (`led` is false), these are the partitions of which they held a replica. An injection into clients
+    or topics hits every partition that carries load. `options` are the options of the plan's step.
+
+    The action was asked for at `requested_at_us`, and took effect (bit) at `bite_at_us`. `bit`: whether proof of the
+    effect was found. At `healed_at_us` the last target broker was healed. At `recovered_at_us` every replica was in
+    sync again. The exposure window is [bite_at_us - LEAD_US, recovered_at_us].
 
     The keys of `proof`:
 
     * `process`: the action's own proof, taken once the action was done.
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: leader and leader_epoch of each hit partition just before the bite, by `<topic>-<partition>`.
-    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Each of these names is a key of `proof`,
-      too. The value is what was seen of the effect, and is empty if the effect was not seen.
-    * `coordinated`: the partitions of `__transaction_state` that the targets led, if `coordinator_moved` is wanted.
-    * `waited_for`: the effects that the plan waited for and saw.
-    * `failed`: the deadline that passed while the injection was open.
+    * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once they were looked for, each of these
+      names is a key of `proof`, too. Its value is what was seen of the effect, and is empty if it was not seen.
+    * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
+      just before the bite. The key exists if `coordinator_moved` is wanted.
+    * `waited_for`: the effects that the trigger `isr_shrunk` of a later step waited for and saw.
+    * `failed`: why the plan could not go on, if a wait of the plan timed out while the injection was open or, with none
+      open, was the last one. The injection then counts as an injection that did not bite.
     """
 
     id: int
@@ -141,9 +147,9 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     """An event in the cluster that may excuse an anomaly. `planned`: whether an injection that bit explains the event.
 
     `at_us` is in µs since the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes
-    the event for people. In the kind `topic_altered`, the topic's `setting` got the new `value`. In the kind
-    `isr_power_loss`, `replicas` is the greatest number of replicas that were in sync together and that all ended
-    without flushing.
+    the event for people. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind
+    `isr_power_loss` has `replicas`: the greatest m for which every broker of the last ISR with m or more members lost
+    its power or crashed.
     """
 
     kind: DisturbanceKind
@@ -159,14 +165,15 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class PartitionSnapshot(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One partition at the end of the load. The data are at the offsets [start, end).
+    """One partition at the end of the load. The records that the verifier judges are at the offsets [start, end).
 
-    Behind the data stand marker records, which the verifier wrote. `end` is the offset of the first marker. `live_end`
-    is the offset behind the last marker. A record at or behind `live_end` that is not a marker means that the log moved
-    after the snapshot. `control_records` is the number of control records of transactions in [start, end), which no
-    consumer shows. `aborted_records` is the number of records of aborted transactions in [start, end), which no
-    read_committed consumer shows. Both numbers are counted from the headers of the leader's batches. `log_append_time`
-    is always False, and no code reads it. The field remains because stored offsets.json files have it.
+    Behind them stand markers: records that the verifier wrote, to prove where the records before them end. `end` is the
+    offset of the first marker. `live_end` is the offset behind the last marker. If there is a record at or behind
+    `live_end`, the log still grew after the snapshot. `control_records` is the number of control records of
+    transactions in [start, end), which no consumer shows. `aborted_records` is the number of records of aborted
+    transactions in [start, end), which no read_committed consumer shows. Both numbers are counted from the headers of
+    the leader's batches. `log_append_time` is always False, and no code reads it. The field remains because stored
+    offsets.json files have it.
     """
 
     arm: str
@@ -209,5 +216,6 @@ def read_offsets(text: bytes) -> Offsets:
 
 
 def now_us() -> int:
-    """Returns the wall clock time in µs since the epoch. All processes of a run share one host, hence this clock."""
+    """Returns the wall clock time in µs since the epoch. Times of different processes can be compared, because all
+    processes of a run are on one host."""
     return time.time_ns() // 1000

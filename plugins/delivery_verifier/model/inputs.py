@@ -26,9 +26,9 @@ class BadInput(VerifierError, ValueError):
 
 
 def whole(field: str, value: object, low: int, high: int, example: int | None = None) -> int:
-    """Returns `value` as a whole number. `value` may be text, as from a command line.
+    """Returns `value` as a whole number. `value` may be text, as from a command line. `field` names it in the refusal.
 
-    Raises BadInput if the number is not from `low` to `high`. The refusal suggests `example`, if given.
+    Raises BadInput if `value` is no whole number from `low` to `high`. The refusal suggests `example`, if given.
     """
     number = _as_whole(value)
     if number is None or not low <= number <= high:
@@ -38,9 +38,9 @@ def whole(field: str, value: object, low: int, high: int, example: int | None = 
 
 
 def decimal(field: str, value: object, low: float, high: float, *, above: bool = False) -> float:
-    """Returns `value` as a finite number. `value` may be text, as from a command line.
+    """Returns `value` as a finite number. `value` may be text, as from a command line. `field` names it in the refusal.
 
-    Raises BadInput if the number is not from `low` to `high`. With `above`, `low` itself is refused, too.
+    Raises BadInput if `value` is no number from `low` to `high`. With `above`, `low` itself is refused, too.
     """
     number = _as_decimal(value)
     if number is None or not (low < number if above else low <= number) or number > high:
@@ -50,9 +50,10 @@ def decimal(field: str, value: object, low: float, high: float, *, above: bool =
 
 
 def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") -> str:
-    """Returns `value`. Raises BadInput if `value` is not in `allowed`.
+    """Returns `value`. Raises BadInput if `value` is not in `allowed`. `field` names it in the refusal.
 
-    The refusal suggests the name in `allowed` that `value` is probably a misspelling of, else it gives `remedy`.
+    The refusal suggests the name in `allowed` that is most similar to `value`. If no name is similar, the refusal ends
+    with `remedy`.
     """
     known = list(allowed)
     if isinstance(value, str) and value in known:
@@ -62,7 +63,7 @@ def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") 
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """Returns the name in `known` that `text` is most likely a misspelling of. Returns None if no name is similar."""
+    """Returns the name in `known` that is most similar to `text`, or None if no name is similar."""
     folded = {name.lower().replace("-", "_"): name for name in known}
     matches = difflib.get_close_matches(text.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
     return folded[matches[0]] if matches else None
@@ -80,13 +81,16 @@ def limits(owner: type[Struct], field: str) -> tuple[int, int | None]:
 
 
 def shown(value: object) -> str:
-    """Returns `value` as a message shows it: quoted, on one line, and cut if it is longer than `_SHOWN`."""
+    """Returns `value` as a message shows it: as Python writes it, on one line, and cut after 80 characters."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
 
 
 def bad_input(field: str, value: object, allowed: str, remedy: str = "") -> BadInput:
-    """Returns the error for a refused value. All refusals have this form: field, value, what is allowed, remedy."""
+    """Returns the error for a refused value. Its message has the field, the value, what is allowed, and the remedy.
+
+    `allowed` says in words which values are allowed. `remedy` says what to do instead; empty if there is no advice.
+    """
     return BadInput(f"{field} is {shown(value)}; allowed: {allowed}" + (f"; {remedy}" if remedy else ""))
 
 

@@ -13,8 +13,8 @@ class Outcome(StrEnum):
     SENT = "SENT"
     """With acks=0: the client handed the record to the socket, and asked for no acknowledgement."""
     FAILED = "FAILED"
-    """The record was certainly not written. The only proof is that the client refused the record and never queued the
-    record (docs/adr/0004)."""
+    """The record was certainly not written. Only one thing proves this: the client refused the record and never queued
+    it (docs/adr/0004)."""
     INDETERMINATE = "INDETERMINATE"
     """Nobody can know whether the record was written, e.g. after a timeout, a lost connection or a killed producer."""
 
@@ -34,4 +34,4 @@ class TransactionOutcome(StrEnum):
 
 
 REPORTED = (Outcome.ACKED, Outcome.SENT)
-"""The outcomes of attempts that are reported as delivered."""
+"""The outcomes with which an attempt counts as reported: the client said that the record was delivered or sent."""

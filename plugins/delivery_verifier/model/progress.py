@@ -11,9 +11,9 @@ from msgspec import Struct
 
 
 class StepProgress(Struct, frozen=True):
-    """The message that a step of the run `run` changed its state.
+    """The message that the step `step` of a run changed its state. `run` is the id of the run.
 
-    `state` is `running`, `success` or `failed`, or another of Airflow's task states.
+    `state` is the new state: `running`, `success` or `failed` or, through Airflow, any state of an Airflow task.
     """
 
     run: str
@@ -22,5 +22,5 @@ class StepProgress(Struct, frozen=True):
 
 
 ProgressListener = Callable[[StepProgress], None]
-"""A function that is called at each change of state. Several threads may call the function at once, because the steps
-produce and inject_fault run in parallel."""
+"""A function that is called with each change of a step's state. Several threads may call the function at once, because
+the steps produce and inject_fault run in parallel."""

@@ -6,6 +6,13 @@
 The second line has the position in bytes at which each field begins. All fields are ASCII. Numbers are decimal and
 padded with zeros. So people can read a record in any console consumer, and Spark can slice a record with `substring`,
 without a UDF. The checksum is CRC-32 (ISO-HDLC, as in zlib and Spark's `crc32`) in ten decimal digits.
+
+* run: the run's token (`Scenario.run_token`).
+* arm: the number of the arm (`Arm.ordinal`).
+* prod, sess: the number of the producer within its arm, and of the producer's session, which is always 0.
+* sequence: the number that the producer gives to a record. Each producer counts from 0.
+* att: the attempt number, which tells apart the sends of one sequence by the application.
+* partition-seq: the record's number among the records that this producer sends to the same partition.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ CRC_WIDTH = 10
 HEADER_BYTES = 60
 MIN_PAYLOAD_BYTES = HEADER_BYTES + CRC_WIDTH
 MARKER_PRODUCER = 9999
-"""The producer number that is reserved for the markers, the records that mark the end of the snapshot."""
+"""The producer number of the markers: records that the verifier writes after the load, to prove where the load ends."""
 
 
 class Field(NamedTuple):
@@ -44,7 +51,7 @@ FIELDS: dict[str, Field] = {
     "partition_sequence": Field(47, 12),
 }
 SEQUENCE = slice(FIELDS["sequence"].start, FIELDS["sequence"].start + FIELDS["sequence"].width)
-"""The slice of a record's value that holds the sequence number."""
+"""The slice of a Kafka record's value that holds the sequence."""
 
 HEADER_PATTERN = r"KDV1 [!-~]{8} [0-9]{4} [0-9]{4} [0-9]{4} [0-9]{12} [0-9]{4} [0-9]{12} "
 """The header as a regular expression that means the same in Python and Java. Numbers are digits only, without signs or
@@ -56,7 +63,10 @@ _PADDING = b"the-padding-is-deterministic-so-that-a-flipped-bit-is-seen-"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of one record, as parsed. `crc_ok` is False if the checksum of the record does not match."""
+    """The header of one record, as parsed. The module docstring explains the fields.
+
+    `crc_ok` is False if the checksum of the record does not match its header and padding.
+    """
 
     run: str
     arm: int
@@ -71,7 +81,10 @@ class Header:
 def encode(
     run: str, arm: int, producer: int, session: int, sequence: int, attempt: int, partition_sequence: int, size: int
 ) -> bytes:
-    """Returns one record of `size` bytes. Raises ValueError if `size` or the value of a field is out of range."""
+    """Returns one record of `size` bytes. The module docstring explains the other parameters, the header fields.
+
+    Raises ValueError if `size` is too small, or if a field does not fit into its width.
+    """
     if size < MIN_PAYLOAD_BYTES:
         raise ValueError(f"payload_bytes is {size}, and the record header needs at least {MIN_PAYLOAD_BYTES}")
     if not re.fullmatch("[!-~]{8}", run):
@@ -108,11 +121,13 @@ def parse(value: bytes) -> Header | None:
 
 
 class BlockEncoder:
-    """Encodes blocks of consecutive records with array operations instead of a Python loop over records.
+    """Encodes blocks: records with consecutive sequences that one producer sends to one partition.
 
-    CRC-32 is affine over messages of equal length: changing one byte changes the checksum by an XOR that depends only
-    on the position and the change. The records of a block differ from a template only in their digits. So the checksum
-    of a record is the template's checksum, XORed with one table entry per digit.
+    Uses array operations instead of a Python loop over records, because the loop would be too slow. CRC-32 is affine
+    over messages of equal length: changing one byte changes the checksum by an XOR that depends only on the position
+    and the change. The records of a block differ only in the digits of `sequence` and `partition_sequence` from a
+    template, the record in which both are 0. So the checksum of a record is the template's checksum, XORed with one
+    table entry per digit.
     """
 
     def __init__(self, run: str, arm: int, producer: int, session: int, attempt: int, size: int) -> None:

@@ -17,7 +17,8 @@ Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "or
 
 Role = Literal["subject", "control", "canary"]
 """The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
-comparison under the same faults. canary: the arm has planted anomalies, which the verifier must find."""
+comparison under the same faults. canary: the arm carries no load. The verifier itself plants anomalies in it, and must
+find all of them, so that a blind verifier gives no verdict."""
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 """The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]
@@ -41,7 +42,11 @@ class Profile(Data, frozen=True):
 
 
 class Bound(Data, frozen=True):
-    """A bound on a count in the books, e.g. `LOST >= 1`. `count` is an anomaly, an outcome or a column of the books."""
+    """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
+
+    `count` is an anomaly, or in lower case a column of the books, the tables in which the run counts, e.g. `acked`. The
+    count of an anomaly includes the records that show it but are cases of a kind of higher precedence.
+    """
 
     count: str
     op: Literal["=", ">=", "<="]
@@ -49,7 +54,7 @@ class Bound(Data, frozen=True):
 
 
 class Expectation(Data, frozen=True):
-    """What an arm must show for the run to be green: one of `verdicts`, and books within all `bounds`.
+    """What an arm must show for the run to be green: one of `verdicts`, and counts within all `bounds`.
 
     An INCONCLUSIVE arm never meets its expectation.
     """
@@ -61,8 +66,8 @@ class Expectation(Data, frozen=True):
 class Arm(Data, frozen=True):
     """One arm of a run: a profile with its claim and expectation, on a topic of its own.
 
-    `records` is the least number of records that all producers of the arm together send. `producers` is the number of
-    producers. `ordinal` identifies the arm in record headers.
+    `records` is the number of records that all producers of the arm together send at least. `producers` is the number
+    of producers. `ordinal` is the number that identifies the arm in the headers of its records (see `record`).
     """
 
     name: Name
@@ -93,16 +98,18 @@ class Arm(Data, frozen=True):
 class Load(Data, frozen=True):
     """The shape of the load, common to all arms.
 
-    `pacing`: with `spread`, the records are spread over `duration_s` seconds. With `flat_out`, the producers send as
-    fast as they can. With `scripted`, only the `send` steps of the fault plan send records, block by block, so that the
-    verifier knows exactly which records are in flight at every step. `block` is the number of consecutive records that
-    go to one partition; with 0, the rate decides this number. `rate` is in records per second and arm, and overrides
-    `spread` and `flat_out`. `recovery_s` is the time for which the load goes on after the faults.
+    `pacing`: with `spread`, the least number of records is spread over `duration_s` seconds. With `flat_out`, the
+    producers send as fast as they can. With `scripted`, only the `send` steps of the fault plan send records, block by
+    block, so that the verifier knows exactly which records are in flight at every step. `block` is the number of
+    consecutive records that a producer sends to one partition before it turns to the next; with 0, the producer's rate
+    and number of records decide. `rate` is in records per second and arm, and overrides `spread` and `flat_out`. The
+    load goes on for `recovery_s` seconds after the end of the fault plan. `deadline_s` is how many seconds one wait
+    during the load may last, e.g. the wait for the end of the fault plan.
 
     Two fields concern only arms with a transactional.id. `transaction_records` is the number of records per
-    transaction, in whole blocks. A transaction has no more records than are sent in a second. `abort_every`: the second
-    transaction is aborted on purpose, and so is every `abort_every`-th transaction after the second. The records of
-    these transactions must stay invisible. With 0, no transaction is aborted on purpose.
+    transaction, rounded up to whole blocks. A load with a rate has smaller transactions if it sends fewer records in a
+    second. `abort_every`: each producer aborts its second transaction on purpose, and every `abort_every`-th after the
+    second. The records of these transactions must stay invisible. With 0, no transaction is aborted on purpose.
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -119,7 +126,7 @@ class Load(Data, frozen=True):
 
 
 class ClusterSpec(Data, frozen=True):
-    """The cluster under test.
+    """The cluster under test. `broker_settings` are further settings of every broker.
 
     `session_timeout_ms` and `heartbeat_interval_ms` are the brokers' settings `broker.session.timeout.ms` and
     `broker.heartbeat.interval.ms`.
@@ -133,7 +140,7 @@ class ClusterSpec(Data, frozen=True):
     heartbeat_interval_ms: Annotated[int, Meta(ge=50, le=10_000)] = 500
     broker_settings: dict[str, Setting] = {}
     equipment: tuple[Capability, ...] = ()
-    """What the fault plan needs of the cluster beside brokers, as `equipment_of` returns it."""
+    """What the fault plan needs of the cluster beside brokers, e.g. a proxy, as `equipment_of` returns it."""
     elr: bool = True
     """Whether the cluster keeps eligible leader replicas (KIP-966). The feature is `eligible.leader.replicas.version`,
     and is on by default since Kafka 4.1."""
@@ -142,7 +149,8 @@ class ClusterSpec(Data, frozen=True):
 class Scenario(Data, frozen=True):
     """Everything that is needed to do a run, and to repeat the run: the content of scenario.json.
 
-    `run_token` is the eight characters that mark the records of this run.
+    `run_token` is the eight characters that mark the records of this run. `seed` decides which broker leads partition 0
+    at first, and with which broker the targets begin that go through the brokers in turn.
     """
 
     run_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,120}$")]
@@ -154,13 +162,14 @@ class Scenario(Data, frozen=True):
     cluster: ClusterSpec = ClusterSpec()
     seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     min_exposed: Annotated[int, Meta(ge=0)] = 100
-    """The least number of reported records that must be exposed to an injection for an arm to be HELD."""
+    """For an arm to be HELD, at least this number of its reported records must be exposed to each injection. With 0, at
+    least one."""
     created_at: str = ""
     versions: dict[str, str] = {}
     commit: str = ""
     command: str = ""
     fail_step: StepName | None = None
-    """The step that shall fail as soon as it starts. Tests use this field to check that such a run is not green."""
+    """The step that shall fail as soon as it starts. This proves that such a run is not green. None: no step shall."""
 
     def arm(self, name: str) -> Arm:
         """Returns the arm called `name`. Raises KeyError if there is no such arm."""
@@ -188,9 +197,9 @@ class Scenario(Data, frozen=True):
 
     @property
     def transactional(self) -> tuple[str, ...]:
-        """The names of the arms whose topics are read in two views, raw and committed.
+        """The names of the arms whose topics are read twice: once with read_uncommitted, once with read_committed.
 
-        These arms are the arms that write transactions and, if there are any, the canary.
+        These are the arms that write transactions and, if there is such an arm, the canary. Otherwise empty.
         """
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()

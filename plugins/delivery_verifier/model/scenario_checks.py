@@ -27,7 +27,11 @@ def loads(text: bytes) -> Scenario:
 
 
 def check(scenario: Scenario) -> None:
-    """Raises BadInput if fields of `scenario` do not fit together."""
+    """Raises BadInput if fields of `scenario` do not fit together.
+
+    Checks the roles, names and ordinals of the arms, the number of replicas, min.insync.replicas, the names in the
+    expectations, and whether the fault plan fits the cluster and the load.
+    """
     names = scenario.arm_names
     if len(set(names)) != len(names) or len({arm.ordinal for arm in scenario.arms}) != len(names):
         raise BadInput(f"arms: names and ordinals must be unique, got {names}")

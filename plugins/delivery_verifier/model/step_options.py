@@ -33,7 +33,11 @@ LINKS: tuple[Link, ...] = get_args(Link)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option of an action. `is_allowed` checks a value. `allowed` says in words which values are allowed."""
+    """One option of an action. `meaning` explains the option to people.
+
+    `is_allowed` returns whether a value is allowed; `allowed` says in words which values are allowed. `required`:
+    whether every step with the action must give the option.
+    """
 
     name: str
     meaning: str
@@ -74,7 +78,8 @@ FRAMES = (
     _number("count", "how many per broker and client.id (default 0: all)", low=0),
     _number("clients", "so many clients must have been hit for it to have bitten (default 1)"),
 )
-"""The options that say which requests or responses an action of the proxy hits."""
+"""The options that say which requests or responses an action of the proxy hits (see `cluster.proxy.rules.ProxyRule`),
+and how many clients it must hit for the injection to have bitten."""
 DELAY = _number("delay_ms", "how much later (ms)", required=True)
 BLOCKS = _number("blocks", "per partition and producer (default 1)")
 LINKS_CUT = Option(
@@ -102,7 +107,8 @@ VALUE = Option(
 def errors_in_options(action: str, known: tuple[Option, ...], values: Mapping[str, object]) -> Iterator[str]:
     """Yields a text for each wrong option of a step: the option, its value, what is allowed, and a remedy.
 
-    `known` are the options that the action has. `values` are the options that the step gives, by name.
+    `action` is the name of the step's action. `known` are the options that this action has. `values` are the options
+    that the step gives, by name.
     """
     by_name = {option.name: option for option in known}
     for name, value in values.items():

@@ -1,5 +1,9 @@
 """The steps of a run: what each step writes, how long each step may take, and which steps a verdict rests on.
 
+A step collects its files, and then *publishes* them: it moves them into the run directory, and last writes its
+*manifest*. The manifest is the file `<name of the step>.json`, with a checksum of every file that the step published.
+The *gate* is the step `conclude`, which gives the verdict.
+
 `DECLARED` has one entry per step. All other lists of steps are derived from `DECLARED`. The order of the steps also
 stands in the code of `run/direct.py` and `dags/verify_delivery.py`, which perform the steps.
 """
@@ -44,7 +48,7 @@ class Output(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One step of a run, as data. `<name>.json` is the manifest that the step writes."""
+    """One step of a run, as data."""
 
     name: StepName | Literal["read_topic"]
     timeout: timedelta | None
@@ -52,16 +56,16 @@ class Step(Struct, frozen=True, kw_only=True):
     needs_cluster: bool = False
     """Whether the step talks to the brokers, so that it must come after start_cluster and before stop_cluster."""
     repeatable: bool = False
-    """Whether the step may be repeated in a stored run. The output of such a step depends only on the run directory.
-    The output of read_topic depends on the topics, too."""
+    """Whether the step may be repeated in a stored run, that is, in the run directory of a run that has ended. The
+    output of such a step depends only on the run directory. Only read_topic must read the topics, too."""
     voids: tuple[str, ...] = ()
-    """The steps whose output is no longer valid when this step publishes its output again. The verdict (conclude) is
-    removed first: the verdict rests on the output of the other steps, and must not outlive any of this output."""
+    """The steps whose output is no longer valid when this step publishes its output again. Their manifests are removed
+    in this order. conclude comes first: the verdict rests on the other output, and must not outlive any of it."""
     writes: tuple[Output, ...] = ()
-    """The files and folders that the step adds to the run directory. The step's manifest is in this list only if a
-    report shall show the manifest to its readers."""
+    """The files and folders that the step adds to the run directory. The step's manifest is among them only if the
+    report is to list the manifest."""
     before_gate: bool = True
-    """Whether the gate, the step conclude, waits for the step."""
+    """Whether the step must have succeeded before the gate, the step conclude, gives a verdict."""
 
 
 _LONGEST_LOAD = timedelta(days=1, minutes=10)
@@ -137,13 +141,13 @@ DECLARED: tuple[Step, ...] = (
 )
 
 TIMEOUTS: dict[str, timedelta] = {step.name: step.timeout for step in DECLARED if step.timeout is not None}
-"""The execution timeout of each Airflow task, which ends a task that nothing else has ended."""
+"""The execution timeout of each Airflow task, by name. Airflow ends a task that takes longer."""
 
 BEFORE_GATE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.before_gate and step.name in STEPS)
 """The tasks that must have succeeded before the gate gives a verdict."""
 
 EVIDENCE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.name in BEFORE_GATE and step.writes)
-"""The tasks whose files a verdict rests on. No file may have changed since its task sealed it with a checksum."""
+"""The tasks whose files a verdict rests on. The gate checks that each file still has the checksum in its manifest."""
 
 MANIFESTS: frozenset[str] = frozenset(step.name for step in DECLARED)
 """The steps whose manifests a run directory may hold: every step."""
@@ -152,8 +156,7 @@ REPEATABLE: frozenset[str] = frozenset(step.name for step in DECLARED if step.re
 """The steps that may be repeated in a stored run."""
 
 VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
-"""By step: the steps whose manifests are removed as soon as the step publishes its output again. So no verdict outlives
-the books that it rests on."""
+"""By step: the steps whose manifests are removed when the step publishes its output again (`Step.voids`)."""
 
 FILES: dict[str, str] = {output.name: output.meaning for step in DECLARED for output in step.writes}
 """The meaning of every file and folder of a run directory, by name, in the order in which the steps write them."""

@@ -15,7 +15,11 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Doubt(_Part, frozen=True):
-    """A reason to withhold a verdict. `checker` doubts forbid HELD and VIOLATED. `coverage` doubts forbid only HELD."""
+    """A reason to withhold a verdict. `name` is the kind of reason, e.g. `canary_wrong`. `detail` says what was seen.
+
+    A doubt of kind `checker` means that the verifier itself may be wrong: it forbids HELD and VIOLATED. A doubt of kind
+    `coverage` means that the run did not test the arm as planned: it forbids only HELD.
+    """
 
     kind: Literal["checker", "coverage"]
     name: str
@@ -25,9 +29,10 @@ class Doubt(_Part, frozen=True):
 class Finding(_Part, frozen=True):
     """One anomaly in one arm: the ruling, the rule behind the ruling, and the number of cases.
 
-    `count` is the number of cases of this anomaly. `also` is the number of records that show this anomaly, too, but are
-    cases of a kind of higher precedence. `tolerance` is the number of cases that the ruling allows. None stands for any
-    number: the anomaly is permitted.
+    `rule` is the name of the rule. `sentence` gives the reason for the ruling in words, and `source` says where the
+    reason stands, e.g. a KIP. `count` is the number of cases of this anomaly. `also` is the number of records that show
+    this anomaly, too, but are cases of a kind of higher precedence. `count` and `also` together may be at most
+    `tolerance`; None stands for any number. In the canary, `tolerance` is the number of planted cases.
     """
 
     anomaly: str
@@ -42,11 +47,15 @@ class Finding(_Part, frozen=True):
 
 
 class Exposure(_Part, frozen=True):
-    """How many records of one arm the injection with the id `injection` could have hurt.
+    """How many attempts of one arm one injection could have hurt. An attempt *settles* when it gets its outcome.
 
-    `reported` counts the reported records on the hit partitions from just before the bite until recovery. `outstanding`
-    counts the attempts that were sent before the bite and had no outcome by then. The injections of one cycle overlap,
-    so that their exposures must not be added.
+    `injection` is the id of the injection. `reported` counts reported attempts on the partitions that the injection
+    touched. An attempt counts if it was sent before the recovery, and settled no earlier than one second before the
+    bite. Of the attempts in transactions, only those in committed transactions count. `outstanding` counts attempts on
+    any partition, whatever their outcome, that were sent before the bite and had not settled at the bite.
+
+    `cycle` is the repetition of the fault plan to which the injection belongs. The injections of one cycle overlap:
+    they may have exposed the same attempts. So their numbers must not be added; see `exposed`.
     """
 
     injection: int
@@ -60,9 +69,10 @@ COUNTED: tuple[Counted, ...] = get_args(Counted)
 
 
 def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
-    """Returns the number of exposed records in all cycles. `name` is the field of Exposure that is counted.
+    """Returns how many attempts of an arm were exposed in all cycles. `exposure` has one entry per injection.
 
-    Of each cycle only the injection with the greatest number counts, because the injections of a cycle overlap.
+    `name` is the field of Exposure that is counted. Of each cycle only the injection with the greatest number counts,
+    because the injections of one cycle may have exposed the same attempts.
     """
     most: dict[int, int] = {}
     for injection in exposure:
@@ -73,10 +83,12 @@ def exposed(exposure: Iterable[Exposure], name: Counted = "reported") -> int:
 class ArmVerdict(_Part, frozen=True):
     """The verdict of one arm.
 
-    `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `books` are the totals
-    of the arm's books (attempted, acked, lost, extra_copies ...). `bites` names for each anomaly the ids of the
-    injections to which its recorded cases belong; -1 stands for cases outside of every injection. `bites` is None if
-    the run has no record of single cases.
+    `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `sentence` sums up the
+    verdict for people. `books` are the arm's counts by name (attempted, acked, lost, extra_copies ...). `longest_gap_s`
+    is the longest time in seconds in which no record of some partition was reported; None if it is not known. `bites`
+    has for each anomaly the ids of the injections to which its recorded cases belong, that is, during which their
+    records were under way; -1 stands for cases outside of every injection. `bites` is None if the run has no record of
+    single cases.
     """
 
     arm: str
@@ -99,8 +111,9 @@ class RunVerdict(_Part, frozen=True):
     """The verdict of one run: the content of verdict.json.
 
     `verdict` is the worst verdict of the subject arms. `green`: whether every arm met its expectation and no arm is
-    INCONCLUSIVE. `sentence` sums up the verdict for a manager. `limits` says what the run did not show (injections,
-    exposed records, statistical bound).
+    INCONCLUSIVE. `sentence` sums up the verdict for a manager. `limits` are sentences on what the run did not show: how
+    many injections bit, how many records they exposed, and how often an unseen anomaly may still occur. `notes` name
+    the anomalies of which not all cases were written down.
     """
 
     run_id: str
