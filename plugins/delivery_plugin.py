@@ -1,5 +1,7 @@
-"""The Airflow plugin. Its pages show all runs and the catalogue's matrix. Its tabs show the report and the Data Docs of
-a run."""
+"""The Airflow plugin. Its pages show all runs, and the matrix: how each scenario of a catalogue run ended.
+
+Its tabs show the report of a run, and the Data Docs, the pages that Great Expectations writes.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from delivery_verifier.orchestration.plugin.app import app
 
 
 class DeliveryPlugin(AirflowPlugin):
-    """The plugin: two pages in the navigation, `Delivery` and `Delivery matrix`, and two tabs on each DAG run,
-    `Delivery report` and `Data Docs`."""
+    """The plugin. It adds two pages to Airflow's navigation, `Delivery` and `Delivery matrix`, and two tabs to each DAG
+    run, `Delivery report` and `Data Docs`. It also registers the listener `warm`."""
 
     name = "delivery_verifier"
     listeners: list[Any] = [warm]

@@ -42,9 +42,10 @@ def run(
 ) -> RunVerdict:
     """Runs all steps and returns the verdict. If a step fails, raises its error, and there is no verdict.
 
-    `params`: the fields of the run. `spark`: a session that outlives the run. If `spark` is None, the run starts and
-    ends a session of its own. The caller must turn SIGTERM into an exception, so that the cluster is stopped. If the
-    caller cannot, the cluster's keeper ends the cluster.
+    `params`: the fields of the run, by name. `name`: the name of the run directory. `listener`: is told when each step
+    begins and ends. `spark`: a session that outlives the run. If `spark` is None, the run starts and ends a session of
+    its own. The caller must turn SIGTERM into an exception, so that the step stop_cluster is worked. If this process is
+    killed nevertheless, the cluster's keeper ends the cluster.
     """
     if spark is not None:
         session = spark
@@ -60,12 +61,12 @@ def observe(
     spark: SparkProvider,
     before_load: Callable[[], None] | None = None,
 ) -> Path:
-    """Works the first half of a run, which needs the cluster and ends when Spark has read the topics. Returns the run
-    directory.
+    """Works the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
 
-    `spark` returns the session that reads the topics. `before_load` is called when the cluster is up and nothing has
-    been sent yet. The cluster is gone afterwards. The cluster's workspace stays until `judge`, so that the data of a
-    violation can be kept.
+    Returns the run directory. `params`, `name` and `listener` are those of `run`. `spark` returns the session that
+    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet. Whatever
+    happens, the cluster is stopped at the end. If all steps succeed, its workspace stays until `judge`, so that the
+    data of a violation can be kept.
     """
     steps = _Steps(name, listener)
     run_dir = steps.work("plan", lambda: plan_from_params(params, name))
@@ -88,10 +89,11 @@ def observe(
 def judge(
     run_dir: Path, listener: ProgressListener, spark: SparkProvider, end_spark: Callable[[], None] | None = None
 ) -> RunVerdict:
-    """Works the second half of a run: books, expectations, verdict and report. Returns the verdict.
+    """Works the second half of a run: the steps reconcile, validate and conclude. Returns the verdict.
 
-    This half is a pure function of the run directory. `end_spark` is called as soon as Spark is no longer needed. If
-    `end_spark` fails, the run gets no verdict.
+    This half needs no cluster: its result depends only on the run directory. `spark` returns the session that
+    reconciles. `end_spark` is called as soon as Spark is no longer needed. If `end_spark` fails, the run gets no
+    verdict.
     """
     steps = _Steps(run_dir.name, listener)
     with _removing_unjudged_workspace(run_dir):

@@ -21,7 +21,10 @@ SparkProvider = Callable[[], "SparkSession"]
 
 
 def prepare_spark() -> None:
-    """Prepares this process and its environment for a Spark session. Must be called before a session is started."""
+    """Sets the environment variables that Spark and its JVM read. Must be called before a session is started.
+
+    Also keeps tracebacks of Ctrl-C out of the log of this process.
+    """
     os.environ.setdefault("JAVA_HOME", str(java_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["KDV_SPARK_JARS"] = ",".join(str(jar) for jar in spark_jars())
@@ -38,14 +41,14 @@ def _is_no_interruption(entry: logging.LogRecord) -> bool:
 
 
 class OwnSession:
-    """A SparkProvider whose session has the right size for the run's records. The first call starts Spark."""
+    """A SparkProvider for one run. The first call starts Spark, with settings for the number of the run's records."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._session: SparkSession | None = None
 
     def __call__(self) -> SparkSession:
-        """Returns the session. The run must have been planned."""
+        """Returns the session. The run must have been planned, because its scenario says how many records it has."""
         if self._session is None:
             prepare_spark()
             from spark_jobs.session import local_session
@@ -54,7 +57,10 @@ class OwnSession:
         return self._session
 
     def end(self) -> None:
-        """Ends the session if it was started and has not been ended. Raises subprocess.TimeoutExpired."""
+        """Ends the session if it was started and has not been ended.
+
+        Raises subprocess.TimeoutExpired if the JVM does not end in time.
+        """
         session, self._session = self._session, None
         if session is not None:
             from spark_jobs.session import end
@@ -64,7 +70,7 @@ class OwnSession:
 
 @contextmanager
 def own_session(run_dir: Path) -> Iterator[OwnSession]:
-    """Yields a session for the run. The session ends when the block ends, at the latest."""
+    """Yields a SparkProvider for the run in `run_dir`. Its session ends when the block ends, at the latest."""
     session = OwnSession(run_dir)
     try:
         yield session

@@ -16,13 +16,14 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 EVERY_S = 2.0
 """Seconds between two lines while the load flows."""
 AFTER_LOAD_S = 60.0
-"""The seconds that settling, reconciling and judging take, roughly."""
+"""The seconds that the steps after produce take, roughly. Part of the estimate of the remaining time."""
 
 
 class Follower:
-    """A printer of one run's progress, on stderr. `quiet`: whether to print nothing.
+    """A printer of one run's progress, on stderr. As a context manager, it works while its block runs.
 
-    Prints a line when a step changes its state and, while the load flows, a line every EVERY_S seconds.
+    `run_dir`: the directory of the run, which need not exist yet. `quiet`: whether to print nothing. Prints a line
+    when a step changes its state and, while the load flows, a line every EVERY_S seconds.
     """
 
     def __init__(self, run_dir: Path, quiet: bool = False) -> None:
@@ -48,7 +49,7 @@ class Follower:
             print(f"{time.monotonic() - self._start:6.1f} s  {text}", file=sys.stderr, flush=True)
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints the new state of a step. This method is the ProgressListener of the run."""
+        """Prints the new state of a step. The run calls this method: it is the run's ProgressListener."""
         if progress.state == "running":
             self._running.add(progress.step)
         else:

@@ -17,7 +17,8 @@ class ParallelStepFailed(VerifierError, RuntimeError):
 class Signals:
     """The signals of one run. Each step has three signals: begun, ended well, failed.
 
-    A step that waits for a failed step gets ParallelStepFailed, so that no step waits in vain.
+    A step that waits for a failed step gets ParallelStepFailed, so that no step waits in vain. `workspace` is the
+    workspace of the run's cluster. When the keeper removes it, every step that waits gets ParallelStepFailed, too.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -28,18 +29,18 @@ class Signals:
         (self._folder / f"{step}.begun").touch()
 
     def has_begun(self, step: StepName) -> bool:
-        """Whether `step` has begun its work. Raises ParallelStepFailed if it has failed."""
+        """Whether `step` has begun its work. Raises ParallelStepFailed if `step` failed or the cluster has ended."""
         self._raise_if_failed(step)
         return (self._folder / f"{step}.begun").exists()
 
     def has_ended(self, step: StepName) -> bool:
-        """Whether `step` has ended well. Raises ParallelStepFailed if it has failed."""
+        """Whether `step` has ended well. Raises ParallelStepFailed if `step` failed or the cluster has ended."""
         self._raise_if_failed(step)
         return (self._folder / f"{step}.done").exists()
 
     @contextmanager
     def ending(self, step: StepName) -> Iterator[None]:
-        """Signals how the block ended: well, or with which error. The block must be the whole of `step`."""
+        """Signals how the block ended: well, or with which error. The block must contain all the work of `step`."""
         try:
             yield
         except BaseException as error:

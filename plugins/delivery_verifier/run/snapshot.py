@@ -1,4 +1,7 @@
-"""The snapshot: where each partition ends, proven by markers, and how many of its records no consumer shows.
+"""The snapshot: where each partition ends, proven by markers, and how many of its offsets no consumer shows.
+
+Consumers show neither the control records that end transactions nor, if they read committed records only, the records
+of aborted transactions.
 
 A *marker* is a record that this module writes with acks=all. The acknowledgement of a marker proves that the high
 watermark has passed every record before the marker. Two markers with adjacent offsets prove that no record came between
@@ -24,13 +27,16 @@ from delivery_verifier.model.history import Offsets, PartitionSnapshot, now_us
 from delivery_verifier.model.scenario import Arm, Scenario
 
 MARKERS_APART_S = 1.0
-"""The least number of seconds between the two markers that prove the end of a snapshot."""
+"""The least number of seconds between the two markers that prove the end of a partition's snapshot."""
 DEADLINE_S = 60.0
 """Seconds for which the step settle waits: for in-sync replicas, for proven ends, and for a transaction to end."""
 
 
 class AckedWriter:
-    """A producer with acks=all that waits until every record is acknowledged. `more`: further client properties."""
+    """A producer with acks=all that waits until every record is acknowledged. It writes the verifier's own records.
+
+    `more`: further client properties.
+    """
 
     def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
         self.connection = connection
@@ -89,9 +95,10 @@ _MarkersByPartition = dict[tuple[str, int], _Markers]
 
 
 def take_snapshot(scenario: Scenario, cluster: Cluster, writer: AckedWriter) -> Offsets:
-    """Writes markers until the end of every partition is proven, and returns the snapshot.
+    """Writes markers with `writer` until the end of every partition is proven, and returns the snapshot.
 
-    Raises TimeoutError if records still arrive after DEADLINE_S.
+    Raises TimeoutError if records still arrive after DEADLINE_S, or if a transaction stays open for too long. Raises
+    StepFailed if a marker is not acknowledged.
     """
     partitions = [(arm, partition) for arm in scenario.arms for partition in range(scenario.load.partitions)]
     markers = {(arm.name, partition): _Markers() for arm, partition in partitions}

@@ -23,12 +23,16 @@ class AirflowError(VerifierError, RuntimeError):
 
 
 class AirflowSilent(AirflowError):
-    """The error of a request that Airflow did not answer in time, because the host is busy or Airflow is gone. Airflow
-    may have carried out the request nevertheless."""
+    """The error of a request that Airflow did not answer, because the host is busy or Airflow is gone, or that failed
+    because Airflow's database was busy. If Airflow did not answer, it may have carried out the request nevertheless."""
 
 
 class Task(Struct, frozen=True):
-    """A task instance of a run. `state` is None before the task is scheduled. `map_index` is -1 for a plain task."""
+    """A task instance of a run. `state` is None before the task is scheduled.
+
+    `map_index` is -1 if the task is not mapped. `try_number` is 0 before the first try. The dates are ISO texts. They
+    are None until the task starts or ends.
+    """
 
     task_id: str
     state: str | None
@@ -39,7 +43,10 @@ class Task(Struct, frozen=True):
 
 
 class Client:
-    """A client of Airflow's REST API, logged in as one user. Every method raises AirflowError."""
+    """A client of Airflow's REST API, logged in as one user. Every method raises AirflowError.
+
+    `url` is the address of Airflow. Airflow must answer each request within `timeout_s` seconds.
+    """
 
     def __init__(self, url: str, user: str, password: str, timeout_s: float = 20.0) -> None:
         self.url = url
@@ -49,11 +56,11 @@ class Client:
 
     @classmethod
     def local(cls, port: int, user: str = "admin") -> Client:
-        """Returns a client of the local Airflow on `port`, logged in with the generated password of `user`."""
+        """Returns a client of the local Airflow on `port`, for `user`, with the generated password of this user."""
         return cls(settings.base_url(port), user, settings.ensure_passwords()[user])
 
     def health(self) -> dict[str, str | None]:
-        """Returns the status of each component: `healthy` or another word. The request needs no credentials."""
+        """Returns the status of each component of Airflow, by name: `healthy` or another word. Needs no login."""
         answer = self._send("GET", "/api/v2/monitor/health", token=None)
         return {name: part.get("status") for name, part in answer.items()}
 
@@ -67,7 +74,10 @@ class Client:
         return {e["filename"]: e["stack_trace"] for e in self.get("/importErrors")["import_errors"]}
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-        """Starts a run. Airflow checks `conf` against the form of the DAG, and the error says which field is wrong."""
+        """Starts a run. `conf` holds the fields of the DAG's form.
+
+        Airflow checks them against the form. If Airflow refuses a field, the error names that field.
+        """
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
         self._api("POST", f"/dags/{dag_id}/dagRuns", body)
 
@@ -76,9 +86,10 @@ class Client:
         return [str(run["dag_run_id"]) for run in self.get(f"/dags/{dag_id}/dagRuns?order_by=-id&limit=10")["dag_runs"]]
 
     def owners(self, dag_id: str) -> dict[str, str]:
-        """Returns the owner of each run of the DAG, by run id. The owner is the process for which a run was started.
+        """Returns the owner of each run of the DAG, by run id, as the text `<pid>:<start time>`.
 
-        Leaves out runs that have ended and runs that were started for no process.
+        The owner is the process for which a run was started. Leaves out runs that have ended, and runs that have no
+        owner, for example because a user triggered them in the UI.
         """
         runs = self.get(f"/dags/{dag_id}/dagRuns?state=queued&state=running&limit=100")["dag_runs"]
         return {str(run["dag_run_id"]): str(run["conf"]["owner"]) for run in runs if (run["conf"] or {}).get("owner")}
@@ -106,7 +117,7 @@ class Client:
         return sorted(tasks, key=lambda task: task.start_date or "~")
 
     def log_tail(self, dag_id: str, run_id: str, task: Task, lines: int = 12) -> list[str]:
-        """Returns the last lines of a task's log, at most `lines`. Lines before the first error are left out."""
+        """Returns the last lines of a task's log, at most `lines`. `last_log_lines` says which lines are left out."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
         content = self.get(f"{path}?full_content=true")["content"]
         return last_log_lines(content, lines)
@@ -147,7 +158,8 @@ def ui_url(url: str, dag_id: str, run_id: str) -> str:
 def last_log_lines(events: Sequence[object], lines: int) -> list[str]:
     """Returns the last lines of a log, at most `lines`. `events` are the log's events, as the REST API answers them.
 
-    If the log has an error, lines before the first error are left out. Lines that begin with `::` are left out, too.
+    If the log has an error, lines before the first error are left out. Lines that begin with `::` are left out, too:
+    with them, Airflow marks groups of lines that the UI folds.
     """
     errors = [index for index, event in enumerate(events) if _is_error(event)]
     texts = [line for event in events[min(errors, default=0) :] for line in _lines(event)]

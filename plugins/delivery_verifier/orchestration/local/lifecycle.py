@@ -25,12 +25,13 @@ from delivery_verifier.orchestration.local import settings, supervisor, tree
 from delivery_verifier.orchestration.local.client import AirflowError, Client
 
 START_WITHIN_S = 180.0
+"""Seconds within which the local Airflow must become ready."""
 _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The state of the local Airflow. `ready`: Airflow is healthy and has both DAGs. `detail`: why Airflow is not
-    ready."""
+    """The state of the local Airflow. `ready`: its parts are healthy and both DAGs are parsed. `detail`: why it is not
+    ready, or `ready`. `runs`: the folder of the run directories."""
 
     running: bool
     ready: bool
@@ -85,7 +86,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """Returns the state of the living supervisor, or None. A supervisor with a dead child is awaited until it ends."""
+    """Returns the state of the living supervisor, or None. Waits for the end of a supervisor that has lost a child."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)

@@ -24,7 +24,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 _POLL_S = 1.0
 PATIENCE_S = 180.0
-"""Seconds for which a living Airflow may give no answer before the run is given up."""
+"""Seconds after which a command gives up a run if Airflow lives but does not answer."""
 STARTED_WITHIN_S = 180.0
 """Seconds within which a queued task must start. Airflow queues a task only when a worker is free, so that even on a
 busy host the task starts within seconds."""
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
-    """The error of a run that has no verdict, or whose state contradicts its verdict. The message names a task, and
-    ends with `log`, the last lines of the task's log."""
+    """The error of a run that has no verdict, or whose state contradicts its verdict. The message names the task (or
+    DAG) `task_id`, and ends with `log`: the last lines of the task's log, or a remedy."""
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
@@ -41,7 +41,7 @@ class RunFailed(VerifierError, RuntimeError):
 
 
 class TaskNeverStarted(RunFailed):
-    """The error of a run with a queued task that no worker will start."""
+    """The error of a run with a task that stays queued, because no worker will start it (see QueueWatch)."""
 
 
 class QueueWatch:
@@ -81,7 +81,8 @@ def run_through_airflow(
 ) -> Path:
     """Runs verify_delivery in the local Airflow, and returns the run directory, which then holds a verdict.
 
-    Starts the local Airflow if Airflow is not running. The run belongs to this process, and ends when this process
+    `conf`: the fields of the run, by name. `listener`: is told each change of a task's state. `port`: the port of the
+    local Airflow, which is started if it is not running. The run belongs to this process, and ends when this process
     ends. Raises RunFailed if there is no verdict, and AirflowError if Airflow refuses the run or cannot be reached.
     """
     status = lifecycle.up(port)
@@ -101,7 +102,10 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """Makes an AirflowError of the block say why the local Airflow has ended, if the local Airflow has ended."""
+    """Makes an AirflowError of the block say why the local Airflow has ended, if the local Airflow has ended.
+
+    In that case also removes the data of a run that nobody can judge any more.
+    """
     try:
         yield
     except AirflowError as error:
@@ -126,11 +130,11 @@ def _remove_unjudged_data() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run `run_id` of the DAG. Raises AirflowError.
+    """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name. Raises AirflowError.
 
-    First ends each run whose owner has ended and that has no running task. Such a run would wait for ever, and the new
-    run would wait for that run. If Airflow does not answer the request for the new run in time, Airflow may have
-    started the run nevertheless. So this function looks for the run before it repeats the request.
+    First ends each run whose owner (see `Client.owners`) has ended and that has no running task. Such a run would wait
+    for ever, and the new run would wait for that run. If Airflow does not answer the request for the new run in time,
+    Airflow may have started the run nevertheless. So this function looks for the run before it repeats the request.
     """
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
@@ -145,9 +149,10 @@ def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """Returns the result of `ask`. Repeats `ask`, for PATIENCE_S seconds at most, while `ask` raises AirflowSilent.
+    """Returns the result of `ask`, a function that sends requests. Repeats `ask` as long as it raises AirflowSilent.
 
-    An Airflow that lives but is busy may not answer in time. Raises AirflowSilent at once if Airflow has ended.
+    An Airflow that lives but is busy may not answer in time. Raises AirflowSilent after PATIENCE_S seconds, or at once
+    if Airflow has ended.
     """
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
@@ -180,10 +185,10 @@ def _has_running_task(client: Client, dag_id: str, run_id: str) -> bool:
 
 
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
-    """Ends a run. Does nothing if Airflow is gone.
+    """Marks a run failed, so that Airflow ends it. Does nothing if Airflow is gone. Raises no AirflowError.
 
-    `stuck`: whether to mark the run's queued tasks failed, too. The end of a run leaves queued teardown tasks as they
-    are.
+    `stuck`: whether to mark the run's queued tasks failed, too. Otherwise Airflow leaves queued teardown tasks as they
+    are, and a run with a teardown task that no worker starts would never end.
     """
     try:
         patiently(lambda: client.end_run(dag_id, run_id))

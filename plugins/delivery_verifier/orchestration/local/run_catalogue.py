@@ -27,7 +27,7 @@ from delivery_verifier.store import catalogue_runs
 POLL_S = 1.0
 """Seconds between two requests for the state of the catalogue run."""
 BETWEEN_POLLS_OF_TASKS_S = 3.0
-"""Seconds between two requests for the runs of scenarios and for the tasks."""
+"""Seconds between two looks at the triggered runs of verify_delivery and at the tasks of all these runs."""
 EndListener = Callable[[str, str], None]
 """A function that is called when the run of a scenario has ended, with the id and the state of this run of
 verify_delivery."""
@@ -38,9 +38,10 @@ def run_catalogue_through_airflow(
 ) -> CatalogueRun:
     """Runs verify_catalogue in the local Airflow, and returns the finished catalogue run.
 
-    Starts the local Airflow if Airflow is not running. The catalogue run belongs to this process, and ends when this
-    process ends. Raises RunFailed unless there is a record of the catalogue run that agrees with the state of the DAG
-    run. Raises AirflowError if Airflow refuses the catalogue run or cannot be reached.
+    `conf`: the fields of the form, by name. `port`: the port of the local Airflow, which is started if it is not
+    running. The catalogue run belongs to this process, and ends when this process ends. Raises RunFailed if a task
+    other than the cells and the gate failed, or if catalogue.json does not agree with the state of the DAG run. Raises
+    AirflowError if Airflow refuses the catalogue run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -128,7 +129,8 @@ def _log(client: Client, run_id: str, task: Task) -> list[str]:
 def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
     """Returns the item to which the run `run_id` of verify_delivery belongs; None if there is no such item.
 
-    If the name of an item begins with the name of another item, both may fit the run id. Then the longer name counts.
+    An item is one scenario of the catalogue run. The run id begins with the name of the item. If the name of an item
+    begins with the name of another item, both may fit the run id. Then the longer name counts.
     """
     longest_first = sorted(catalogue.items, key=lambda item: -len(item.name))
     return next((item for item in longest_first if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

@@ -20,7 +20,7 @@ NIGHTLY = "0 2 * * *"
 """The default schedule of a run of the whole catalogue: a cron expression in UTC."""
 DEFAULT_PORT = 8080
 MARK = "KDV_LOCAL_AIRFLOW"
-"""The environment variable that marks all processes of one local Airflow. Its value is AIRFLOW_HOME.
+"""The environment variable that marks all processes of one local Airflow. Its value is their AIRFLOW_HOME.
 
 A process keeps the mark when its parent ends and another process becomes its parent.
 """
@@ -48,19 +48,22 @@ def airflow_home() -> Path:
 
 
 def passwords_file() -> Path:
-    """Returns the file with the user names and passwords. The file is JSON and has mode 0600."""
+    """Returns the file with the password of each user. The file is JSON, has mode 0600, and is read by Airflow, too."""
     return airflow_home() / "passwords.json"
 
 
 def port(chosen: int | None = None) -> int:
-    """Returns the port: `chosen`, else KDV_PORT, else 8080. Raises BadInput if the number is no port."""
+    """Returns the port of the local Airflow: `chosen` (the option --port), else KDV_PORT, else 8080.
+
+    Raises BadInput if the number is no port.
+    """
     if chosen is not None:
         return whole("--port", chosen, 1, 65535, example=DEFAULT_PORT)
     return variables.number("KDV_PORT", DEFAULT_PORT, 1, 65535)
 
 
 def base_url(port: int) -> str:
-    """Returns the address of the UI and of the REST API."""
+    """Returns the address of the UI and of the REST API of the local Airflow on `port`."""
     return f"http://127.0.0.1:{port}"
 
 
@@ -150,7 +153,7 @@ def _secret(name: str, make: Callable[[], str]) -> str:
 
 
 def ensure_passwords() -> dict[str, str]:
-    """Returns the users' passwords, by user name. The passwords are generated once."""
+    """Returns the users' passwords, by user name. Generates and stores the passwords if they are not stored yet."""
     users: dict[str, str] = json.loads(_ensure_file(passwords_file(), _new_passwords))
     return users
 

@@ -39,8 +39,8 @@ _log = logging.getLogger("kdv.supervisor")
 class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The content of supervisor.json. `started_at`: when the supervisor started, in seconds since the epoch.
 
-    `runs`: the folder of the run directories. `owner`: the process with which the local Airflow ends. `children`: the
-    four processes, by name.
+    `runs`: the folder of the run directories. `owner`: the local Airflow ends when this process ends; None if there is
+    no such process. `children`: the four processes of Airflow (see COMMANDS), by name.
     """
 
     supervisor: ProcessId
@@ -57,7 +57,10 @@ class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def state_file() -> Path:
-    """Returns the file of the supervisor's state. The file exists from the start of the four processes to their end."""
+    """Returns the file of the supervisor's State. The file exists from the start of the four processes to their end.
+
+    If the supervisor was killed, the file stays until the next `kdv up` or `kdv down`.
+    """
     return settings.airflow_home() / "supervisor.json"
 
 
@@ -90,12 +93,18 @@ def _reason_file() -> Path:
 
 
 def log_file(name: str) -> Path:
-    """Returns the log file of a process. `name` is one of Airflow's processes, `supervisor` or `migrate`."""
+    """Returns the log file of a process.
+
+    `name` is the name of one of the four processes, `supervisor`, or `migrate` for the migration of the database.
+    """
     return settings.airflow_home() / f"{name}.log"
 
 
 class Supervisor:
-    """The parent of the four processes: starts and watches them, and ends them with all processes that they started."""
+    """The parent of the four processes of Airflow: starts and watches them, and ends them with all their descendants.
+
+    `owner`: the supervisor also ends them when this process ends; None if there is no such process.
+    """
 
     def __init__(self, port: int, owner: ProcessId | None) -> None:
         self.port, self.owner = port, owner
@@ -203,7 +212,7 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
 
 
 def main() -> int:
-    """The entry point. The environment must be `settings.environment`. Returns the exit code."""
+    """The entry point. The environment must be `settings.environment`, which sets up Airflow. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")

@@ -45,7 +45,10 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Returns all living processes of the local Airflow with this `mark` (its AIRFLOW_HOME), except this process."""
+    """Returns all living processes of one local Airflow, except this process, whatever their parents are.
+
+    `mark` is the value of the environment variable settings.MARK, the AIRFLOW_HOME of the local Airflow.
+    """
     return [process for process in psutil.process_iter() if process.pid != os.getpid() and _has_mark(process, mark)]
 
 
@@ -65,10 +68,10 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
 
 
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
-    """Ends all processes that `find` returns, also processes that appear meanwhile.
+    """Ends all processes that `find` returns. Calls `find` repeatedly: processes that appear meanwhile end, too.
 
     Each process gets SIGTERM when `find` first returns it. After `grace_s` seconds, all processes that still run get
-    SIGKILL. Returns the processes that are left after `deadline_s` seconds.
+    SIGKILL. Returns the processes that are left after `deadline_s` seconds, or an empty list.
     """
     begun, signalled = time.monotonic(), set[int]()
 

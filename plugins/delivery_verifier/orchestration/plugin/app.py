@@ -30,7 +30,7 @@ HEADERS = {
 }
 _REPORT = "report.html"
 LISTED = 100
-"""How many catalogue runs the page of the matrix lists. These are the newest."""
+"""How many catalogue runs the page of the matrix lists, at most. The newest are listed."""
 _Field = Annotated[str, Query(max_length=200)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of the failed task.
@@ -68,7 +68,10 @@ async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Resp
 
 @app.get("/")
 def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: _Field = "") -> HTMLResponse:
-    """The page that lists all runs that match the filter, newest first."""
+    """The page that lists all runs that match the filter, newest first. Every run directory counts as a run.
+
+    The parameters are the filter (see RunFilter). An empty parameter matches every run.
+    """
     run_filter = RunFilter(verdict=verdict, profile=profile, fault=fault, text=text)
     docs = (folders.runs_dir() / folders.DATA_DOCS / "index.html").is_file()
     return HTMLResponse(page.overview(folders.runs_dir(), run_filter, docs=docs, dag_path=f"../dags/{DAG_ID}"))
@@ -78,8 +81,9 @@ def index(verdict: _Field = "", profile: _Field = "", fault: _Field = "", text: 
 def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
     """The page with the matrix of the catalogue run called `run`, and with a list of the newest catalogue runs.
 
-    Without `run`, the page shows the newest catalogue run. Answers 404 if there is no catalogue run called `run`. The
-    errors of runs are shown only to users who may read the logs of runs.
+    The matrix shows how each scenario of the catalogue run ended. Without `run`, the page shows the newest catalogue
+    run. Answers 404 if no catalogue run in the list is called `run`. `reads_logs`: whether the user may read the logs
+    of runs. Other users do not see the errors of runs, because the logs hold these errors.
     """
     known = catalogue_runs.newest(LISTED)
     catalogue = next((listed for listed in known if run in ("", listed.id)), None)
@@ -94,7 +98,11 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
 
 @app.get("/dag/{dag_id}/{run_id}/", response_model=None, dependencies=[_MAY_READ_LOGS])
 def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
-    """The tab Delivery report of a DAG run: the report or the matrix, or a page that says why the run has neither."""
+    """The tab Delivery report of a DAG run.
+
+    A run of verify_delivery shows its report, and a run of verify_catalogue shows its matrix. Any other run, and a run
+    that lacks its report or matrix, shows a page that says why. `known` is what Airflow knows of the DAG run.
+    """
     if (
         dag_id == CATALOGUE_DAG_ID
         and (catalogue_runs.folder() / folders.run_directory_name(run_id) / catalogue_runs.FILE).is_file()
@@ -111,7 +119,10 @@ def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
 
 @app.get("/dag/{dag_id}/{run_id}/docs/", response_model=None)
 def docs_of_dag_run(dag_id: str, run_id: str) -> Response:
-    """The tab Data Docs of a DAG run: the run's row in the list of validations, or a page that says why not."""
+    """The tab Data Docs of a DAG run: the site of the Data Docs, at the row of this run in the list of validations.
+
+    For a run whose step validate did not finish, the tab shows a page that says so.
+    """
     name = folders.run_directory_name(run_id)
     if dag_id != DAG_ID or not (folders.runs_dir() / name / "validate.json").is_file():
         return HTMLResponse(unreported.no_docs())
@@ -127,7 +138,11 @@ _DRAWINGS = {
 
 @app.get("/icon/{name}.svg")
 def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Response:
-    """The icon of a page in Airflow's navigation."""
+    """The icon of a page in Airflow's navigation, as SVG.
+
+    `light` and `dark` name the theme of the UI. Names that begin with `matrix-` belong to the page Delivery matrix, the
+    other names to the page Delivery.
+    """
     ink, drawing = ("#5f78a3" if name.endswith("light") else "#d4d4d8"), _DRAWINGS["matrix-" if "-" in name else ""]
     style = f'fill="none" stroke="{ink}" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" {style}><path d="{drawing}"/></svg>'
@@ -136,17 +151,18 @@ def icon(name: Literal["light", "dark", "matrix-light", "matrix-dark"]) -> Respo
 
 @app.get("/docs/{path:path}")
 def data_docs(path: str) -> FileResponse:
-    """A file of the Data Docs site."""
+    """A file of the Data Docs, the site that Great Expectations writes. `path` is relative to the site's folder."""
     return _file(folders.runs_dir() / folders.DATA_DOCS, path)
 
 
 @app.get("/runs/{path:path}")
 def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
-    """A file of a run directory. `path` is relative to the folder of all runs.
+    """A file of a run directory or of a catalogue run. `path` is relative to the folder of all runs.
 
     The addresses here have the same form as the paths on disk, so that links between reports work in both places.
-    The files of catalogue runs quote errors of runs. Only users who may read the logs of runs get these files. A report
-    is shown only if the last judgement of its run wrote the report.
+    The files of catalogue runs quote errors of runs, so only users who may read the logs of runs (`reads_logs`) get
+    these files. If a run was reconciled or validated again but has not been judged again since, a page that says so is
+    shown in place of the old report.
     """
     file = _file(folders.runs_dir(), path)
     inside = Path(file.path).relative_to(folders.runs_dir().resolve())
@@ -161,7 +177,8 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
 def nothing(path: str) -> None:
     """Answers 404 to any other path, but only to users who may view plugins.
 
-    Without this route, a request for such a path would bypass the access control.
+    FastAPI checks the access only for paths that have a route. Without this route, such a request
+    would be answered before anything has checked who sent it.
     """
     raise HTTPException(404, "no such page")
 

@@ -21,7 +21,10 @@ _SAID_LINES = 40
 
 
 class Step(Struct, frozen=True):
-    """A task instance. `state` is None before the task is scheduled. `said`: the last log lines of a failed task."""
+    """A task of a DAG run. `state` is Airflow's state of the task, and None before the task is scheduled.
+
+    `said`: the last log lines of the task if the task failed; otherwise empty.
+    """
 
     task_id: str
     state: str | None
@@ -29,14 +32,14 @@ class Step(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """A DAG run: its state, and its steps in the order in which they are worked."""
+    """A DAG run: Airflow's state of the run, and its tasks in the order of `model.steps.STEPS`, other tasks last."""
 
     state: str
     steps: list[Step]
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended, so that nothing more will happen in the run."""
+        """Whether the run has ended, so that none of its tasks will change any more."""
         return self.state in ENDED
 
     def steps_in(self, *states: str) -> list[Step]:
@@ -45,7 +48,7 @@ class State(Struct, frozen=True):
 
 
 def state(dag_id: str, run_id: str) -> State | None:
-    """Returns what Airflow knows of the run; None if Airflow knows no such run."""
+    """Returns the state and the tasks of the DAG run as Airflow's database has them; None if there is no such run."""
     with create_session(scoped=False) as session:
         dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         if dag_run is None:

@@ -1,6 +1,7 @@
 """The pages that the plugin shows in place of a missing report, matrix or Data Docs.
 
-The page of a run without a report says which step is running, or which step failed, with the end of that step's log.
+The matrix is the page of a catalogue run. The Data Docs are the pages that Great Expectations writes. The page of a run
+without a report says which step is running, or which step failed, with the end of that step's log.
 """
 
 from __future__ import annotations
@@ -30,22 +31,23 @@ def another_dag() -> str:
 
 
 def no_catalogue() -> str:
-    """The page in place of the matrix as long as there is no catalogue run."""
+    """The page that is shown in place of the matrix as long as there is no catalogue run."""
     explanation = f"Trigger the DAG {CATALOGUE_DAG_ID}, or run kdv catalogue in a terminal."
     return _page("No catalogue run yet", explanation, [], [], None)
 
 
 def no_docs() -> str:
-    """The page that the tab Data Docs shows for a run whose expectations were never evaluated."""
+    """The page that the tab Data Docs shows for a run that has no Data Docs, since its step validate did not finish."""
     return _page(
         "This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None
     )
 
 
 def void(name: str) -> str:
-    """The page in place of a void report. `name` is the name of the run.
+    """The page that is shown in place of a void report. `name` is the name of the run's directory.
 
-    A report is void when the evidence of its run was reconciled or validated again after the report was written.
+    A report is void if the step reconcile or the step validate of its run was repeated after the report was written.
+    The report then shows figures that have been replaced.
     """
     explanation = (
         f"Run {name} was reconciled or validated again since, and this report tells of books that are gone. It is "
@@ -57,7 +59,8 @@ def void(name: str) -> str:
 def run_without_report(run_id: str, state: State | None) -> str:
     """The page that the tab Delivery report shows for a run without a report.
 
-    `state` is what Airflow knows of the run. The page reloads itself as long as the run can still write a report.
+    `run_id` is the id of the DAG run, and `state` is what Airflow knows of it; None if Airflow knows no such run. The
+    page reloads itself until the run has ended.
     """
     if state is None:
         return _page(

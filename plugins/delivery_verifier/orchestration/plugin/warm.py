@@ -25,16 +25,17 @@ LIBRARIES = (
     "pyarrow.compute",
     "pyarrow.parquet",
 )
-"""The libraries that the scheduler imports."""
+"""The modules that the scheduler imports. Tasks need them."""
 
 
 @hookimpl
 def on_starting(component: object) -> None:
     """Imports LIBRARIES if `component` is the scheduler of a local Airflow.
 
-    The libraries take memory, so the processes of any other Airflow do not import them here. Airflow calls this
-    function in tasks too. When Airflow calls this function, a Job has no type yet. So the command line of the process
-    shows whether the Job is the scheduler.
+    Other Airflows are left alone, because the libraries take memory. Scheduler, triggerer and dag-processor each pass a
+    Job, which does not say yet what it runs. So the command line of the process tells whether the Job is the scheduler.
+    Airflow also calls this function in tasks. A task has the command line of the scheduler, from which it was forked,
+    but passes no Job.
     """
     if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines

@@ -1,4 +1,7 @@
-"""The form of a catalogue run in the Airflow UI: which scenarios to run, and which this host may be unable to run."""
+"""The form of a catalogue run in the Airflow UI.
+
+The form asks which scenarios to run, and which of them this host may be unable to run because it lacks equipment.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ _EXPECTABLE = "|".join(map(re.escape, selection.EXPECTABLE))
 def params() -> dict[str, Param]:
     """Returns the form's fields by name, in the order of the form.
 
-    A scheduled catalogue run uses the defaults, which select every scenario.
+    A scheduled catalogue run uses the defaults, which select every scenario. The default of `expect_unavailable` is the
+    value of KDV_EXPECT_UNAVAILABLE on this host.
     """
     return {
         "tag": Param(

@@ -1,5 +1,8 @@
-"""The form of a run of verify_delivery in the Airflow UI. The library supplies the choices of the fields, with their
-labels, and the limits of the numbers."""
+"""The form of a run of verify_delivery in the Airflow UI.
+
+The choices of the fields, with their labels, and the limits of the numbers come from the catalogue and from the classes
+of which a scenario consists.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,16 @@ PACINGS: dict[str, str] = {
     "spread": "spread: the floor of records over the planned duration",
     "flat_out": "flat_out: as fast as the client can",
 }
-"""The label of each pacing."""
+"""The label of each pacing. The pacing says how fast the producers send if the user enters no rate."""
 DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": "contract", "records": 20_000}
-"""The defaults of the fields that are in no section."""
+"""The defaults of the four fields that are in no section, by name."""
 
 
 def params() -> dict[str, Param]:
     """Returns the form's fields by name, in the order of the form.
 
-    The first four fields are in no section. The UI shows sections folded, and opens only one section at a time.
+    The UI shows sections folded, and opens only one section at a time. The first four fields are in no section, so that
+    they are always visible.
     """
     return _question() | _catalogue() | _own_settings() | _load() | _topic() | _repetition() | _self_test()
 

@@ -18,7 +18,7 @@ from delivery_verifier.model.scenario import Profile
 
 
 def choice(title: str, options: dict[str, str], default: str, description: str, **more: Any) -> Param:
-    """Returns a form field that holds one of `options`, which maps each allowed value to its label."""
+    """Returns a form field that holds one of `options`. `options` maps each allowed value to its label."""
     return Param(
         default, type="string", enum=list(options), values_display=options, title=title, description=description, **more
     )
@@ -32,22 +32,25 @@ def text(title: str, description: str, section: str) -> Param:
 
 
 def number(title: str, owner: type[Struct], field: str, default: int | None, description: str, **more: Any) -> Param:
-    """Returns a form field for an integer within the limits of `field`.
+    """Returns a form field for an integer within the limits of `field`, a field of `owner`.
 
-    If `default` is None, the form field may be empty.
+    If `default` is None, the form field is empty at first, and may stay empty.
     """
     kind = "integer" if default is not None else ["integer", "null"]
     return Param(default, type=kind, title=title, description=description, **bounds(owner, field), **more)
 
 
 def bounds(owner: type[Struct], field: str) -> dict[str, Any]:
-    """Returns the limits of an integer field as `minimum` and `maximum`. Leaves out `maximum` if none is declared."""
+    """Returns the limits of `field`, which must be an integer field of `owner`, as arguments of Param.
+
+    These are `minimum` and, if `owner` declares a greatest value, `maximum`.
+    """
     minimum, maximum = limits(owner, field)
     return {"minimum": minimum} | ({"maximum": maximum} if maximum is not None else {})
 
 
 def default(owner: type[Struct], field: str) -> Any:
-    """Returns the default of `field`."""
+    """Returns the default that `owner` declares for `field`."""
     return next(entry.default for entry in msgspec.structs.fields(owner) if entry.name == field)
 
 
@@ -57,8 +60,8 @@ def summaries(entries: dict[str, Profile] | dict[str, FaultPlan]) -> dict[str, s
 
 
 def labels(allowed: Any, labels: dict[str, str]) -> dict[str, str]:
-    """Returns the label of each value of the Literal type `allowed`, in the order of the Literal.
+    """Returns the label of each value of the Literal type `allowed`, by value, in the order of the Literal.
 
-    Raises KeyError if `labels` has no label for a value.
+    The argument `labels` holds labels by value. Raises KeyError if it has no label for an allowed value.
     """
     return {value: labels[value] for value in get_args(allowed)}

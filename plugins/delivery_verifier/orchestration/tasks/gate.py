@@ -2,9 +2,9 @@
 
 Airflow derives the colour of a run from the states of its leaf tasks. When a user marks a run failed, Airflow skips the
 plain tasks of the run, and a run whose leaf tasks were all skipped is green. Airflow never skips teardown tasks. So the
-gate is a teardown task. The gate runs whatever became of the tasks before it, and asks Airflow for their states. Once
-the gate has let a run through, the judgement of the run is final: a task that is cleared without the gate refuses to
-work.
+gate is a teardown task. The gate runs whatever became of the tasks before it, and asks Airflow for their states. If all
+of them have succeeded, the gate lets the run through, that is, the gate succeeds too unless the run is judged red. Then
+the judgement of the run is final. If a user clears a task before the gate, but not the gate, that task refuses to work.
 """
 
 from __future__ import annotations
@@ -18,15 +18,21 @@ from delivery_verifier.model.errors import VerifierError
 
 
 class GateClosed(VerifierError, RuntimeError):
-    """The error of a gate that does not let a run through, because a task before the gate did not succeed."""
+    """The error that makes the gate fail, because a task before the gate did not succeed."""
 
 
 class GatePassed(VerifierError, RuntimeError):
-    """The error of a task that is run after the gate has let the run through. The gate would not check this task."""
+    """The error of a task that was cleared, so that it runs again, although the gate of its run has succeeded.
+
+    The gate does not run again, so it would not check what the task does now.
+    """
 
 
 def require_not_passed(context: Context, gate: str) -> None:
-    """Raises GatePassed if the task called `gate` has succeeded. Every task before the gate calls this first."""
+    """Raises GatePassed if the gate of this run has succeeded. Every task before the gate calls this first.
+
+    `context` is Airflow's context of the calling task, and `gate` is the id of the gate's task.
+    """
     if _states(context, [gate])[gate] == "success":
         raise GatePassed(
             f"{gate} has let this run through already: clear this task together with those downstream of it"
@@ -34,7 +40,10 @@ def require_not_passed(context: Context, gate: str) -> None:
 
 
 def require_success(context: Context, task_ids: Collection[str]) -> None:
-    """Raises GateClosed unless each of the tasks `task_ids` has succeeded in this run."""
+    """Raises GateClosed unless each of the tasks `task_ids` has succeeded in this run.
+
+    `context` is Airflow's context of the calling task, which is the gate.
+    """
     others = {task_id: state for task_id, state in _states(context, task_ids).items() if state != "success"}
     if not others:
         return

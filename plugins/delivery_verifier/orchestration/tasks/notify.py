@@ -1,5 +1,5 @@
-"""The mail that reports a red run. Airflow's own notifier sends the mail to the addresses in KDV_NOTIFY_EMAIL, over the
-Airflow connection smtp_default."""
+"""The mail that reports a red run, that is, a DAG run that has failed. Airflow's own notifier sends the mail to the
+addresses in KDV_NOTIFY_EMAIL, over the Airflow connection smtp_default."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ Without the variable, no mail is sent."""
 
 
 class RedRunMail(SmtpNotifier):
-    """A mail that reports a red run: the verdict with its sentence, the run id, and the address of the run in Airflow.
+    """A mail that reports a red run of verify_delivery.
 
-    No other data leave the host.
+    The mail holds the verdict, the sentence that explains the verdict or says why there is none, the run id, and the
+    address of the run in Airflow. No other data leave the host.
     """
 
     def notify(self, context: Context) -> None:
         """Sends the mail. Raises the errors of SMTP: Airflow logs them, and the state of the run does not change.
 
-        Airflow has rendered its templates before it calls this method. Subject and text are set only now, so that
-        Airflow never takes the text of a run for a template.
+        Airflow renders the fields of a notifier as templates before it calls this method. Subject and text are set only
+        now, so that Airflow never takes the text of a run for a template.
         """
         self.subject, self.html_content = self.message(str(context["run_id"]))
         super().notify(context)
 
     def message(self, run_id: str) -> tuple[str, str]:
-        """Returns the subject and the HTML text of the mail."""
+        """Returns the subject and the HTML text of the mail about the DAG run `run_id`."""
         return message(run_id)
 
 
@@ -48,18 +49,21 @@ class RedCatalogueMail(RedRunMail):
     """A mail that reports a red catalogue run, and names the scenarios that did not end as expected."""
 
     def message(self, run_id: str) -> tuple[str, str]:
-        """Returns the subject and the HTML text of the mail."""
+        """Returns the subject and the HTML text of the mail about the run `run_id` of verify_catalogue."""
         return catalogue_message(run_id)
 
 
 def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
-    """Returns the DAG's callbacks for a red run: one `mail` to all addresses in VARIABLE, or none without addresses."""
+    """Returns the callbacks that the DAG calls when a run is red: one `mail` to all addresses in KDV_NOTIFY_EMAIL.
+
+    Returns an empty list if there are no addresses.
+    """
     addresses = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
     return [mail(to=addresses)] if addresses else []
 
 
 def message(run_id: str) -> tuple[str, str]:
-    """Returns the subject and the HTML text of the mail about a red run."""
+    """Returns the subject and the HTML text of the mail about `run_id`, a red run of verify_delivery."""
     row = read(folders.run_directory(run_id))
     sentence = row.sentence or f"The run failed before a verdict could be given; {row.why}."
     lines = [f"<b>{html.escape(row.verdict)}</b>", html.escape(sentence), f"Run {html.escape(run_id)}"]
@@ -67,7 +71,7 @@ def message(run_id: str) -> tuple[str, str]:
 
 
 def catalogue_message(run_id: str) -> tuple[str, str]:
-    """Returns the subject and the HTML text of the mail about a red catalogue run."""
+    """Returns the subject and the HTML text of the mail about `run_id`, a red run of verify_catalogue."""
     try:
         catalogue = catalogue_runs.read(folders.run_directory_name(run_id))
     except BadInput:

@@ -7,6 +7,7 @@ import re
 from delivery_verifier.model.errors import VerifierError
 
 DEFAULT_ID = "spark_default"
+"""The id of the connection that the step reconcile uses."""
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
@@ -18,7 +19,9 @@ class NoSparkConnection(VerifierError, ValueError):
 
 
 def require(conn_id: str = DEFAULT_ID) -> str:
-    """Returns the Spark master that the connection names. Raises NoSparkConnection if the connection is unusable.
+    """Returns the Spark master that the Airflow connection `conn_id` names.
+
+    Raises NoSparkConnection if the connection is missing, or if Airflow or Spark would misread it.
 
     If the connection is missing, or its URI does not parse (`spark://local[2]`), Airflow's Spark provider submits to
     YARN. Only an info line of the log says so (SparkSubmitHook._resolve_connection, provider 6.3.4). Therefore this

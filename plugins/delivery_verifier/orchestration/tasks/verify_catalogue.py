@@ -29,18 +29,23 @@ from delivery_verifier.store.run_directory import IncompleteRun
 POKE_S = 2
 """Seconds between two looks at the state of a triggered run."""
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
+"""The ids of three tasks: FIRST runs every scenario, AGAIN repeats those that ended INCONCLUSIVE, GATE comes last."""
 Cell = dict[str, str]
-"""The argument of a cell: {"scenario": its name, "run": the id of its run of verify_delivery}."""
+"""The argument of a cell: under `scenario` the name of the scenario, and under `run` the id that the triggered run of
+verify_delivery gets."""
 
 
 class CatalogueNotGreen(VerifierError, RuntimeError):
-    """The error of a red catalogue run: a scenario did not end as expected or was not run."""
+    """The error that makes a catalogue run red: a scenario did not end as expected, or was not run.
+
+    A scenario that this host cannot run is no error if it was expected to be unavailable and another scenario was run.
+    """
 
 
 class RunScenario(TriggerDagRunOperator):
     """A cell: a task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
 
-    The cell fails if the run fails. A cell that was cleared triggers another run.
+    The cell fails if the run fails. A cell that a user has cleared triggers another run, with another id.
     """
 
     template_fields = ("cell",)
@@ -59,10 +64,11 @@ class RunScenario(TriggerDagRunOperator):
         self.cell = cell
 
     def execute(self, context: Context) -> None:
-        """Triggers the run and waits for its end.
+        """Makes Airflow trigger the run and wait for its end: raises DagRunTriggerException, as the base class does.
 
         Raises AirflowFailException if the owner of the catalogue run has ended. The owner is the process that asked for
-        the catalogue run.
+        the catalogue run; a catalogue run that was triggered in the UI has none. Raises gate.GatePassed if the gate of
+        the catalogue run has succeeded already.
         """
         gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
@@ -130,9 +136,10 @@ def require_green() -> None:
 
 
 def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
-    """Returns `catalogue` with an attempt for each run of verify_delivery that was triggered for a scenario.
+    """Returns `catalogue` with one attempt for each run of verify_delivery that was triggered for a scenario.
 
-    `triggered` holds the id and the state of each of these runs, by the name of the scenario.
+    These attempts replace the attempts in `catalogue`. `triggered` holds the id and the state of each of these runs, by
+    the name of the scenario.
     """
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
@@ -142,9 +149,11 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
 
 
 def attempt_of(run_id: str, state: str) -> Attempt:
-    """Returns the attempt that a run of verify_delivery was. `state` is Airflow's state of the run.
+    """Returns the result of the run `run_id` of verify_delivery as an attempt. `state` is Airflow's state of the run.
 
-    If the state contradicts the verdict, a step has failed. Then the attempt has no verdict.
+    The attempt has no verdict if the run stored none that can be read, or if the stored verdict contradicts `state`:
+    the run succeeded but its verdict is not green, or the verdict is green but the run did not succeed. For example,
+    stop_cluster may fail although the verdict is green, because the gate does not wait for stop_cluster.
     """
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now

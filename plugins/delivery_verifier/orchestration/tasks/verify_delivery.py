@@ -1,5 +1,5 @@
-"""The tasks of a run of verify_delivery, one function per step. The function calls the step with the run directory that
-the task `plan` made.
+"""The tasks of a run of verify_delivery: one function per step, and an operator for the step reconcile. Each calls its
+step with the run directory that the task `plan` made.
 
 Airflow's DAG processor imports this module every few seconds, and each task imports this module once more. So each
 step, with the modules that the step needs, is imported inside the function that calls the step.
@@ -129,7 +129,8 @@ def _run_directory(context: Context) -> Path:
 class SubmitReconcile(SparkSubmitOperator):
     """The task of the step reconcile. The task submits the Spark job to the master that the Spark connection names.
 
-    `execute` sets the script, the properties and the environment of the job, because they depend on the run.
+    `execute` sets the script, the properties and the environment of the job. They depend on the run, which does not
+    exist yet when Airflow makes this object.
     """
 
     def __init__(self, *, task_id: str, **more: Any) -> None:
@@ -146,7 +147,11 @@ class SubmitReconcile(SparkSubmitOperator):
         )
 
     def execute(self, context: Context) -> None:
-        """Submits the Spark job and waits for its end. Raises AirflowException if the job's exit code is not 0."""
+        """Submits the Spark job and waits for its end. Raises AirflowException if the job's exit code is not 0.
+
+        Raises ClusterGone if the cluster ends while the job needs the brokers, NoSparkConnection if the Spark
+        connection is unusable, and gate.GatePassed if the gate has succeeded already.
+        """
         from delivery_verifier.cluster import lease
         from delivery_verifier.cluster.handle import Cluster
         from spark_jobs.session import class_archive

@@ -29,9 +29,10 @@ def conclude(run_dir: Path) -> None:
 
 
 def judge_and_report(run_dir: Path) -> RunVerdict:
-    """Judges the run, publishes verdict.json and report.html, and returns the verdict.
+    """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
-    Raises IncompleteRun if evidence is missing.
+    Then removes the cluster's workspace, unless a subject is VIOLATED or KDV_KEEP is set: the brokers' data may explain
+    a violation. Raises IncompleteRun if evidence is missing.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()

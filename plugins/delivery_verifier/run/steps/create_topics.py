@@ -12,7 +12,11 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def create_topics(run_dir: Path) -> None:
-    """Creates the topics, and waits until every broker says that all replicas of all partitions are in sync."""
+    """Creates the topics, and waits until every broker says that all replicas of all partitions are in sync.
+
+    From then on, the observer of the cluster's keeper records each change of a leader or of in-sync replicas. Raises
+    DeadlinePassed if the replicas do not get in sync in time.
+    """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("create_topics")

@@ -14,9 +14,11 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def inject_fault(run_dir: Path) -> None:
-    """Waits for the load to start, carries out the fault plan, and heals the cluster.
+    """Waits for the load to start, carries out the fault plan, heals the cluster, and writes injections.json.
 
-    Raises ParallelStepFailed if the load cannot start or fails.
+    Raises ParallelStepFailed if the step produce, which sends the load, fails. Raises DeadlinePassed if the load does
+    not start in time, if a repetition of the plan cannot make its first injection in time, or if the cluster does not
+    recover.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()

@@ -17,7 +17,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     """Plans the run called `name` and returns its run directory. `params` are fields of a form or of a command line.
 
-    Raises BadInput if a field is wrong or the run exists already, and lease.HostBusy if another run holds the host.
+    Raises BadInput if a field is wrong or the run exists already, and lease.HostBusy if another run uses this host.
+    Raises Unfit or Unavailable if the host cannot do the run now, or can never do it (see `preflight.require`).
     """
     variables.check()
     scenario = scenario_from_params(params, name)

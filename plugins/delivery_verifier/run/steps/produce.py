@@ -1,5 +1,9 @@
-"""The step produce: sends the load of all arms at once. The load ends when the floor of records is sent, the fault is
-healed, and the time for recovery is over."""
+"""The step produce: sends the load of all arms at once.
+
+The load ends when its least number of records is sent, the fault is healed, and the time for recovery is over. Before
+the load, every producer sends a warm-up: a few records to every partition. Load and faults begin only when all replicas
+have these records.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,15 @@ from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 INJECTOR_DEADLINE_S = 90.0
-"""Seconds for which produce, after the warm-up, waits for inject_fault to begin."""
+"""Seconds for which produce waits, after the warm-up, until inject_fault has begun beside it."""
 
 
 def produce(run_dir: Path) -> None:
-    """Runs all producers and seals their ledgers. Raises ProducerDied, DeadlinePassed, ClusterGone or
-    ParallelStepFailed."""
+    """Runs all producers to their end, and writes their ledgers and their own counts to the run directory.
+
+    Raises ProducerDied if a producer ends before it has sent its load, DeadlinePassed if the load takes too long,
+    ClusterGone if the cluster ends, and ParallelStepFailed if inject_fault fails.
+    """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     cluster = Cluster.of_run(run)
@@ -107,10 +114,11 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
 
 
 def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int], int]) -> dict[str, int]:
-    """Returns per topic how many reported records are missing, that is, not below the high watermarks yet.
+    """Returns per topic how many records of the warm-up are missing, that is, not below the high watermarks yet.
 
-    Topics without missing records are left out. A partition that no record has reached counts as at least one missing
-    record, because the warm-up sends to every partition.
+    `reported`: how many records the client has reported, by topic. `high_watermarks`: by topic and partition. Topics
+    without missing records are left out. A partition that no record has reached counts as at least one missing record,
+    because the warm-up sends to every partition.
     """
     counts = {}
     for topic, count in reported.items():

@@ -14,9 +14,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def read_topic(run_dir: Path, spark: SparkProvider) -> None:
-    """Works the first half: reads the topics into log/.
+    """Works the first half: reads the topics, and writes all their records to log/. The cluster must be running.
 
-    Raises whatever Spark raises, and SparkGone if Spark's JVM has ended.
+    `spark` returns the session that reads. Raises whatever Spark raises, and SparkGone if Spark's JVM has ended.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("reconcile")
@@ -32,9 +32,11 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
 
 
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:
-    """Works the second half, a pure function of log/ and ledger/: writes anomalies/, books/ and timeline/.
+    """Works the second half: compares log/ with ledger/, and writes anomalies/, books/ and timeline/.
 
-    Raises the same errors as `read_topic`.
+    The books are the counts of all arms, and the laws that bind these counts. The result depends only on the run
+    directory, so no cluster is needed. `spark` returns the session that compares. Raises the same errors as
+    `read_topic`.
     """
     session = spark()
     from spark_jobs.reconcile import reconcile as reconcile_with

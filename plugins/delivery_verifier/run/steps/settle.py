@@ -22,7 +22,13 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
 def settle(run_dir: Path) -> None:
-    """Heals the cluster, writes the canary, and publishes offsets.json and observations.json."""
+    """Heals the cluster, writes the canary's records, and takes the snapshot.
+
+    Writes the ledger of the canary, offsets.json (the snapshot), and observations.json (each change of a leader, of
+    in-sync replicas or of a broker's process that the keeper's observer has seen). Raises TimeoutError if the cluster
+    does not become whole or records still arrive, and StepFailed if the verifier's own records are not written as
+    planned.
+    """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     scenario.fail_if_asked("settle")

@@ -19,7 +19,8 @@ MARGIN_S = 900.0
 def start_cluster(run_dir: Path) -> None:
     """Starts the scenario's cluster and waits until every broker serves.
 
-    Raises lease.HostBusy if another run holds the host, and RuntimeError if the cluster cannot be started.
+    Raises lease.HostBusy if another run uses this host, RuntimeError if the cluster cannot be started or a broker ends
+    while it boots, and DeadlinePassed if a broker takes too long.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
