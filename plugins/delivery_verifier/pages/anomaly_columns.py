@@ -1,7 +1,7 @@
 """The columns of anomalies in tables of arms.
 
-A table always shows three kinds of anomaly, and also each other kind of which an arm has cases. Therefore the row of a
-VIOLATED arm never consists of zeros only.
+A case is one record that shows an anomaly. A table always has a column for each of three kinds of anomaly, and a column
+for each other kind of which an arm has cases. Therefore the row of a VIOLATED arm never consists of zeros only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of cases of one kind of anomaly. The verdict counts cases in the same way.
+    """The number of records of one arm that show one kind of anomaly. The verdict counts them in the same way.
 
-    The number includes the cases that a kind of higher precedence hides. `books`: an arm's totals by column. Returns
-    None if `books` lacks the column of this kind.
+    A record that shows several kinds is a case of the first of them only, in the order of Anomaly. For a kind that can
+    come second, the books count these records in a column of their own, `also_...`, which is added here. `books`: the
+    arm's totals by column. Returns None if `books` lacks the column of this kind.
     """
     count = books.get(column(anomaly))
     if count is None or anomaly not in SECONDARY:
@@ -32,7 +33,8 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
     """The kinds of anomaly that a table shows: ALWAYS, then every other kind of which an arm has cases.
 
-    `arms`: the books of each arm in the table. The caller leaves out the canary, which has planted cases of every kind.
+    `arms`: the books of each arm in the table, which are its totals by column. The caller leaves out the canary: its
+    planted cases of every kind would add a column for every kind.
     """
     with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]

@@ -1,4 +1,7 @@
-"""The doubts of a verdict, grouped by kind and name: the arms that a doubt concerns, and what to do about the doubt."""
+"""The doubts of a verdict, grouped by kind and name: the arms that a doubt concerns, and what to do about the doubt.
+
+There are two kinds. A `checker` doubt questions the check itself. A `coverage` doubt says that too little was tested.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ ADVICE = {
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }
-"""What to do about a doubt, by the doubt's name."""
+"""What to do about a doubt, by the doubt's name without what follows its first colon."""
 BY_KIND = {
     "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
     "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault.",
@@ -60,16 +63,17 @@ BY_KIND = {
 
 
 def advice(kind: str, name: str) -> str:
-    """What to do about a doubt, from ADVICE by the part of `name` before the first colon.
+    """What to do about the doubt `name` of the kind `kind`.
 
-    If ADVICE does not contain this part, the advice comes from BY_KIND. An unknown kind is treated as `checker`.
+    A name may end in a colon and what the doubt concerns, e.g. `books_unbalanced:log_sum`. The part before the colon
+    finds the advice in ADVICE. If ADVICE lacks it, BY_KIND gives the advice. An unknown kind is treated as `checker`.
     """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 
 
 @dataclass(frozen=True)
 class DoubtGroup:
-    """All doubts of one kind and name. `arms`: the arms with such a doubt. `details`: each different detail once."""
+    """All doubts of one kind and name. `arms`: the names of the arms with such a doubt. `details`: each text once."""
 
     kind: str
     name: str

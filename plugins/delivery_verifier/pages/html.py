@@ -24,7 +24,7 @@ _TEMPLATES = _PAGES / "templates"
 
 @cache
 def environment() -> Environment:
-    """The Jinja environment of all pages. Every value is escaped, except for markup that this project writes itself.
+    """The Jinja environment of all pages. Every value is escaped, except for Markup, which this project builds itself.
 
     Data Docs do not use this environment. Great Expectations makes its own environment for them, and
     expectations/data_docs only adds templates to that environment.
@@ -75,5 +75,5 @@ def asset(name: str) -> str:
 
 
 def source_of(script: str) -> str:
-    """The source expression, a SHA-256, that allows `script` in a page's content security policy."""
+    """The source expression with which a page's content security policy allows exactly `script`: its SHA-256."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

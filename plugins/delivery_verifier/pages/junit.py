@@ -1,4 +1,8 @@
-"""A verdict as JUnit XML for CI servers. The CI server shows a failure exactly if the run is not as expected."""
+"""A verdict as JUnit XML for CI servers.
+
+A CI server sees a failure or an error exactly if the run did not end as expected. Beside the arms, the file has the
+laws of the books as test cases. A law is a pair of counts that must be equal.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,11 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
-    """Writes one suite for the run. The suite has a test case per arm and its claim, and one per law of the books.
+    """Writes the JUnit suite of one run to `file`. It has a test case per arm, and one per law of the books.
 
-    An arm that did not end as expected is a failure. An INCONCLUSIVE arm is an error, because the run showed nothing
-    about the arm. A law that does not hold is a failure. A law whose evaluation raised an exception is an error. Raises
+    An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
+    expected is a failure. A law that does not hold is a failure. A law whose evaluation raised an exception is an
+    error. `validation`: the results of the expectations; those of the suite `evidence` are about the laws. Raises
     OSError if `file` cannot be written.
     """
     cases = [_arm(verdict, arm) for arm in verdict.arms]
@@ -32,7 +37,7 @@ def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
 
 
 def write_failure(file: Path, run_id: str, error: BaseException) -> None:
-    """Writes the file of a run that gave no verdict: one test case with `error`.
+    """Writes the file of a run that ended without a verdict: one test case, which is in error because of `error`.
 
     Raises OSError if `file` cannot be written.
     """
@@ -42,7 +47,10 @@ def write_failure(file: Path, run_id: str, error: BaseException) -> None:
 
 
 def validation_of(run_dir: Path) -> Validation:
-    """The validation on which the run's verdict rests. Raises IncompleteRun if it is missing, altered or damaged."""
+    """What the step `validate` found and wrote to validation.json. The verdict of the run in `run_dir` rests on it.
+
+    Raises IncompleteRun if the file is missing, altered or damaged.
+    """
     try:
         return read_validation(RunDirectory(run_dir).sealed("validate", "validation.json"))
     except msgspec.MsgspecError as error:

@@ -1,6 +1,7 @@
 """Latency: the time from the sending of a record to its report.
 
-Records that were under way during a fault are counted apart from all other records.
+In between, the record is under way. Records that were under way at some time between the bite of a fault and its
+recovery are counted apart from all other records.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from delivery_verifier.pages.material import Material, arms_drawn
 from delivery_verifier.store import tables
 
 SHARES = (0.5, 0.99, 0.999, 1.0)
-"""The shares of the reported records for which the pages state a latency."""
+"""The pages state within which latency these shares of the reported records were reported, e.g. half of them."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Spread:
-    """The distribution of the latencies of one arm, in buckets of ascending latency.
+    """How the latencies of one arm are distributed, in buckets of ascending latency.
 
-    `inside`: True for the records that were under way during a fault, False for all other records.
+    `inside`: True for the records that were under way during a fault, False for all other records. Only buckets with
+    records are listed.
     """
 
     arm: str
@@ -58,9 +60,11 @@ class Spread:
 
 
 def spreads(material: Material) -> list[Spread]:
-    """The spreads of the arms that the plots show, in the order of these arms. Spreads without records are left out.
+    """Returns the spreads of each arm in `arms_drawn`, arm by arm, at most two per arm.
 
-    For each arm, the spread outside the faults stands before the spread inside the faults.
+    The first spread of an arm has the records that were at no time under way during a fault. The second spread has the
+    records that were under way during a fault. A spread without records is left out. The list is empty if the table
+    timeline/latency is missing.
     """
     table = material.table(tables.LATENCY)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()

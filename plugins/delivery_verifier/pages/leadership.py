@@ -1,6 +1,7 @@
 """Leadership: which broker led which partition at which time.
 
-The module also holds the clock of a run, and functions that find and name injections for the pages.
+The module also holds the clock of a run, from which all pages take the seconds of an event, and the functions with
+which pages find and name injections.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class Clock:
 
 
 class Leadership:
-    """The leader and the ISR of each partition over time, from what the observer saw."""
+    """The leader and the ISR of each partition over time.
+
+    The source is the observations: changes that the observer of the cluster saw.
+    """
 
     def __init__(self, observations: Iterable[Observation]) -> None:
         self._by_partition: dict[tuple[str, int], list[Observation]] = defaultdict(list)
@@ -61,7 +65,10 @@ class Leadership:
         return observations[count - 1] if count else None
 
     def changes(self, topic: str) -> list[Observation]:
-        """The observations that show a partition of `topic` with another leader than before, oldest first."""
+        """The observations in which the leader of a partition of `topic` differs from the one before, oldest first.
+
+        They include the observations of a partition that lost its leader.
+        """
         changes = []
         for partition in self.partitions(topic):
             observations = self.observations(topic, partition)
@@ -72,7 +79,8 @@ class Leadership:
 def clock(material: Material) -> Clock:
     """The clock of the run. Its zero is the start of the load's first interval.
 
-    If no load is known, its zero is the first known time of an observation, an injection or a case.
+    If no load is known, its zero is the first known time: of an observation, of the request of an injection, or of the
+    sending of a record that has an anomaly. If no time is known at all, its zero is the epoch.
     """
     load = _times(material, "timeline/load", "at_us")
     if load:
@@ -92,8 +100,8 @@ def _times(material: Material, table: str, column: str) -> list[int]:
 def subject_topic(material: Material) -> str:
     """The topic whose partitions the charts show: the topic of the first subject.
 
-    The charts need only one topic, because the topics of all arms have the same replica assignment. Without a scenario,
-    the result is the first topic that was observed. Empty if no topic is known.
+    The charts need only one topic, because the topics of all arms have the same replica assignment. If the scenario is
+    missing or has no subject, the result is the first topic that was observed. Empty if no topic was observed either.
     """
     if material.scenario is not None and material.scenario.subjects:
         return material.scenario.subjects[0].topic_name
@@ -114,11 +122,11 @@ def injection_name(injection: Injection) -> str:
 
 
 def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
-    """The first injection whose window overlaps [from_us, to_us], in µs since the epoch.
+    """Returns the first injection that could have hurt something that was under way from `from_us` to `to_us`.
 
-    A window begins LEAD_US before the bite and ends at the recovery. The window of an injection without a recovery has
-    no end. If `to_us` is None, [from_us, to_us] has no end either. Returns None if no window overlaps, or if `from_us`
-    is None.
+    The two times are in µs since the epoch. An injection counts from LEAD_US before its bite until its recovery, and
+    without an end if it never recovered. `to_us` None: the time has no end either. Returns None if no injection falls
+    into the time, or if `from_us` is None.
     """
     if from_us is None:
         return None

@@ -40,7 +40,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         tables.ANOMALIES,
     )
 }
-"""The columns that the pages need, by the name of the table. A stored table may have more columns."""
+"""The columns that the pages read, by the name of the table. A table on disk may have more columns."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
@@ -48,7 +48,7 @@ _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
 
 @dataclass(frozen=True)
 class Missing:
-    """A part of the run that the page cannot show. `name`: the name of the part. `why`: the reason."""
+    """A part of the run that a page cannot show. `name`: e.g. the name of the file. `why`: the reason in words."""
 
     name: str
     why: str
@@ -58,7 +58,8 @@ class Missing:
 class Material:
     """The parts of a run that could be read. `missing` lists all other parts, and the page shows this list.
 
-    `path`: the run directory. `verdict` None: the run was not judged. `tables`: the tables by their names in COLUMNS.
+    `path`: the run directory. `verdict` None: the run was not judged. `tables`: the tables by their names in COLUMNS,
+    such as `timeline/load`, with times as integers in µs since the epoch.
     """
 
     path: Path
@@ -71,18 +72,24 @@ class Material:
     missing: list[Missing] = field(default_factory=list)
 
     def table(self, declared: Table) -> pa.Table | None:
-        """A table of the run, or None if the table is missing. Raises KeyError if COLUMNS does not name the table."""
+        """The table of the run that `declared` describes, or None if it could not be read.
+
+        Raises KeyError if COLUMNS does not name the table, because then no page reads it.
+        """
         if declared.name not in COLUMNS:
             raise KeyError(f"pages do not read {declared.name}: add it to COLUMNS of pages/material.py")
         return self.tables.get(declared.name)
 
     def frame(self, name: str) -> pd.DataFrame | None:
-        """The table `name` of the run as a pandas data frame, or None if the table is missing."""
+        """The table `name` of the run, one of COLUMNS, as a pandas data frame. None if the table could not be read."""
         table = self.tables.get(name)
         return None if table is None else table.to_pandas()
 
     def take(self, name: str, read: Callable[[], _T]) -> _T | None:
-        """Returns the result of `read`. If `read` fails, returns None and adds `name` and the reason to `missing`."""
+        """Returns the result of `read`, which reads the part `name` of the run.
+
+        If the part is missing or unreadable, returns None, and adds `name` and the reason to `missing`.
+        """
         try:
             return read()
         except _UNREADABLE as error:
@@ -91,7 +98,10 @@ class Material:
 
 
 def read(path: Path, verdict: RunVerdict | None) -> Material:
-    """Reads the run directory `path`. The `missing` of the result lists the parts that are missing or malformed."""
+    """Reads the run directory `path`, and returns its material. `verdict` None: the run was not judged.
+
+    The `missing` of the result lists the parts that are missing or malformed. They raise no error.
+    """
     material = Material(Path(path), verdict)
     material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
     material.injections = _json(material, "injections.json", read_injections) or []
@@ -168,12 +178,15 @@ ARMS_DRAWN = 8
 
 
 def arms_drawn(material: Material) -> list[str]:
-    """The arms that the plots show: the first ARMS_DRAWN of `arms_loaded`. Their order decides their colours."""
+    """The names of the arms in the plots: the first ARMS_DRAWN of `arms_loaded`. Their order decides their colours."""
     return arms_loaded(material)[:ARMS_DRAWN]
 
 
 def arms_loaded(material: Material) -> list[str]:
-    """All arms in timeline/load: first the subjects, then the controls, then all other arms by name."""
+    """The names of all arms with rows in timeline/load: first subjects, then controls, then all other arms by name.
+
+    Subjects and controls keep the order of the scenario. Empty if timeline/load is missing.
+    """
     table = material.tables.get("timeline/load")
     loaded = sorted(set(table.column("arm").to_pylist())) if table is not None else []
     planned = material.scenario.arms if material.scenario is not None else ()

@@ -14,13 +14,14 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
     """The reported records of an arm's load per second, from the first send to the last report of these records.
 
-    Records of the warm-up do not count. Between the warm-up and the load, `produce` waits until all replicas have the
-    records of the warm-up and the fault plan is ready. Neither these records nor this wait show how fast the settings
-    are. The times come from the ledger and not from timeline/load: the first and the last interval in timeline/load
-    are only partly filled. They would falsify the rate of a load of a few seconds by several per cent.
+    The records of the warm-up, which are sent before the load, do not count. After the warm-up the step `produce` waits
+    until all replicas have its records and the fault plan is ready. Neither these records nor this wait show how fast
+    the settings are. The times come from the ledger and not from timeline/load: the first and the last interval in
+    timeline/load are only partly filled. They would falsify the rate of a load of a few seconds by several per cent.
 
-    Returns None if the run does not record when its load began, or if no record of the load was reported. Raises
-    OSError or pyarrow.ArrowException if the ledger cannot be read.
+    Returns None if the run does not record when its load began, if no record of the load was reported, or if no time
+    passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger cannot be
+    read.
     """
     try:
         began_us = run.manifest("produce").counts.get(LOAD_BEGAN)
@@ -44,9 +45,9 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
 
 
 def known_records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """Returns the result of `records_per_s`, or None if the ledger cannot be read.
+    """Returns the result of `records_per_s`, or None also if the ledger cannot be read.
 
-    A page that shows a sealed verdict then leaves out this figure.
+    A page uses it so that an unreadable ledger costs only this one figure, and the verdict is still shown.
     """
     try:
         return records_per_s(run, arm)

@@ -22,7 +22,7 @@ ROLE_MEANINGS = {
 }
 CLAIMS = {claim: kind.meaning for claim, kind in claims.CLAIMS.items()}
 BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}
-"""The characters that begin or end a change of the writing direction."""
+"""The Unicode characters that begin or end a change of the writing direction, such as right-to-left override."""
 
 
 def plain_name(kind: str) -> str:
@@ -84,10 +84,10 @@ def share(count: int, whole: int) -> str:
 
 
 def without_verdict(sentence: str, verdict: str) -> str:
-    """`sentence` without `<verdict>:` at its start. The rest begins with a capital letter.
+    """`sentence` without `<verdict>:` at its start, e.g. without `HELD:`. The rest begins with a capital letter.
 
-    A page shows the verdict as a badge beside the sentence. If `sentence` does not start with `<verdict>:`, it is
-    returned as it is.
+    Pages show the verdict as a badge beside the sentence, so the word would stand there twice. If `sentence` does not
+    start with `<verdict>:`, it is returned as it is.
     """
     rest = sentence.removeprefix(f"{verdict}:").strip()
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence

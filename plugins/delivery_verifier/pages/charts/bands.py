@@ -1,6 +1,7 @@
-"""The bands: the time from the bite of each fault to its recovery.
+"""The bands. A band is the time from the bite of one fault to its recovery.
 
-A strip of named bars shows the bands, and so does a shade on every plot.
+The timeline shows each band in two ways. One plot, the strip, has a bar per fault. Every plot of the timeline is shaded
+in red for as long as a band lasts. The band of a fault that never recovered ends at the end of the time axis.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from delivery_verifier.pages.leadership import Clock, Leadership, injection_name
 from delivery_verifier.pages.material import Material
 
 BANDS_DRAWN = 200
-"""At most this many faults have a band."""
+"""The first faults of a run have a band, at most this many. Later faults are not drawn."""
 MARKS_DRAWN = 500
-"""At most this many changes of leadership are marked on a plot."""
+"""At most this many times of changes of leadership are marked on a plot, the earliest of them."""
 _BAR_COLUMNS = (
     "x",
     "align",
@@ -31,14 +32,15 @@ _BAR_COLUMNS = (
     "recovered_text",
 )
 LABELS_DRAWN = 8
-"""At most this many faults have a name and a row of their own. If there are more, all faults share one row without
-names. The tooltip of a fault still shows its name."""
+"""If at most this many faults are drawn, each fault has a row of its own in the strip, with its name. Otherwise all
+bars share one row without names. The tooltip of a bar still shows the name."""
 
 
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
-    """The plot of the faults, with one bar per fault.
+    """The strip: the plot of the faults, with one bar per fault.
 
-    A bar is solid from the bite to the healing, and pale from the healing until all replicas were in sync again.
+    A bar is solid from the bite to the healing, and pale from the healing to the recovery, when all replicas were in
+    sync again. `end_s`: the end of the time axis in s. A bar without a healing or a recovery lasts until then.
     """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
@@ -102,7 +104,10 @@ def _time_text(at_us: int | None, clock: Clock) -> str:
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
-    """Shades `plot` from the bite of each fault to its healing and, lighter, from its healing to its recovery."""
+    """Shades `plot` from the bite of each fault to its healing and, lighter, from its healing to its recovery.
+
+    `end_s`: the end of the time axis in s. It stands in for a healing or a recovery that never happened.
+    """
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]
     heals = [_end_seconds(injection.healed_at_us, clock, end_s) for injection in drawn]
@@ -121,7 +126,10 @@ def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
 
 
 def mark_leaders(plot: Figure, material: Material, clock: Clock) -> None:
-    """Draws a dashed line on `plot` at each time when a partition of the subject got another leader."""
+    """Draws a dashed line on `plot` at each time when a partition got another leader or lost its leader.
+
+    Only the topic of the first subject counts (see `subject_topic`). Times are rounded to 0.01 s.
+    """
     changes = Leadership(material.observations).changes(subject_topic(material))
     times_s = list(dict.fromkeys(round(clock.seconds(change.at_us), 2) for change in changes))[:MARKS_DRAWN]
     source = ColumnDataSource({"x": times_s})

@@ -1,4 +1,4 @@
-"""The figures: empty plots with a common look and a shared axis, their colours, and their tools."""
+"""The figures: empty Bokeh plots with a common look, on one shared axis of x, their colours, and their tools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Figure = Any
 
 
 def arm_colour(index: int) -> str:
-    """The colour of the arm at position `index` of the legend. Colours repeat if there are more arms than colours."""
+    """The colour of the arm at position `index`, from 0, of the legend. Beyond the last colour, colours repeat."""
     return ARM_COLOURS[index % len(ARM_COLOURS)]
 
 
@@ -33,9 +33,10 @@ def broker_colour(broker: int) -> str:
 
 
 def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
-    """An empty plot. `label`: the label of its y axis. `height`: in pixels. `more`: further arguments for Bokeh.
+    """Returns an empty plot. `x_range`: the range of x. The plots of a page share it, so that they zoom together.
 
-    The mouse wheel zooms only together with Ctrl, so that a reader can scroll the page while the pointer is on a plot.
+    `label`: the label of its y axis. `height`: in pixels. `more`: further arguments for Bokeh. The mouse wheel zooms
+    only together with Ctrl, so that a reader can scroll the page while the pointer is on a plot.
     """
     plot = figure(
         height=height,
@@ -63,16 +64,18 @@ def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
 
 
 def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Literal["mouse", "vline"] = "mouse") -> None:
-    """Adds a tool to `plot` that shows `tooltips` of the element of `drawn` under the pointer.
+    """Adds a tool to `plot` that shows a tooltip for what lies under the pointer.
 
-    In the mode `vline`, the pointer may also be above or below the element. The toolbar does not show the tool.
+    `drawn`: the bars or the line that the tool watches, as Bokeh's plot method returned them. `tooltips`: a label and a
+    text for each line of the tooltip. With `mode` `vline`, the pointer may also be above or below a bar or point. The
+    toolbar does not show the tool.
     """
     tool = HoverTool(renderers=[drawn], tooltips=tooltips, mode=mode, visible=False, attachment="horizontal")
     plot.add_tools(tool)
 
 
 def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
-    """Bokeh's JSON item of plots one below another, for the HTML element with the id `target`.
+    """Bokeh's JSON item of plots one below another, which a script draws in the HTML element with the id `target`.
 
     `axis_label`: the label of the shared x axis, which stands below the last plot.
     """
@@ -104,8 +107,9 @@ def seconds_axis(end_s: float) -> Range1d:
 
 
 def safe(text: object) -> str:
-    """Text that Bokeh draws as it is. Full-width signs replace `$`, `\\` and `@`, which have a meaning for Bokeh.
+    """Returns `text` so that Bokeh draws it as it is. Full-width signs replace `$`, `\\` and `@`.
 
-    For text between dollar signs, Bokeh would load MathJax from the network.
+    These signs have a meaning for Bokeh: for text between dollar signs, for example, it would load MathJax from the
+    network. `clean` also removes characters that could deceive a reader.
     """
     return clean(text).replace("$", "\uff04").replace("\\", "\uff3c").replace("@", "\uff20")

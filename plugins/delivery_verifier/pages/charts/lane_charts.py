@@ -1,6 +1,6 @@
-"""The lane charts: the leader and the ISR of each partition over time.
+"""The lane charts: the leader and the ISR of each partition over time. A lane is the row of one partition in a plot.
 
-If there are many partitions, another chart shows how many of them had no leader, and how many had no full ISR.
+If there are more partitions than lanes, another plot shows how many of them had no leader, and how many a shrunk ISR.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ SHRUNK = "#c9711b"
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
-    """The plot with one lane per partition. Empty if no partition was observed.
+    """Returns the plot of the lanes in a list. Empty if no partition was observed before `end_s`.
 
-    If not all partitions have a lane, a plot with the counts over all partitions stands before the plot of the lanes.
+    `end_s`: the end of the time axis in s. If not all partitions have a lane, another plot stands first in the list. It
+    shows how many of all partitions had no leader, and how many had a shrunk ISR.
     """
     drawn = segments(material, clock, end_s)
     if not drawn:

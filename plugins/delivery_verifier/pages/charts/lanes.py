@@ -1,6 +1,7 @@
-"""The data of the lanes: the leader and the ISR of each partition over time.
+"""The data of the lanes: the leader and the ISR of each partition over time. A lane is the row of one partition.
 
-The data also has the number of partitions without a leader, and of partitions without a full ISR.
+The data also has the number of partitions without a leader, and of partitions with a shrunk ISR. All data is of one
+topic, because the topics of all arms have the same replica assignment (see `subject_topic`).
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from delivery_verifier.pages.material import Material
 LANES_SHOWN = 16
 """At most this many partitions have a lane."""
 SEGMENTS_DRAWN = 200
-"""At most this many segments are drawn per lane. A lane with more segments is divided into this many equal spans of
-time, and the worst segment of each span is drawn."""
+"""At most this many segments (see Segment) are drawn per lane. The time of a lane with more segments is divided into
+this many equal spans. Of the segments that begin in a span, only the worst is drawn: one without a leader, or else the
+one with the smallest ISR."""
 COUNTS_DRAWN = 2000
-"""At most this many changes of the counts over all partitions are drawn."""
+"""At most this many changes of the counts (see PartitionCounts) are drawn."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A span of time in which the leader and the ISR of one partition stayed the same. `start`, `end`: in s."""
+    """A span of time from one observation of a partition to the next. In between, its leader and ISR stayed the same.
+
+    `start`, `end`: in s on the clock of the run. `observation`: the leader and the ISR in this time.
+    """
 
     partition: int
     start: float
@@ -34,7 +39,7 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of all partitions that have a lane, between 0 and `end_s` on the clock."""
+    """The segments of all partitions that have a lane, partition by partition, between 0 and `end_s` on the clock."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -75,7 +80,7 @@ def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
     """The partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN.
 
-    Partitions that an injection hit are preferred.
+    If there are more partitions, those that an injection hit are taken first, then those with the lowest numbers.
     """
     hit = {partition for injection in material.injections for partition in injection.hit.get(topic, [])}
     by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
@@ -83,9 +88,9 @@ def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
 
 
 def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
-    """The spans in which each replica was in sync, as (partition, broker, from, until), with times in s.
+    """Returns when each replica was in sync, as spans (partition, broker, from, until), with times in s.
 
-    Spans without time between them are joined.
+    `drawn`: segments, sorted by partition. The broker names the replica. Spans without time between them are joined.
     """
     spans: list[tuple[int, int, float, float]] = []
     for partition, segments in groupby(drawn, key=lambda segment: segment.partition):
@@ -109,9 +114,9 @@ def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """Counts over all partitions, valid from the time `from_s` (in s) on.
+    """How many partitions had no leader (`leaderless`) or a shrunk ISR (`shrunk`), from `from_s` on, in s.
 
-    `leaderless`: the partitions that had no leader. `shrunk`: the partitions whose ISR was not full.
+    An ISR is shrunk if it is smaller than the greatest ISR that was seen of any partition.
     """
 
     from_s: float
@@ -120,9 +125,9 @@ class PartitionCounts:
 
 
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
-    """The counts over all partitions after each change, in order of time.
+    """The counts after each observed change of a partition, in order of time.
 
-    If there are more than COUNTS_DRAWN changes, neighbours are joined, with the greatest of their counts.
+    If there are more than COUNTS_DRAWN of them, neighbours are joined, with the greatest of their counts.
     """
     topic = subject_topic(material)
     observations = sorted(

@@ -1,6 +1,7 @@
 """The latency charts: one histogram per arm, over a shared axis in milliseconds.
 
-A histogram shows records under way during a fault apart from all other records.
+Records that were under way during a fault have bars in a colour of their own. A record is under way from its sending to
+its report.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from delivery_verifier.pages.words import latency, number, share
 
 
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
-    """Bokeh's JSON item of the histograms, for the HTML element with the id `target`. None if `spreads` is empty."""
+    """Bokeh's JSON item of the histograms, one per arm, for the HTML element with the id `target`.
+
+    A spread holds the latencies of one arm (see `latency.Spread`). Returns None if `spreads` is empty.
+    """
     if not spreads:
         return None
     edges = [edge for spread in spreads for bucket in spread.buckets for edge in (bucket.from_ms, bucket.until_ms)]

@@ -1,4 +1,7 @@
-"""The series: the load over time as evenly spaced arrays, with no more points than a screen can show."""
+"""The series: the load of each arm over time, as arrays with one value per interval.
+
+There are no more intervals than a screen can show.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:  # pandas takes long to import, and most callers do not need p
     import pandas as pd
 
 POINTS = 1200
-"""At most this many points are drawn per line. If a run has more intervals, neighbouring intervals are joined."""
+"""At most this many points are drawn per line. If timeline/load has more intervals, neighbours are joined."""
 
 
 _Floats = npt.NDArray[np.float32]
@@ -24,7 +27,9 @@ _Floats = npt.NDArray[np.float32]
 class Series:
     """The load of one arm over time. `x`: the start of each interval, in s. `interval_s`: the length of an interval.
 
-    `reported`, `errors`: rates in records/s. `p50`, `p99`: latencies in ms; NaN for an interval without reports.
+    `reported`: the reported records per second. `errors`: the attempts that became FAILED or INDETERMINATE, per second.
+    `p50`, `p99`: the median and the 99th percentile of the latency, in ms; NaN for an interval without reports. Where
+    intervals were joined, the greatest p50 and p99 of them remain.
     """
 
     arm: str
@@ -37,9 +42,10 @@ class Series:
 
 
 def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
-    """One Series per arm, in the order of `arms`. All have the same intervals. `frame`: the table timeline/load.
+    """Returns one Series per arm, in the order of `arms`. All have the same intervals.
 
-    The rates of an interval without a row are zero.
+    `frame`: the table timeline/load. `clock`: the clock of the run. The rates of an interval without a row in the table
+    are zero, because nothing was sent or reported in it.
     """
     steps = np.diff(np.unique(frame["at_us"].to_numpy()))
     interval_us = int(steps.min()) if len(steps) else 200_000

@@ -16,7 +16,11 @@ from delivery_verifier.pages.material import Material, arms_drawn
 
 
 def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
-    """Bokeh's JSON item of the timeline, for the HTML element with the id `target`. None without a load to draw."""
+    """Bokeh's JSON item of the timeline, for the HTML element with the id `target`.
+
+    `clock`: the clock of the run. Returns None if the table timeline/load is missing or empty, because then there is no
+    load to draw.
+    """
     frame = material.frame("timeline/load")
     if frame is None or frame.empty:
         return None

@@ -17,7 +17,7 @@ from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The columns of the books that are compared, without the columns of the anomalies."""
+"""The columns of an arm's books, its totals, that are compared. The anomalies are compared as well, by the findings."""
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""
@@ -25,7 +25,10 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """One figure, or one property, of both runs as text."""
+    """One line of the comparison: a figure of an arm, or a property of the scenario, of both runs as text.
+
+    `name`: what is compared. `left`, `right`: the value in each run, or ABSENT.
+    """
 
     name: str
     left: str
@@ -33,15 +36,16 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether the two values differ."""
+        """Whether the texts of the two values differ."""
         return self.left != self.right
 
 
 @dataclass(frozen=True)
 class Pair:
-    """An arm of the left run and the matching arm of the right run, with their verdicts and figures.
+    """An arm of the left run and the arm of the right run that it is compared with.
 
-    A verdict is None if its run has no matching arm.
+    Subjects are paired by their order, other arms by role and name. `name`: the names of both arms. `verdicts`: of the
+    left and the right arm; None if its run has no such arm. `anomalies`: the cases per kind of anomaly.
     """
 
     name: str
@@ -53,7 +57,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs that are compared."""
+    """One of the two runs that are compared. `material`: the files of its run directory, as far as they can be read."""
 
     verdict: RunVerdict
     scenario: Scenario
@@ -62,10 +66,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs side by side. `obstacles`: the differences between their scenarios, without the versions.
+    """Two runs side by side. `obstacles`: the properties in which their scenarios differ, without the versions.
 
-    If there is an obstacle, a difference between figures may come from the obstacle, and not from the versions alone.
-    `missing`: the parts of both runs that could not be read, each with the reason.
+    A comparison is meant to show what another version changes. If there is an obstacle, a difference between figures
+    may come from the obstacle instead. `versions`: the versions of Kafka and other software in both runs, equal ones
+    too. `missing`: the parts of both runs that could not be read, each with the reason.
     """
 
     left: Side
@@ -77,9 +82,9 @@ class Comparison:
 
 
 def compare(left: Path, right: Path) -> Comparison:
-    """The comparison of two finished runs.
+    """Returns the comparison of two finished runs. `left`, `right`: their run directories.
 
-    Raises IncompleteRun if a run has no verdict, or if its scenario, books or verdict were altered.
+    Raises IncompleteRun if a run has no scenario, books or verdict, or if one of these was altered.
     """
     sides = _side(left), _side(right)
     first, second = (side.scenario for side in sides)

@@ -47,12 +47,15 @@ def render(comparison: Comparison) -> str:
 
 
 def heading(comparison: Comparison) -> str:
-    """The sentences on whether the two runs are of one scenario, so that only their versions can differ."""
+    """The sentence above the figures: whether the scenarios of both runs are equal except for the versions.
+
+    If they are not, a difference between figures may have another cause than the versions.
+    """
     return NOT_THE_SAME.format(count=len(comparison.obstacles)) if comparison.obstacles else SAME
 
 
 def caution(comparison: Comparison) -> str:
-    """The sentences on what a comparison of two single runs cannot show."""
+    """The sentences that warn the reader: two single runs prove no difference between versions or settings."""
     return SINGLE_RUNS.format(left=_injections(comparison.left), right=_injections(comparison.right))
 
 

@@ -19,7 +19,8 @@ from delivery_verifier.store import catalogue_runs
 def document(catalogue: CatalogueRun) -> str:
     """The page as Markdown: date, machine and versions, then a table with a line per scenario and arm.
 
-    A line has the verdicts and the counts of all rounds.
+    A line has the verdicts and the counts of the last attempt in each round of the catalogue run. A scenario without
+    arms to show has one line with the reason.
     """
     all_tables = matrix.tables(catalogue)
     anomalies = list(dict.fromkeys(name for table in all_tables for name in table.counts))

@@ -16,13 +16,13 @@ from delivery_verifier.pages.words import enumeration
 from delivery_verifier.store import catalogue_runs
 
 SIGNS = {"good": "✔", "proven": "✔", "bad": "✘", "unsure": "?"}
-"""The sign of each tone of a `Cell`."""
+"""The sign that the page shows for each tone of a `Cell`."""
 TONES = {"good": "as expected", "proven": "as expected", "bad": "not as expected", "unsure": "cannot be told"}
-"""The meaning of each tone of a `Cell`."""
+"""The words that the page shows for each tone of a `Cell`."""
 
 
 def write(catalogue: CatalogueRun) -> Path:
-    """Writes the page beside catalogue.json, and returns the path of the page.
+    """Writes the page of `catalogue` beside its catalogue.json, and returns the path of the page.
 
     The finished page replaces the old page in one step, so that no reader sees half a page.
     """
@@ -34,10 +34,10 @@ def write(catalogue: CatalogueRun) -> Path:
 
 
 def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] = ()) -> str:
-    """The page as HTML text.
+    """The page of `catalogue` as HTML text.
 
-    `runs`: the address of the folder with all run directories, relative to the page. `history`: other catalogue runs,
-    which the page lists.
+    `runs`: the address of the folder with all run directories, relative to the page. `history`: the catalogue runs
+    that the page lists below the tables, this one among them. If it is empty, the page has no such list.
     """
     script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
@@ -64,7 +64,10 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
 
 
 def headline(catalogue: CatalogueRun) -> str:
-    """The sentence on whether all scenarios ended as expected, for a reader who does not know this project."""
+    """The sentence at the top of the page: how many scenarios are done, or whether all ended as predicted.
+
+    A scenario counts once per round of the catalogue run.
+    """
     total = len(catalogue.items)
     noun = "scenario" if total == 1 else "scenarios"
     if not catalogue.ended_at:
@@ -80,7 +83,10 @@ def headline(catalogue: CatalogueRun) -> str:
 
 
 def counts(catalogue: CatalogueRun) -> str:
-    """The number of items in each state that occurs, e.g. `24 as expected and 2 unavailable`."""
+    """The number of items in each state that occurs, e.g. `24 as expected and 2 unavailable`.
+
+    An item is one scenario in one round of the catalogue run.
+    """
     return enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )

@@ -1,6 +1,8 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
-Each kind of scenario has a table, with a row per scenario and a column per profile.
+Each kind of scenario has a table, with a row per scenario and a column per profile. A catalogue run runs each scenario
+in one or more rounds. An attempt is one run of a scenario in a round. A scenario whose first attempt was INCONCLUSIVE
+has a second attempt in this round.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ HEADINGS = {
     "power": "Power",
     EVERYDAY: "Everyday faults",
 }
-"""The headings of the kinds of scenario. The heading of a kind that is not named here is the name of the kind."""
+"""The heading of each kind of scenario. A kind that is not listed here has its own name as heading."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One arm over all rounds of its scenario. `counts`, `figures`: pairs of a heading and a text.
+    """One arm of a scenario. It shows the last attempt of each round, with all rounds together.
 
-    `tone`: good (HELD as expected), proven (VIOLATED as expected), bad (not as expected) or unsure (INCONCLUSIVE).
+    `verdict`: the verdicts that occurred. `counts`, `figures`: pairs of a heading and a text. `counts` has the cases of
+    each kind of anomaly in the table, `figures` the gap, the latency, the rate and the attempts not reported.
+    `sentence`: of the first round that did not end as expected, or else of the first. `tone`: good (HELD as expected),
+    proven (VIOLATED as expected), bad (not as expected) or unsure (INCONCLUSIVE in a round).
     """
 
     arm: str
@@ -50,9 +55,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class ScenarioRow:
-    """One scenario over all rounds. `cells`: the arms by profile. `note`: a text for a scenario without arms to show.
+    """One scenario over all rounds. `cells`: the cells of its arms, by profile.
 
-    `runs`: every attempt, each after the text of the link to its report.
+    `green`: whether each round ended as expected, or could not run on this host, as the user expected. `state`: that of
+    the first round that is not green, or else of the first round. `note`: why there are no arms to show, e.g. `not run
+    yet`. `runs`: every attempt of every round, each after the text of the link to its report.
     """
 
     name: str
@@ -68,15 +75,15 @@ class ScenarioRow:
 
     @property
     def doubts(self) -> list[str]:
-        """The doubts because of which attempts were INCONCLUSIVE: each doubt once, at most six."""
+        """The doubts that made attempts INCONCLUSIVE: each doubt once, the first six."""
         return list(dict.fromkeys(doubt for _, attempt in self.runs for doubt in attempt.doubts))[:6]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The scenarios of one kind. `columns`: every profile of an arm of these scenarios.
+    """The scenarios of one kind. `columns`: the profiles of their arms. `rows`: one per scenario.
 
-    `counts`: the headings of the counts in each cell, one heading for each kind of anomaly that the table shows.
+    `counts`: the headings of the counts in each cell, one for each kind of anomaly that the table shows.
     """
 
     kind: str
@@ -93,7 +100,10 @@ def tables(catalogue: CatalogueRun) -> list[Table]:
 
 
 def everyday(all_tables: Iterable[Table]) -> Table | None:
-    """The table of the everyday faults, which the page also shows as faults by profiles. None if no such fault ran."""
+    """The table of the everyday faults. The page also shows it in short at the top, as a grid of faults and profiles.
+
+    None if no scenario with an everyday fault has results.
+    """
     return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
 
 

@@ -1,1 +1,1 @@
-"""The page of all runs: one row per run with the result of the run, read only from its run directory."""
+"""The page of all runs: one row per run with its result. Everything is read from the run directories."""

@@ -16,8 +16,8 @@ RUNS_LISTED = 200
 def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "") -> str:
     """The page, as HTML, of all runs in the folder `runs` that match `run_filter`.
 
-    `docs`: whether the page links to Data Docs. `dag_path`: the address of the page on which a reader starts a run; if
-    `dag_path` is empty, there is no link.
+    `docs`: whether the page links to Data Docs, the pages of Great Expectations. `dag_path`: the address of the Airflow
+    page on which a reader starts a run. If `dag_path` is empty, the page has no link to it.
     """
     all_rows = stored_runs.rows(runs)
     matching = run_filter.matching(all_rows)
@@ -40,5 +40,8 @@ def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "
 
 
 def render(template: str, title: str, *, refresh_s: int | None = None, **values: object) -> str:
-    """The HTML of `template` with `values`. With `refresh_s`, the browser reloads the page after so many seconds."""
+    """The HTML of the template named `template`, filled with `values`. `title`: the title of the page.
+
+    With `refresh_s`, the browser reloads the page after so many seconds. With None it does not.
+    """
     return environment().get_template(template).render(title=title, refresh_s=refresh_s, **values)

@@ -1,7 +1,8 @@
 """The rows of the page of all runs, one per run directory.
 
 Files are decoded leniently, because this version must also list the runs of older versions. A verdict counts only if
-its file is as `conclude` sealed it. A run whose verdict is missing, void or damaged is never green.
+its file is as the step `conclude` wrote it. A run is green if it ended as expected. A run whose verdict is missing,
+damaged or altered since is never green.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 NO_VERDICT = "NO VERDICT"
 READ_AT_MOST = 2000
-"""At most this many run directories are read. If there are more, the newest are read."""
+"""At most this many run directories are read. If there are more, those with the newest scenario.json are read."""
 _CACHE_SIZE = 4 * READ_AT_MOST
 
 
@@ -59,12 +60,13 @@ class _Verdict(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """The figures of a run's subjects.
+    """The figures of a run's subjects, from the books in its verdict. A case is one record that shows an anomaly.
 
-    `lost`, `duplicated`, `reordered`: the cases of all subjects together; None if the books lack the count.
-    `longest_gap_s`: the longest gap of any subject. `exposed`: the reported records that were exposed to injections, of
-    the subject with the fewest such records, because this subject decides how much was tested; None if nothing was
-    injected. `others`: the cases of all subjects together, for each other kind of anomaly that has cases.
+    `lost`, `duplicated`, `reordered`: the cases of all subjects together; None if the books of no subject have the
+    count. `others`: the same for each other kind of anomaly that has cases. `longest_gap_s`: the longest time, of any
+    subject, in which a partition got no report. `exposed`: how many reported records injections could have hurt, of the
+    subject with the fewest such records, because this subject decides how much was tested; None if the verdict gives no
+    exposure.
     """
 
     lost: int | None = None
@@ -75,14 +77,15 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The cases of a kind other than LOST, DUPLICATED and REORDERED. None if the books are not known."""
+        """The number of cases of a kind other than LOST, DUPLICATED and REORDERED. None if no books are known."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
-    """One run as a row of the page. `report`: whether the run has a report.html.
+    """One run as a row of the page. `name`: the name of the run directory. `profiles`: those of the subjects.
 
-    If the run has no verdict, `verdict` is NO VERDICT, and `why` is the reason as far as it is known.
+    `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the run has no verdict that
+    can be believed, `verdict` is NO VERDICT, and `why` says why, or which step finished last.
     """
 
     name: str
@@ -99,19 +102,22 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(runs: Path) -> list[StoredRunRow]:
-    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if there is no folder."""
+    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if there is no such folder.
+
+    A folder without scenario.json is not listed, because it was never planned.
+    """
     files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
     newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
     return sorted((read(run) for _, run in newest), key=lambda row: (row.planned_at, row.name), reverse=True)
 
 
 def profiles(listed: Iterable[StoredRunRow]) -> list[str]:
-    """The names of the profiles of all subjects, sorted."""
+    """The names of the profiles of all subjects in the listed runs, sorted, each once."""
     return sorted({name for row in listed for name in row.profiles})
 
 
 def faults(listed: Iterable[StoredRunRow]) -> list[str]:
-    """The names of all fault plans, sorted."""
+    """The names of the fault plans of the listed runs, sorted, each once."""
     return sorted({row.fault for row in listed if row.fault})
 
 
@@ -120,9 +126,10 @@ def _is_run(run: Path) -> bool:
 
 
 def read(run: Path) -> StoredRunRow:
-    """The row of one run. If the run has no scenario.json, the row says that the run was never planned.
+    """The row of the run in the directory `run`. Without a scenario.json, the row says that the run was never planned.
 
-    A row is cached. The files are decoded again only if one of the files or the last finished step has changed.
+    A row is cached. The files are decoded again only if scenario.json, verdict.json, conclude.json, report.html or the
+    last finished step has changed.
     """
     files = [_stamp(run / name) for name in ("scenario.json", "verdict.json", "conclude.json", "report.html")]
     return _decode(run, tuple(files), _last_step(run) if files[2] == _ABSENT else "conclude")
@@ -217,7 +224,10 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
 
 
 def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
-    """The headings of the further columns, by kind of anomaly: each kind outside ALWAYS of which a row has cases."""
+    """The kinds of anomaly that need a further column, with the heading of the column.
+
+    These are the kinds outside ALWAYS of which at least one of `rows` has cases.
+    """
     anomalies = {anomaly for row in rows for anomaly in row.figures.others}
     return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 

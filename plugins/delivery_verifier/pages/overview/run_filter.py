@@ -14,8 +14,9 @@ VERDICTS = ("HELD", "VIOLATED", "INCONCLUSIVE", NO_VERDICT)
 class RunFilter(Struct, frozen=True, kw_only=True):
     """The conditions that a run must meet to be listed. An empty field sets no condition.
 
-    Each word of `text` must occur in the name, scenario, fault, profiles, verdict, sentence or reason (`why`) of the
-    run. Upper and lower case count as the same.
+    `verdict`, `fault`: must equal those of the run. `profile`: a subject of the run has it. Each word of `text` must
+    occur in the name, scenario, fault, profiles, verdict, sentence or reason without a verdict (`why`) of the run. Case
+    does not matter.
     """
 
     verdict: str = ""

@@ -1,4 +1,7 @@
-"""The trend over the runs: two bar charts, of lost records and of the longest gap. The oldest run is on the left."""
+"""The trend over the runs: two bar charts, with a bar per run and the oldest run on the left.
+
+One chart shows the lost records. The other shows the longest gap, which is the longest time without a report.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from msgspec import Struct
 from delivery_verifier.pages.overview.rows import StoredRunRow
 
 RUNS_DRAWN = 60
-"""The trend shows at most this many runs. If there are more, it shows the newest."""
+"""The trend shows at most this many runs. If more runs are listed, it shows the newest of them."""
 WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
 """The width and the height of a chart, and the height of the lowest bar, in the units of the SVG drawing."""
 
 
 class Bar(Struct, frozen=True):
-    """The bar of one run, in the units of the SVG drawing.
+    """The bar of one run. `x`, `y`, `width`, `height`: in the units of the SVG drawing, with y downwards.
 
-    `value` None: the figure of the run is not known, and a cross is drawn instead of a bar.
+    `value`: the figure that the bar shows. None: the figure is not known, and a cross is drawn instead of a bar.
     """
 
     row: StoredRunRow
@@ -32,7 +35,7 @@ class Bar(Struct, frozen=True):
 class Lane(Struct, frozen=True):
     """One bar chart. `unit`: a space and the unit of the values; empty for a count. `top`: the highest value.
 
-    `logarithmic`: whether the heights of the bars show the logarithms of the values, or the values themselves.
+    `logarithmic`: whether the height of a bar is the logarithm of its value. Else it is in proportion to the value.
     """
 
     title: str
@@ -45,7 +48,7 @@ class Lane(Struct, frozen=True):
 def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
     """Both bar charts of the first RUNS_DRAWN runs of `listed`, which has the newest run first.
 
-    Empty if the number of lost records is known of fewer than two of these runs.
+    Empty if the number of lost records is known for fewer than two of these runs, because one bar is no trend.
     """
     shown = list(reversed(listed[:RUNS_DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:

@@ -38,7 +38,7 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. `text`: the function that returns the text of the column's figure for a measured run."""
+    """One column of a table. `text`: a function that turns a measured run into the text of one cell of the column."""
 
     heading: str
     text: Callable[[MeasuredRun], str]
@@ -67,12 +67,15 @@ def _per_s(run: MeasuredRun) -> str:
 
 
 WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_leader": "leader killed"}
-"""Each condition in words, as the tables show it."""
+"""The text of each condition in the tables, e.g. `leader killed` for the condition `kill_leader`."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One table. The rows of a profile, one per condition, stand together, so that the fault's effect is visible."""
+    """One table, with a row per profile and condition. `name`: its title. `conditions`: the conditions it shows.
+
+    The rows of a profile stand together, so that the effect of the fault is visible.
+    """
 
     name: str
     conditions: tuple[Condition, ...]
@@ -112,9 +115,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One profile under one condition. `when`: the condition in words. `faulted`: whether there was a fault.
+    """One profile under one condition. `when`: the condition in words. `faulted`: whether a leader was killed.
 
-    `first`: whether the row is the first row of its profile in the table.
+    `verdict`: the verdict of the arm. `first`: whether the row is the first row of its profile in the table.
     """
 
     profile: str
@@ -126,7 +129,10 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """GROUPS, with a further column for each kind of anomaly that has no column yet and cases in a run of the group."""
+    """Returns GROUPS with further columns, so that no kind of anomaly with cases stays hidden.
+
+    A group gets a column for each other kind of anomaly of which a run under one of its conditions has cases.
+    """
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
 
@@ -146,7 +152,10 @@ def _other_count(name: str) -> Callable[[MeasuredRun], str]:
 
 
 def rows(price: Price, group: Group) -> list[Row]:
-    """The rows of the table of a group: one row per measured run, profile by profile."""
+    """The rows of the table of `group`: one row per run that was measured under one of its conditions.
+
+    The rows stand profile by profile, in the order of `price.profiles`.
+    """
     table = []
     for profile in price.profiles:
         by_condition = [price.run_under(profile, condition) for condition in group.conditions]

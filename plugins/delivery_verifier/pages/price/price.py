@@ -1,7 +1,8 @@
 """The price of a profile: what its guarantee costs and what it gives.
 
-The figures come from finished runs in which one arm with this profile is the only arm under load. This module only
-reads run directories, and judges nothing. A figure that a run cannot give is None, never zero.
+The figures come from finished runs of price scenarios. In each of these runs, one arm with one profile is the only arm
+under load. Each profile is measured under each condition (see `catalogue.prices`). This module only reads run
+directories, and judges nothing. A figure that is not known is None, never zero.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from delivery_verifier.store.run_directory import RunDirectory
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The figures of one run of one profile under one condition.
 
-    `records_per_s`: the rate that `pages.throughput` defines, without the warm-up. `latency_ms_*`: the times within
-    which 50, 99 and 99.9 % of the reported records were reported. Each time is the upper bound of a bucket, and the
-    bounds are 12 % apart. The times are None under `flat_out`, where records wait in the client's own queue.
-    `unanswered`: attempts that were FAILED or INDETERMINATE. `lost`, `duplicated`, `reordered` and `unanswered` are
-    None if the run has a checker doubt. `other_cases`: by column of the books, the cases of each other kind of anomaly
-    that has cases.
+    `condition`: flat_out (as fast as the client can, no fault), none (fixed rate, no fault) or kill_leader (fixed rate,
+    a leader killed). `records_per_s`: reported records per second (see `pages.throughput`). `latency_ms_*`: the times
+    within which 50, 99 and 99.9 % of the reported records were reported. The times are rounded up to bounds that are
+    12 % apart. They are None under `flat_out`, where records wait in the client's own queue. `unanswered`: attempts
+    that were FAILED or INDETERMINATE. `other_cases`: the cases of each other kind of anomaly that has cases, by its
+    column in the books. A doubt of the kind `checker` says that the check itself may be wrong. Therefore it makes
+    `lost`, `duplicated`, `reordered` and `unanswered` None, and empties `other_cases`.
     """
 
     run_id: str
@@ -56,7 +58,9 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The prices of all measured profiles, as `kdv price --json` writes them.
 
-    `measured`: one run per profile and condition. If `price` was given several such runs, the last of them.
+    `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
+    `measured_at`, `payload_bytes`, `versions`, `commit`: those of the newest run. `measured`: one run per profile and
+    condition; if `price` was given several, the last of them.
     """
 
     conditions: dict[Condition, str]
@@ -69,7 +73,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     measured: list[MeasuredRun]
 
     def run_under(self, profile: str, condition: str) -> MeasuredRun | None:
-        """The run of one profile under one condition. None if there is no such run."""
+        """The run of one profile under one condition. None if it was not measured."""
         return next((run for run in self.measured if (run.profile, run.condition) == (profile, condition)), None)
 
     @property
@@ -79,9 +83,10 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def price(runs: Sequence[Path], machine: str) -> Price:
-    """The prices from finished runs of price scenarios. `machine`: the host in words.
+    """The prices from finished runs. `runs`: the run directories. `machine`: the host in words.
 
-    Raises BadInput if `runs` is empty or contains a run of another scenario, and IncompleteRun if a run is incomplete.
+    Raises BadInput if `runs` is empty or contains a run of another scenario than the price scenarios. Raises
+    IncompleteRun if a run is not finished, or if its files were altered.
     """
     if not runs:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
@@ -105,7 +110,10 @@ def price(runs: Sequence[Path], machine: str) -> Price:
 
 
 def measure(path: Path, scenario: Scenario) -> MeasuredRun:
-    """The figures of one finished run. Raises IncompleteRun if the run has no verdict or its files were altered."""
+    """The figures of one finished run of a price scenario. `path`: its run directory.
+
+    Raises IncompleteRun if the run has no verdict or its files were altered.
+    """
     run = RunDirectory(path)
     run.require("produce", "reconcile")
     verdict = run.verdict()

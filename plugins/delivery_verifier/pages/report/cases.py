@@ -1,4 +1,7 @@
-"""The cases of anomalies: the first cases of each arm and kind with their evidence, and the number of all cases."""
+"""The cases of anomalies: the first cases of each arm and kind with their evidence, and the number of all cases.
+
+A case is one record that shows an anomaly.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,10 @@ OFFSETS_SHOWN = 4
 class Case:
     """One case with its evidence as text. `row`: the row of the case in anomalies/, with times in µs since the epoch.
 
-    `leader`, `isr`: those of the partition when the attempt settled or, if it never settled, when it was sent.
-    `injection`: the first injection whose window overlaps the time from the sending to the settling.
+    `sent`, `settled`: when the record was sent, and when its outcome was known. `leader`, `isr`: those of the partition
+    at `settled` or, if the outcome was never known, at `sent`. `injection`: the first injection during this time, from
+    LEAD_US before its bite until its recovery (see `injection_during`). `offsets`: where copies of the record were
+    found. An en dash stands for an injection that does not exist, and for anything else that is not known.
     """
 
     row: dict[str, Any]
@@ -39,9 +44,10 @@ class Case:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """The first cases of one arm and kind. `total`: the number of cases in the books; None if the number is not known.
+    """The first cases of one arm and kind of anomaly, at most CASES_SHOWN.
 
-    `cut`: whether anomalies/ has fewer cases than the books count.
+    `role`: of the arm; empty if it is not known. `total`: the number of cases in the books; None if the number is not
+    known. `cut`: whether anomalies/ has fewer cases than the books count, because it lists a bounded number of them.
     """
 
     arm: str
@@ -53,10 +59,10 @@ class CaseGroup:
 
 
 def groups(material: Material, clock: Clock) -> list[CaseGroup]:
-    """The case groups of a run. Empty if anomalies/ could not be read.
+    """The case groups of a run, one per arm and kind that has cases. Empty if anomalies/ could not be read.
 
-    Subjects come first, then controls, then arms of unknown role, then the canary. Within an arm, kinds are in their
-    order of precedence.
+    Subjects come first, then controls, then arms of unknown role, then the canary. Within an arm, kinds stand in the
+    order of Anomaly.
     """
     table = material.table(tables.ANOMALIES)
     if table is None:
@@ -75,7 +81,10 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
 
 
 def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
-    """The first `count` rows of one arm and kind in the order of partition, sequence and attempt."""
+    """The first `count` rows of one arm and kind from `table`, in the order of partition, sequence and attempt.
+
+    `table`: the table anomalies.
+    """
     cases = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
     order = pc.sort_indices(cases, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
     rows: list[dict[str, Any]] = cases.take(order[:count]).to_pylist()

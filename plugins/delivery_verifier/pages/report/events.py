@@ -12,9 +12,9 @@ from delivery_verifier.pages.material import Material
 EVENTS_SHOWN = 60
 """The list has at most this many lines."""
 AT_ONCE_US = 250_000
-"""Partitions that get the same leader within this time, in µs, share one line."""
+"""Partitions that get the same leader within this time (µs) after the first of them share one line."""
 PARTITIONS_NAMED = 5
-"""One line has the numbers of at most this many partitions."""
+"""A line names at most this many partitions by their numbers. It says how many others there are."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,11 @@ class Event:
 
 
 def events(material: Material, clock: Clock) -> list[Event]:
-    """The list of events, oldest first, with at most EVENTS_SHOWN lines.
+    """The list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
 
-    If there are more events, lines about other events than injections are left out first.
+    The events are the bite, the healing and the recovery of each injection, the changes of leadership, and the changes
+    of the broker processes. If there are too many, the latest lines that are not about injections are left out first,
+    because injections are what a reader looks for.
     """
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]
     lines += [(at_us, text, False) for at_us, text in (*_leader_changes(material), *_process_events(material))]

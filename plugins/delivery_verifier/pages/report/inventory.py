@@ -20,8 +20,8 @@ DATA_DOCS = "../data_docs/index.html"
 class Part:
     """One part of the run directory: a file, or a folder with its files.
 
-    `size`: the size of the part as text, or the reason why the part has no size. `links`: the relative address and the
-    name of each file that has a link. `more`: the number of files without a link.
+    `meaning`: what the part is. `size`: its size as text; without a file, `missing` or `written with this page`.
+    `links`: the relative address and the name of each file that has a link. `more`: the number of further files.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Part:
 
 
 def parts(material: Material) -> list[Part]:
-    """All parts that a run directory can have, also those that this run directory lacks."""
+    """All parts that a run directory can have, in the order of FILES. Parts that this one lacks are listed, too."""
     known_parts = []
     for name, meaning in FILES.items():
         path = material.path / name
@@ -64,7 +64,11 @@ def _size(size: int) -> str:
 
 
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
-    """Every step as (step, state, duration). The duration is in s; it is None if the step has not finished."""
+    """Every step of the run as (name, state in words, duration in s). The duration is None if the step has no manifest.
+
+    A step writes its manifest when it finishes. If there is a verdict, a step that comes after the gate and has no
+    manifest yet is said to end later, because it ends after this page is written.
+    """
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
         ends_later = material.verdict is not None and step not in BEFORE_GATE

@@ -1,4 +1,8 @@
-"""The lookup: what log/, the stored records of the topics, holds at one offset."""
+"""The lookup: what one offset of a partition holds, according to log/, the copy of the topics in the run directory.
+
+A case is one record that shows an anomaly. Its row of anomalies/ says which record, where it was acknowledged, and
+where its copies were found.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
 
 COPIES_LOOKED_UP = 4
-"""At most this many copies of one record are looked up."""
+"""The first copies of a record are looked up, at most this many."""
 _KEY = ("producer", "session", "sequence", "attempt")
 """The columns that identify an attempt within its arm."""
 
@@ -32,9 +36,10 @@ def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | 
 
 
 def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
-    """The offsets to look up for a case: the acknowledged offset and, if the record has several copies, their offsets.
+    """The offsets to look up for a case. `row`: the case's row of anomalies/.
 
-    At most COPIES_LOOKED_UP copies are looked up. Each offset occurs once. `row`: the case's row of anomalies/.
+    These are the offset that the broker acknowledged and, if the log has several copies of the record, the offsets of
+    the first COPIES_LOOKED_UP copies. Each offset occurs once. Empty if there is neither.
     """
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
     copy_offsets = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
@@ -44,7 +49,11 @@ def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
 def offset_content(
     material: Material, clock: Clock, row: dict[str, Any], offset: int, snapshot: PartitionSnapshot | None
 ) -> str:
-    """What log/ holds at `offset`, as the end of a sentence that begins with `At offset N`."""
+    """What log/ holds at `offset`, as the end of a sentence that begins with `At offset N`.
+
+    `row`: the case's row of anomalies/, whose record the content is compared with. `snapshot`: that of the case's
+    partition; None if it is not known, and then an offset behind the end of the log is not recognised as such.
+    """
     if snapshot is not None and offset >= snapshot.end:
         return "there is nothing: the log ends before it."
     rows = material.take("log", lambda: _look_up(material, row, offset))

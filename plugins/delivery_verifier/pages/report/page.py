@@ -43,7 +43,7 @@ from delivery_verifier.pages.report.tables import (
 from delivery_verifier.store import tables
 
 FAULTS_SHOWN = 20
-"""The page describes at most this many injections."""
+"""The page describes the first injections, at most this many. It also says how many more there are."""
 
 
 def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
@@ -57,7 +57,7 @@ def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
 
 
 def render(run_dir: Path, verdict: RunVerdict | None) -> str:
-    """The page as HTML text."""
+    """The page of the run in `run_dir` as HTML text. `verdict` None: the run was not judged."""
     material = read(run_dir, verdict)
     zero = clock(material)
     case_groups = groups(material, zero)

@@ -1,4 +1,7 @@
-"""The stories: what happened to one lost record, and to one duplicated record, moment by moment."""
+"""The stories: what happened to one lost record, and to one duplicated record, moment by moment.
+
+Each story tells one case, which is one record that shows an anomaly.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _Event = tuple[int, str, bool]
 
 @dataclass(frozen=True)
 class Moment:
-    """One line of a story. `time`: the time as text or, in the last lines, a word such as `finding`."""
+    """One line of a story. `time`: the time as text or, in the last lines, a word such as `finding`.
+
+    `fault`: whether the line is about an injection.
+    """
 
     time: str
     text: str
@@ -36,7 +42,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Story:
-    """The story of one record."""
+    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: its lines."""
 
     title: str
     moments: list[Moment]
@@ -45,8 +51,9 @@ class Story:
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
     """The stories of a run, the worst first: at most one story per kind in KINDS_WITH_A_STORY.
 
-    If there is no case of these kinds, the result is one story of another kind, if there is one. The planted cases of
-    the canary have no story.
+    `groups`: the case groups of the run (see `cases.groups`). Cases beyond the tolerance are worse than others, and
+    cases of subjects worse than those of other arms. If there is no case of these kinds, the result is one story of
+    another kind of anomaly, if there is one. The planted cases of the canary have no story.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),

@@ -1,4 +1,8 @@
-"""The tables of the report: findings, laws, gaps, settings and proofs, from the verdict, the books and the scenario."""
+"""The tables of the report: findings, laws, gaps, settings and proofs, from the verdict, the books and the scenario.
+
+A case is one record that shows an anomaly. The tolerance is the number of cases that the verdict allows. The books are
+the totals of the run.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from delivery_verifier.pages.words import enumeration, number, plain_name, recor
 from delivery_verifier.store import tables
 
 GAPS_SHOWN = 24
-"""At most this many gaps are shown."""
+"""The longest gaps (see GapRow) are shown, at most this many."""
 PROOF_SHOWN = 800
 """At most this many characters of each value of a proof are shown."""
 
@@ -30,7 +34,8 @@ PROOF_SHOWN = 800
 class FindingRow:
     """One anomaly of one arm: the finding of the verdict, with the words for it.
 
-    `tolerated`: the tolerance as text. `share`: the share of records that are cases, as text; empty without a case.
+    `name`, `definition`: of the anomaly, in words. `tolerated`: the tolerance as text. `share`: which share of the
+    records are cases, as text; empty if there is no case, or if the whole is not known.
     """
 
     finding: Finding
@@ -41,13 +46,13 @@ class FindingRow:
     mark: str
     """How the number of cases compares with the tolerance.
 
-    `none`: there is no case. `within`, `above`: the number is within, or above, the tolerance. `permitted`: there are
-    cases, and any number is tolerated.
+    `none`: there is no case. `within`: there are cases, but no more than tolerated. `above`: there are more cases than
+    tolerated. `permitted`: there are cases, and any number is tolerated.
     """
 
 
 def finding_rows(arm: ArmVerdict) -> list[FindingRow]:
-    """The rows of the findings of one arm. Findings above their tolerance come first, findings without a case last."""
+    """The rows of the findings of one arm. Findings above their tolerance come first, those without a case last."""
     rows = [
         FindingRow(
             finding=finding,
@@ -80,10 +85,10 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The limit between HELD and VIOLATED for the subjects that `arm` names.
+    """What makes a subject VIOLATED, and what does not. `arm`: the names of the subjects for which this holds.
 
-    `convicts`: the cases that make a subject VIOLATED. `permitted`: the cases that its settings permit. Both texts are
-    the end of the phrase `a record that is ...`.
+    `convicts`: the anomalies of which too many cases make a subject VIOLATED. `permitted`: the anomalies that its
+    settings permit in any number. Both texts are the end of the phrase `a record that is ...`.
     """
 
     arm: str
@@ -92,7 +97,10 @@ class Threshold:
 
 
 def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
-    """The thresholds of all subjects that have findings. Subjects with equal thresholds share one Threshold."""
+    """The thresholds of all subjects that have findings, in the order of the verdict. Empty without a verdict.
+
+    Subjects with equal thresholds share one Threshold.
+    """
     owners: dict[tuple[str, str], list[str]] = {}
     for arm in verdict.arms if verdict else []:
         if arm.role == "subject" and arm.findings:
@@ -113,9 +121,11 @@ def _convicting_case(finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class LawRow:
-    """One law of the books. `checks`: the number of its equations. `left`, `right`: the sums of their two sides.
+    """One law of the books: two counts, made independently, that must be equal, e.g. of each partition.
 
-    `unbalanced`: the equations whose two sides differ.
+    `meaning`: the law in words. `checks`: how many equations of the law were checked, e.g. one per partition.
+    `left_name`, `right_name`: what each side counts. `left`, `right`: the sums of the two sides over all equations.
+    `unbalanced`: the equations, as rows of books/laws, whose two sides differ.
     """
 
     law: str
@@ -129,7 +139,7 @@ class LawRow:
 
 
 def law_rows(table: pa.Table | None) -> list[LawRow]:
-    """The laws of the books, from the table books/laws. Empty if `table` is None."""
+    """The laws of the books, in the order of the table. `table`: books/laws. Empty if `table` is None."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     laws = []
     for law in dict.fromkeys(row["law"] for row in rows):
@@ -159,7 +169,8 @@ def _name(rows: list[dict[str, Any]], side: str) -> str:
 class GapRow:
     """The longest gap of one arm on one partition: the longest time between two consecutive reports.
 
-    `since`: the start of the gap as text. `injection`: the first injection during the gap; an en dash if there is none.
+    `since`: the start of the gap as text. `injection`: the name of the first injection that overlaps the gap; an en
+    dash if there is none.
     """
 
     arm: str
@@ -170,7 +181,10 @@ class GapRow:
 
 
 def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
-    """The longest gaps of the run, longest first, at most GAPS_SHOWN."""
+    """The longest gaps of the run, longest first, at most GAPS_SHOWN.
+
+    A partition on which an arm got fewer than two reports has no gap.
+    """
     table = material.table(tables.GAPS)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     rows = [row for row in rows if row["longest_gap_s"] is not None]
@@ -194,7 +208,7 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One property of a client or topic, with its value in each arm. `differs`: whether not all values are equal."""
+    """One property of a client or topic. `values`: its value in each arm. `differs`: whether not all are equal."""
 
     name: str
     values: list[str]
@@ -216,7 +230,7 @@ def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
 
 
 def proof_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The proof that an injection bit, as (name, value). A value longer than PROOF_SHOWN is cut, and then says so."""
+    """The proof that `injection` bit, as (name, value). A value longer than PROOF_SHOWN is cut, and then says so."""
     lines = []
     for name, value in injection.proof.items():
         text = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -226,5 +240,5 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """What an injection hit, as (topic, text with the partitions that were hit)."""
+    """The partitions that `injection` touched, as lines of (topic, its touched partitions as text)."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]
