@@ -2,10 +2,10 @@
 
 A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. It implements three protocols:
 
-* `Backend`: says which capabilities this host has, starts clusters, and removes what dead runs left on the host.
-* `RunningCluster`: a cluster that the backend has started, as any process of the run sees the cluster.
+* `Backend`: tells which `Capability` this host has, starts clusters, and removes what killed runs left on the host.
+* `RunningCluster`: gives any process of a run access to the run's cluster.
 * `KeeperOperations`: what the keeper of that cluster does on request. The backend starts the keeper as a process that
-  outlives the steps of a run. `OPERATIONS` and the requests in `cluster.keeper_client` are derived from this protocol.
+  outlives the steps of a run. `cluster.keeper_client` makes its requests from the methods of this protocol.
 
 Every backend has to pass the tests in `tests/support/backend_contract.py`.
 """
@@ -30,8 +30,8 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 
 class Lack(NamedTuple):
-    """The reason why this host cannot be relied on for a capability or a backend. `why`: the reason and its remedy, in
-    words. `failed`: the trial of the host went wrong, so that the trial says nothing about the host."""
+    """Why this host lacks a capability or a backend. `why`: the reason and its remedy, in words. `failed`: an attempt
+    to use it failed, but not because the host is known to forbid or lack something. So the host may have it."""
 
     why: str
     failed: bool = False
@@ -45,8 +45,8 @@ class CapabilityMissing(VerifierError, RuntimeError):
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The state of one node's process. `exit_code`: None while the process lives; if a signal killed the process, minus
-    the signal's number. `pid`: 0 if the backend runs no process for the node on this host."""
+    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives; if a
+    signal killed it, minus the signal's number. `pid`: 0 if the backend runs no process for the node on this host."""
 
     state: ProcessState
     exit_code: int | None = None
@@ -65,10 +65,10 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 class StartRequest(Struct, frozen=True, kw_only=True):
     """The inputs of a backend that is to start a cluster.
 
-    `workspace`: an empty folder for the cluster's data, logs and sockets. `deadline_s`: seconds after which the keeper
-    ends the cluster. `owner`: the cluster ends when this process ends; None if no process owns the cluster.
-    `lock_descriptor`: the open file that holds the host's lock. The keeper inherits this file, so that no other start
-    can sweep the keeper's workspace.
+    `workspace`: a folder for the cluster's data, logs and sockets. It contains at most an empty file
+    `layout.KEEPER_SPEC`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: the cluster ends when
+    this process ends; None if no process owns the cluster. `lock_descriptor`: the open file that holds the host's lock.
+    The keeper inherits this file, so that no other run can start and remove this workspace until the keeper ends.
     """
 
     run_id: str
@@ -94,7 +94,7 @@ class KeeperOperations(Protocol):
         ...
 
     def start(self, node: int) -> None:
-        """Starts the process of a node that does not run."""
+        """Starts the process of a node that does not run. If the node's disk has no power, switches it on before."""
         ...
 
     def send(self, node: int, signal_name: str) -> int:
@@ -102,29 +102,30 @@ class KeeperOperations(Protocol):
         ...
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops the packets of brokers on `links`. Returns the wall time just before. Needs the capability network."""
+        """Drops the packets of the brokers `nodes` on `links` (see step_options.LINKS). Returns the wall time just
+        before. Needs the capability network."""
         ...
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of brokers through again. Does no harm to brokers that are not isolated."""
+        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated."""
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, per isolated broker and link. A link that is not wholly cut is
-        left out."""
+        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that is no
+        longer cut completely."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:
-        """Kills brokers and cuts the power of their disks. Returns the wall time just before. Needs the capability
-        power."""
+        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time just before. Needs the
+        capability power."""
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics that the observer watches."""
+        """Adds `topics` to the topics whose partitions `cluster.observer` polls."""
         ...
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends."""
+        """Makes the keeper kill process `pid` when the cluster ends, so that it does not outlive the run."""
         ...
 
     def finish(self, keep_workspace: bool = False) -> None:
@@ -137,11 +138,11 @@ OPERATIONS = tuple(name for name in vars(KeeperOperations) if not name.startswit
 
 
 class RunningCluster(Protocol):
-    """A running cluster, as any process of its run sees the cluster."""
+    """Access to a running cluster. Any process of the run can have such an object (see `Backend.attach`)."""
 
     @property
     def workspace(self) -> Path:
-        """The folder of the cluster's data and logs, and of the load's scratch files."""
+        """The folder of the cluster's data and logs, and of the files that producers write while they run."""
         ...
 
     @property
@@ -156,7 +157,7 @@ class RunningCluster(Protocol):
 
     @property
     def controllers(self) -> list[int]:
-        """Ids of the nodes that are controllers only. Empty if the backend does not show such nodes."""
+        """Ids of the controllers that are not brokers, too. Empty if the backend does not report on controllers."""
         ...
 
     @property
@@ -166,12 +167,12 @@ class RunningCluster(Protocol):
 
     @property
     def connection(self) -> Connection:
-        """The way in which the verifier's own clients reach the brokers."""
+        """Addresses and security settings for the verifier's own clients. These clients never use the proxy."""
         ...
 
     @property
     def load_connection(self) -> Connection:
-        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
+        """Addresses and security settings for the producers under test: those of the proxy, if there is a proxy."""
         ...
 
     @property
@@ -181,7 +182,7 @@ class RunningCluster(Protocol):
 
     @property
     def requests(self) -> BrokerRequests:
-        """The requests of Kafka's protocol that can be sent to single brokers."""
+        """Sends requests of Kafka's protocol to single brokers."""
         ...
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
@@ -194,7 +195,8 @@ class RunningCluster(Protocol):
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of brokers. Raises OSError; CapabilityMissing without the capability power."""
+        """Flushes the disks of `brokers`: a power cut then loses nothing that was written before. Raises OSError;
+        CapabilityMissing without the capability power."""
         ...
 
     def is_off(self, broker: int) -> bool:
@@ -206,8 +208,8 @@ class RunningCluster(Protocol):
         ...
 
     def release(self) -> None:
-        """Removes from the host what a killed keeper left. The cluster's data and logs stay. Harmless after
-        `finish`."""
+        """Removes from the host what a killed keeper left, e.g. mounts. The cluster's data and logs stay. Harmless
+        after `finish`."""
         ...
 
 
@@ -215,13 +217,13 @@ class Backend(Protocol):
     """A way to run clusters on this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability` or, if `capability` is None, why the backend cannot run on this
-        host. Returns None if the host lacks nothing. The host is tried once per process."""
+        """Returns why this host lacks `capability` or, without `capability`, why the backend cannot run on this host.
+        None if nothing is lacking. Tries to use the capability, but only at the first call in a process."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
-        """Starts a cluster and waits until its keeper answers. Brokers may still be booting then. Raises
-        RuntimeError."""
+        """Starts a cluster, and returns it once its keeper answers. Brokers may still be booting then. Raises
+        RuntimeError with the reason if the keeper ends before."""
         ...
 
     def attach(self, workspace: Path) -> RunningCluster:
@@ -230,8 +232,8 @@ class Backend(Protocol):
         ...
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether the host still uses a workspace, e.g. by a mount in the workspace. The folder cannot simply be
-        removed then."""
+        """Whether the host still uses a workspace, e.g. has a disk mounted there. If so, call `release` before the
+        folder is removed."""
         ...
 
     def release(self, workspace: Path) -> None:
@@ -240,9 +242,9 @@ class Backend(Protocol):
         ...
 
     def leftovers(self) -> list[str]:
-        """Returns the names of what dead runs left on this host outside workspaces."""
+        """Returns the names of what killed processes left on this host outside workspaces, e.g. in a packet filter."""
         ...
 
     def sweep(self) -> list[str]:
-        """Removes the leftovers. Returns what was removed, in words."""
+        """Removes what `leftovers` names. Returns what was removed, in words."""
         ...

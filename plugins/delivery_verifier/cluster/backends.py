@@ -10,7 +10,7 @@ from delivery_verifier.model.scenario import ClusterSpec
 BACKENDS: dict[str, Backend] = {
     "embedded": EmbeddedBackend(),
 }
-"""Every backend, by the name that scenarios use for the backend."""
+"""Every backend, by its name in scenarios."""
 
 
 def backend_of(spec: ClusterSpec) -> Backend:

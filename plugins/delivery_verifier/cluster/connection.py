@@ -17,7 +17,7 @@ PREFIXES = ("sasl.", "ssl.")
 """Prefixes of the names of security properties. `PROTOCOL` is the only security property without such a prefix."""
 PROTOCOL = "security.protocol"
 RAW_PROTOCOLS = ("plaintext",)
-"""The security protocols, in lower case, of the connections over which `cluster.protocol` can send requests."""
+"""The values of `PROTOCOL`, in lower case, with which `cluster.protocol` can send its requests."""
 SAME_NAME_IN_JAVA = (
     PROTOCOL,
     "ssl.key.password",
@@ -50,9 +50,9 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Connection:
-    """How clients reach a cluster. `brokers`: the address of each broker by id. `security`: the properties
-    `security.protocol`, `sasl.*` and `ssl.*` in librdkafka's names; an empty mapping means plain TCP. Raises ValueError
-    for any other property."""
+    """How clients reach a cluster. `brokers`: the address of each broker, by broker id. `security`: the properties
+    `security.protocol`, `sasl.*` and `ssl.*` under librdkafka's names; an empty mapping means plain TCP. The
+    constructor raises ValueError for any other property."""
 
     brokers: Mapping[int, Address]
     security: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Connection:
         return {f"kafka.{name}": value for name, value in properties.items()}
 
     def address(self, broker: int) -> Address:
-        """Returns the address of `broker`, for requests over a plain socket.
+        """Returns the address of `broker`, for the requests of `cluster.protocol`, which use a plain socket.
 
         Raises UnsupportedSecurity unless the connection is plain TCP.
         """
@@ -101,7 +101,7 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
     """Returns librdkafka's security properties under the names of Kafka's Java clients.
 
     librdkafka's `ssl.*.pem` properties have certificates and keys in PEM, and Java takes the same text (KIP-651).
-    Raises UnsupportedSecurity, which names the properties that this function cannot translate.
+    Raises UnsupportedSecurity if this function cannot translate a property; the error names all such properties.
     """
     properties = {name: security[name] for name in SAME_NAME_IN_JAVA if name in security}
     if PROTOCOL in properties:

@@ -13,8 +13,8 @@ _WRAP = 2**32
 
 
 def partition_of(transactional_id: str, partitions: int) -> int:
-    """Returns the number of the partition that keeps `transactional_id`. `partitions`: how many partitions the topic
-    has.
+    """Returns the number of the partition that keeps `transactional_id`. `partitions`: how many partitions
+    `__transaction_state` has.
 
     The number is Java's String.hashCode without its sign, modulo the number of partitions (Kafka:
     `TransactionStateManager.partitionFor`, `Utils.abs`).
@@ -29,7 +29,8 @@ def partition_of(transactional_id: str, partitions: int) -> int:
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:
     """Returns the states of the partitions that keep `transactional_ids`, by partition number.
 
-    Empty until the first transactional producer of the cluster has begun, because the topic does not exist before.
+    Empty until the first transactional producer of the cluster has begun, because `__transaction_state` does not exist
+    before. Also empty if no broker answers.
     """
     all_states = {partition: state for (_, partition), state in cluster.partitions([TOPIC]).items()}
     if not all_states:

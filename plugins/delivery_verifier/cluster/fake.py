@@ -1,8 +1,8 @@
 """A cluster in memory, for tests of code that uses a cluster. It satisfies `backend.RunningCluster`.
 
-Brokers have states. Partitions have leaders, epochs and ISRs. `requested` records what was asked of the cluster. A
-broker that exits or freezes leaves the ISR of its partitions at once, and leads them no more. The next broker of the
-ISR then leads in the next epoch. The fake cluster has no records, no clients and no time.
+Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
+its partitions at once, and leads them no more. The next broker of the ISR then leads in the next epoch. The fake
+cluster has no records, no clients and no time. `requested` lists the requests that a test's subject made.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STATES: dict[str, ProcessState] = {
 
 
 class FakeCluster:
-    """A cluster in memory. `brokers`: the broker ids. `capabilities`: what the cluster is started with."""
+    """A cluster in memory. `brokers`: the broker ids. `capabilities`: the capabilities that the cluster has."""
 
     def __init__(
         self,
@@ -50,7 +50,8 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """Every operation that changed something, in order: its name and its arguments."""
+        """The requests so far, in order: each with its name and arguments. Left out: `renew`, and the requests that
+        only read, except the proxy's `hits`."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}
@@ -58,7 +59,7 @@ class FakeCluster:
         self.without_power: set[int] = set()
         self.proxy_rules: list[dict[str, Any]] = []
         self.proxy_hits: dict[str, dict[str, int]] = {}
-        """What the proxy answers when it is asked for the hits of a rule."""
+        """The proxy's answer to `hits`, whichever rule is asked for: counts by broker id and client.id."""
         self.finished = False
 
     @property
@@ -87,8 +88,8 @@ class FakeCluster:
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
 
     def start(self, node: int) -> None:
-        """Starts a broker, which then joins the ISR of its partitions. Raises RuntimeError if the broker has not
-        exited."""
+        """Starts a broker, and gives its disk power. The broker joins the ISR of its partitions that have a leader.
+        Raises RuntimeError if the broker has not exited."""
         if self.process_states[node] != "exited":
             raise RuntimeError(f"broker {node} is already running")
         self.requested.append(("start", node))
@@ -127,11 +128,11 @@ class FakeCluster:
             self.isolated.pop(node, None)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns one dropped packet per isolated broker and link."""
+        """Returns the count 1 for every link of every isolated broker, as if one packet had been dropped there."""
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
-        """Kills brokers, and marks their disks as off. Returns the wall time in µs."""
+        """Lets brokers exit, and marks their disks as without power. Returns the wall time in µs."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -195,7 +196,7 @@ class FakeCluster:
         return {other for other, state in self.process_states.items() if state == "running"}
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions the replicas `replicas`. The leaders of the partitions stay. Raises OSError unless `broker`
+        """Gives partitions the replicas `replicas`. Their leaders and ISRs stay. Raises OSError unless `broker`
         runs."""
         self._require_running(broker)
         self.requested.append(("assign_replicas", dict(replicas)))

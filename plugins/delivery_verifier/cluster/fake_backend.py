@@ -11,7 +11,8 @@ from delivery_verifier.model.act import Capability
 
 
 class FakeBackend:
-    """Starts fake clusters. `lacks`: why each capability is lacking; the key None stands for the backend itself."""
+    """Starts fake clusters. `lacks`: the answers of `lack`; the key None stands for the backend itself. `clusters`: the
+    clusters started so far, by workspace."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}
@@ -22,7 +23,7 @@ class FakeBackend:
         return self.lacks.get(capability)
 
     def start(self, request: StartRequest) -> FakeCluster:
-        """Returns a new cluster with the brokers and capabilities that the request names."""
+        """Returns a new cluster with the number of brokers and the capabilities that the request's spec names."""
         workspace, spec = Path(request.workspace), request.spec
         self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.equipment, workspace)
         return self.clusters[workspace]

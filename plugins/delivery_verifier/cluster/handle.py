@@ -28,9 +28,11 @@ class ControllerDied(VerifierError, RuntimeError):
 
 
 class Cluster:
-    """The cluster of one run. Any process of the run may have such a handle on the cluster.
+    """The cluster of one run. Any process of the run may have such a handle on the cluster. `backend`: the object that
+    the backend returns for this cluster.
 
-    Every method raises ClusterGone if the cluster has ended, and RuntimeError with the reason if the cluster refuses.
+    Every method that sends a request to keeper or proxy raises ClusterGone if the cluster has ended, and RuntimeError
+    with the reason if the request is refused.
     """
 
     def __init__(self, backend: RunningCluster) -> None:
@@ -45,7 +47,7 @@ class Cluster:
 
     @property
     def workspace(self) -> Path:
-        """The folder of the cluster's data and logs, and of the load's scratch files."""
+        """The folder of the cluster's data and logs, and of the files that producers write while they run."""
         return self.backend.workspace
 
     @property
@@ -55,22 +57,22 @@ class Cluster:
 
     @property
     def connection(self) -> Connection:
-        """The way in which the verifier's own clients reach the brokers."""
+        """Addresses and security settings for the verifier's own clients. These clients never use the proxy."""
         return self.backend.connection
 
     @property
     def load_connection(self) -> Connection:
-        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
+        """Addresses and security settings for the producers under test: those of the proxy, if there is a proxy."""
         return self.backend.load_connection
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers' addresses, host:port, separated by commas."""
+        """The brokers' addresses for the verifier's own clients: host:port, separated by commas."""
         return self.connection.bootstrap_servers
 
     def address(self, broker: int) -> Address:
-        """Returns the address of a broker, for raw requests. Raises UnsupportedSecurity unless the connection is plain
-        TCP."""
+        """Returns the address of a broker, for the requests of `cluster.protocol`. Raises UnsupportedSecurity unless
+        the connection is plain TCP."""
         return self.connection.address(broker)
 
     @property
@@ -97,15 +99,16 @@ class Cluster:
             raise ControllerDied(message)
 
     def send(self, broker: int, signal_name: str) -> int:
-        """Signals a broker. Returns the wall time (µs) just before the signal."""
+        """Sends the signal `signal_name`, e.g. SIGKILL, to a broker. Returns the wall time (µs) just before."""
         return self.backend.keeper.send(broker, signal_name)
 
     def start(self, broker: int) -> None:
-        """Starts a broker that does not run."""
+        """Starts a broker that does not run. If its disk has no power, switches it on before."""
         self.backend.keeper.start(broker)
 
     def isolate(self, brokers: list[int], links: Sequence[Link]) -> int:
-        """Drops the packets of `brokers` on `links`. Returns the wall time (µs) just before."""
+        """Drops the packets of `brokers` on `links` (see step_options.LINKS). Returns the wall time (µs) just
+        before."""
         return self.backend.keeper.isolate(brokers, list(links))
 
     def rejoin(self, brokers: list[int]) -> None:
@@ -113,8 +116,8 @@ class Cluster:
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, per isolated broker and link. A link that is not wholly cut is
-        left out."""
+        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that is no
+        longer cut completely."""
         return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:
@@ -126,15 +129,15 @@ class Cluster:
         return self.backend.is_off(broker)
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of `brokers`. Raises OSError."""
+        """Flushes the disks of `brokers`: a power cut then loses nothing that was written before. Raises OSError."""
         self.backend.sync(brokers)
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics that the observer watches."""
+        """Adds `topics` to the topics whose partitions `cluster.observer` polls."""
         self.backend.keeper.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends."""
+        """Makes the keeper kill process `pid` when the cluster ends, so that it does not outlive the run."""
         self.backend.keeper.adopt(pid)
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
@@ -147,14 +150,15 @@ class Cluster:
         return "proxy" in self.backend.capabilities
 
     def finish(self, keep_workspace: bool) -> None:
-        """Ends the cluster and waits until its keeper is gone."""
+        """Ends the cluster, and waits until its keeper is gone. The workspace is removed unless `keep_workspace`.
+        Raises DeadlinePassed after `END_DEADLINE_S` seconds."""
         keeper = identify(self.backend.keeper.status().pid)
         self.backend.keeper.finish(keep_workspace=keep_workspace)
         if keeper is not None:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
 
     def release(self) -> None:
-        """Removes from the host what a killed keeper left. The cluster's data and logs stay."""
+        """Removes from the host what a killed keeper left, e.g. mounts. The cluster's data and logs stay."""
         self.backend.release()
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
@@ -169,7 +173,7 @@ class Cluster:
         return observer.newest(views)
 
     def running(self) -> list[int]:
-        """Returns the ids of the brokers that run."""
+        """Returns the ids of the brokers whose process runs and is not frozen."""
         return [broker for broker, state in self.states().items() if state == "running"]
 
     def assign_replicas(self, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
@@ -188,7 +192,8 @@ class Cluster:
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
         """Waits until each of `brokers` (all brokers, if none is given) serves metadata in which all of `brokers` are
-        unfenced. Raises StepFailed if such a broker ends meanwhile, DeadlinePassed after `deadline_s` seconds."""
+        unfenced, and until the proxy, if there is one, takes requests. Raises StepFailed if one of `brokers` ends
+        meanwhile, ControllerDied, DeadlinePassed after `deadline_s` seconds."""
         expected = set(brokers or self.brokers)
 
         def up() -> bool:
@@ -205,8 +210,8 @@ class Cluster:
         wait_until(up, f"brokers {sorted(expected)} to be up", deadline_s)
 
     def isr_full(self, topics: list[str]) -> bool:
-        """Whether every partition of `topics` has a leader and all of its replicas in sync. Every broker must run and
-        see this."""
+        """Whether every partition of `topics` has a leader and all of its replicas in sync. True only if every broker
+        runs, and every broker itself reports this state."""
         if any(state != "running" for state in self.states().values()):
             return False
         for broker in self.brokers:

@@ -1,7 +1,7 @@
-"""Requests to a keeper from another process. All of them are derived from `KeeperOperations`.
+"""Requests to a keeper from another process. There is one request for each method of `KeeperOperations`.
 
-The arguments of an operation travel as JSON, under the parameter names of `KeeperOperations`. The result is converted
-to the type that `KeeperOperations` declares.
+The arguments travel as JSON, under the parameter names of that method. The result is converted to the type that the
+method declares.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _signature(operation: str) -> tuple[inspect.Signature, Any]:
 
 
 def keeper_at(socket: Path) -> KeeperOperations:
-    """Returns the keeper that listens at `socket`.
+    """Returns an object that sends each operation to the keeper that listens at `socket`.
 
     Every operation raises lease.ClusterGone if no keeper is there, and RuntimeError with the reason if the keeper
     refuses.

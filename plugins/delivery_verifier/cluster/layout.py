@@ -12,7 +12,8 @@ CONTROLLER = 100
 """Node id of the controller."""
 HOST = "127.0.0.1"
 KEEPER_SPEC = "keeper.json"
-"""The file with the inputs of the keeper. No other file of a workspace is written before this file."""
+"""The file with the inputs of the keeper. It is the first file of a workspace, and at first it is empty: its name shows
+that the folder is a workspace, even if the start of the cluster is interrupted."""
 KEEPER_SOCKET, PROXY_SOCKET = "keeper.sock", "proxy.sock"
 """The Unix sockets at which keeper and proxy take requests."""
 
@@ -37,12 +38,12 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
 
     @property
     def connection(self) -> Connection:
-        """The way in which the verifier's own clients reach the brokers."""
+        """The brokers' addresses for the verifier's own clients. These clients never use the proxy."""
         return _connection(self.client_ports)
 
     @property
     def load_connection(self) -> Connection:
-        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
+        """The addresses for the producers under test: those of the proxy, if there is a proxy, or of the brokers."""
         return _connection(self.proxy_ports or self.client_ports)
 
     def listeners(self, broker: int) -> dict[str, tuple[int, int]]:

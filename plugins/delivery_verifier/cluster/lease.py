@@ -1,5 +1,8 @@
-"""The lease, requests to the keeper, and the host's lock. The lease is a run's claim to its cluster. Every working step
-renews the lease."""
+"""The lease, requests to the keeper, and the host's lock.
+
+The lease is a run's claim to its cluster. Every working step renews the lease. The host's lock is a locked file, which
+lets only one run at a time have a cluster on this host.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
 """Seconds that a cluster lives after the last renewal of its lease. No process renews the lease while Airflow starts
-the next task, and such a start is slow on a loaded host. A killed run is noticed much sooner, because its owner or
-Airflow's supervisor ends."""
+the next task, and such a start is slow on a loaded host. If a run has an owner (see StartRequest), the keeper notices
+the owner's end much sooner."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock, because `holder` takes the lock for a moment."""
+"""Seconds to wait for the host's lock. `holder`, which only asks who has the lock, takes a free lock for a moment."""
 ANSWER_S = 5.0
 """Seconds that a server waits for the text of a request after the client has connected."""
 
 
 class ClusterGone(VerifierError, RuntimeError):
-    """The keeper of this run's cluster is gone."""
+    """The run's cluster has ended: its keeper or proxy does not answer, or its workspace is gone."""
 
 
 class HostBusy(VerifierError, RuntimeError):
@@ -68,8 +71,8 @@ def acquire_host(run_id: str) -> IO[str]:
 
 
 def sign(stream: IO[str], name: str) -> None:
-    """Writes `name`, the name of the lock's holder, into the lock file. `stream` is the open file that holds the
-    lock."""
+    """Writes `name` into the lock file: the name under which messages mention the lock's holder. `stream` is the open
+    file that holds the lock."""
     stream.truncate(0)
     stream.write(name)
     stream.flush()
@@ -85,7 +88,7 @@ def _lock(stream: IO[str]) -> bool:
 
 
 def holder() -> str | None:
-    """Returns the name of the process that holds the host's lock; None if the lock is free."""
+    """Returns the name that the holder of the host's lock gave with `sign`; None if the lock is free."""
     if not lock_file().exists():
         return None
     with lock_file().open("r+") as stream:
@@ -114,9 +117,9 @@ def answer(
 ) -> None:
     """Accepts one connection and answers its request.
 
-    `carry_out` takes the operation's name and its arguments, and returns a value that msgspec can encode. An error that
-    `carry_out` raises becomes the answer. `server`: the name of this process, for its log. `timeout_s`: seconds to wait
-    for the text of the request.
+    `carry_out` takes the operation's name and its arguments, and returns the result, which msgspec can encode. If
+    `carry_out` raises an error, the client gets its text as the answer. `server`: the name of this process, for its
+    log. `timeout_s`: seconds to wait for the text of the request.
     """
     connection, _ = listener.accept()
     with connection:
@@ -136,9 +139,10 @@ def answer(
 def call(
     socket_path: Path, operation: str, timeout_s: float = 15.0, server: str = "keeper", **arguments: object
 ) -> Any:
-    """Sends one request to the keeper, or to the process that `server` names. Returns the result in plain data.
+    """Sends a request to the process that listens at `socket_path`. Returns the result in plain data.
 
-    Raises ClusterGone if the server does not answer, and RuntimeError with the reason if the server refuses.
+    `server`: what error messages call that process. `arguments`: the arguments of the operation. Raises ClusterGone if
+    the process does not answer, and RuntimeError with the reason if the process refuses the request.
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -162,12 +166,12 @@ def call(
 
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
-    """Renews the lease while the block runs. Yields an event that is set when the keeper is gone: a block that waits
-    checks this event.
+    """Renews the lease while the block of the `with` statement runs. Yields an event that is set when the keeper is
+    gone. A block that waits for something checks this event.
 
-    A block that cannot check the event passes `when_gone`. This function is called in another thread, and has to make
-    the block fail. If the block raises any error once the keeper is gone, ClusterGone is raised instead, because the
-    lost keeper is the cause of the error.
+    A caller whose block cannot check the event passes `when_gone`. This function is called in another thread, and has
+    to make the block fail. If the block raises any error once the keeper is gone, ClusterGone is raised instead,
+    because the lost keeper is the cause of the error.
     """
     done, gone = threading.Event(), threading.Event()
 

@@ -21,7 +21,8 @@ EVERY_S = 0.1
 
 
 class Observer:
-    """Polls partitions in a thread of its own, and appends `Observation`s to `file`, one JSON object per line."""
+    """Appends `Observation`s to `file`, one JSON object per line. Polls the partitions of the watched topics in a
+    thread of its own. The caller reports the states of the processes, by `process`."""
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
         self._requests, self._brokers, self._file = requests, brokers, file
@@ -47,7 +48,7 @@ class Observer:
             self._topics = sorted({*self._topics, *topics})
 
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
-        """Records the state of a broker's process if the state has changed."""
+        """Records the state of a node's process if the state has changed. `state`: running, frozen or exited."""
         if self._processes.get(broker) != state:
             self._processes[broker] = state
             self._write(Observation(at_us=now_us(), kind="process", broker=broker, state=state, exit_code=exit_code))

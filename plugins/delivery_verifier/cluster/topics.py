@@ -34,7 +34,8 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 
 def create(scenario: Scenario, connection: Connection) -> None:
-    """Creates every arm's topic, with the same replica assignment. Raises KafkaException with the broker's reason."""
+    """Creates the topics of all arms, all with the same replica assignment. Raises KafkaException with the broker's
+    reason."""
     client, brokers = admin(connection), sorted(connection.brokers)
     new_topics = [
         NewTopic(
@@ -64,7 +65,8 @@ def check_whole_log(connection: Connection, topics: list[str]) -> None:
 def offsets(
     client: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
 ) -> dict[tuple[str, int], int]:
-    """Returns an offset for each partition, as the partition's leader reports it. `spec` says which offset."""
+    """Returns an offset for each partition, as the partition's leader reports it. `spec` says which offset. For the
+    latest offset, `isolation` chooses between high watermark (READ_UNCOMMITTED) and last stable offset."""
     specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
     answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
     return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}

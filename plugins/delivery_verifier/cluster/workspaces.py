@@ -35,15 +35,16 @@ def all_workspaces() -> list[Path]:
 
 
 def is_workspace(path: Path) -> bool:
-    """Whether `path` is a workspace: a folder whose name has the form of a run's token, and that is empty or has a
-    keeper spec."""
+    """Whether `path` is a workspace: a folder that is empty or contains the file `KEEPER_SPEC`, and whose name is eight
+    small letters or digits."""
     if path.is_symlink() or not path.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", path.name):
         return False
     return (path / KEEPER_SPEC).is_file() or next(path.iterdir(), None) is None
 
 
 def is_served(workspace: Path) -> bool:
-    """Whether a keeper may still serve the workspace, i.e. whether the keeper's socket exists."""
+    """Whether a keeper may still serve the workspace, i.e. whether the keeper's socket exists. A killed keeper leaves
+    its socket behind."""
     return (workspace / KEEPER_SOCKET).exists()
 
 
@@ -62,11 +63,13 @@ def is_kept(workspace: Path) -> bool:
 
 
 def sweep() -> list[Path]:
-    """Removes workspaces that are not kept and have no keeper, superfluous kept workspaces (see `trim`), and what dead
-    runs left on the host. Returns the removed workspaces.
+    """Removes workspaces that are not kept and have no keeper, superfluous kept workspaces (see `trim`), and what
+    killed runs left on the host. Unmounts the disks of kept workspaces without a keeper. Returns the removed
+    workspaces.
 
-    The sweep is the second line of defence, behind the keeper. Only a process that holds the host's lock
-    (lease.acquire_host) may sweep: any other sweep could remove the workspace of a run whose keeper has yet to start.
+    A keeper normally removes all this itself. The sweep is for keepers that were killed. Only a process that holds the
+    host's lock (lease.acquire_host) may sweep: any other sweep could remove the workspace of a run whose keeper has yet
+    to start.
     """
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:
@@ -79,12 +82,12 @@ def sweep() -> list[Path]:
 
 
 def sweep_host() -> list[str]:
-    """Removes what dead runs left on the host outside workspaces. Returns what was removed, in words."""
+    """Removes what `host_leftovers` names. Returns what was removed, in words."""
     return [removed for backend in BACKENDS.values() for removed in backend.sweep()]
 
 
 def host_leftovers() -> list[str]:
-    """Returns the names of what dead runs left on the host outside workspaces."""
+    """Returns the names of what killed processes left on the host outside workspaces, e.g. in the packet filter."""
     return [name for backend in BACKENDS.values() for name in backend.leftovers()]
 
 
@@ -99,8 +102,8 @@ def mounted() -> list[Path]:
 
 
 def unmount() -> list[Path]:
-    """Unmounts the disks of the workspaces that `mounted` returns. The images of the disks stay. Returns these
-    workspaces. Raises DeadlinePassed if a disk is still in use."""
+    """Unmounts the disks of the workspaces that `mounted` returns. The image files with the disks' data stay. Returns
+    these workspaces. Raises DeadlinePassed if a disk is still in use."""
     workspaces = mounted()
     for workspace in workspaces:
         _release(workspace)
@@ -108,8 +111,8 @@ def unmount() -> list[Path]:
 
 
 def sweep_unless_busy() -> list[Path]:
-    """Sweeps, unless a run uses the host. Returns the removed workspaces. Called after a run was ended by force: the
-    keeper of such a run had no time to clear up."""
+    """Calls `sweep`, unless a run uses the host. Returns the removed workspaces. Called after a run was ended by force,
+    because the keeper of such a run had no time to clean up."""
     try:
         with lease.acquire_host("a sweep"):
             return sweep()
@@ -118,7 +121,8 @@ def sweep_unless_busy() -> list[Path]:
 
 
 def hold(workspace: Path) -> None:
-    """Keeps a workspace until this process has judged the workspace's run, or has ended."""
+    """Protects a workspace from every sweep as long as this process lives. For the process that will judge the run: it
+    then calls `keep` or `remove`."""
     (workspace / AWAITED).write_text(str(myself()))
 
 

@@ -26,8 +26,9 @@ ANSWER_DEADLINE_S = 60.0
 class KeeperSpec(Struct, frozen=True, kw_only=True):
     """The inputs of a keeper, stored as the file `keeper.json` in its workspace.
 
-    `lock_descriptor`: an open file that holds the host's lock. If it is None, the keeper takes the lock itself.
-    `lease_s`: seconds that the cluster lives after the last renewal of its lease.
+    `run_id`, `workspace`, `deadline_s` and `owner` are those of the `StartRequest`. `lock_descriptor`: an open file
+    that holds the host's lock. If it is None, the keeper takes the lock itself. `lease_s`: seconds that the cluster
+    lives after the last renewal of its lease.
     """
 
     run_id: str
@@ -43,13 +44,14 @@ class EmbeddedBackend:
     """A backend that runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability`; None if the host has the capability. Returns None without a
-        `capability`: brokers without extra capabilities run on every host that the doctor accepts."""
+        """Returns why this host lacks `capability`; None if the host has the capability. Always None without a
+        `capability`: a cluster that needs no capability runs on every host that passes `kdv doctor`."""
         return None if capability is None else equipment.tried(capability)
 
     def start(self, request: StartRequest) -> EmbeddedCluster:
-        """Writes the cluster's layout, starts its keeper, and waits until the keeper answers. Raises RuntimeError with
-        the last line of the keeper's log if the keeper ends."""
+        """Fills the workspace with configurations and data folders, and starts the keeper. Returns the cluster once
+        the keeper answers. Raises RuntimeError if the keeper ends before; the error quotes the last line of its log.
+        Raises DeadlinePassed if the keeper does not answer within `ANSWER_DEADLINE_S` seconds."""
         workspace = Path(request.workspace)
         spec = KeeperSpec(
             run_id=request.run_id,
@@ -94,11 +96,11 @@ class EmbeddedBackend:
         disks.release(workspace)
 
     def leftovers(self) -> list[str]:
-        """Returns the names of leftovers whose process has ended: chains in the packet filter, and folders of trials
-        (see `equipment`)."""
+        """Returns the names of what killed processes left on this host: chains of rules in the packet filter, and the
+        folders that `equipment.abandoned` returns."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:
-        """Removes these chains and folders. Returns what was removed, in words."""
+        """Removes the chains and folders that `leftovers` names. Returns what was removed, in words."""
         chains = [f"the packet filter's chain {chain}" for chain in packet_filter.sweep()]
         return chains + [str(folder) for folder in equipment.sweep()]

@@ -1,4 +1,4 @@
-"""One embedded cluster, as any process of its run sees it."""
+"""Access to one embedded cluster, for any process of its run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from delivery_verifier.model.act import Capability
 
 
 class EmbeddedCluster:
-    """A cluster that runs as processes of this host. The constructor raises ClusterGone if the workspace is gone."""
+    """A cluster that runs as processes of this host. The constructor reads the cluster's ports and capabilities from
+    `workspace`, and raises ClusterGone if the workspace is gone."""
 
     def __init__(self, workspace: Path) -> None:
         spec_file = workspace / KEEPER_SPEC
@@ -40,12 +41,12 @@ class EmbeddedCluster:
 
     @property
     def connection(self) -> Connection:
-        """The way in which the verifier's own clients reach the brokers."""
+        """The brokers' addresses for the verifier's own clients. These clients never use the proxy."""
         return self.layout.connection
 
     @property
     def load_connection(self) -> Connection:
-        """The way in which the producers under test reach the brokers: through the proxy, if there is a proxy."""
+        """The addresses for the producers under test: those of the proxy, if there is a proxy, or of the brokers."""
         return self.layout.load_connection
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
@@ -60,7 +61,8 @@ class EmbeddedCluster:
         return "proxy" not in self.capabilities or (self.workspace / PROXY_SOCKET).exists()
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of brokers. Raises OSError; CapabilityMissing without the capability power."""
+        """Flushes the disks of `brokers`: a power cut then loses nothing that was written before. Raises OSError;
+        CapabilityMissing without the capability power."""
         self._require("power")
         for broker in brokers:
             Disk.of_broker(self.workspace, broker).sync()
@@ -70,13 +72,14 @@ class EmbeddedCluster:
         return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
 
     def last_log(self, node: int) -> str:
-        """Returns the last error lines of a node's log, or the log's last lines if it has no error lines."""
+        """Returns the last three error lines of a node's log, or its last three lines if it has no error lines."""
         lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 
     def release(self) -> None:
-        """Removes what a killed keeper left: rules of the packet filter, mounts and sockets. The logs and the images of
-        the disks stay."""
+        """Removes what a killed keeper left: its rules in the packet filter, mounts, and the sockets of keeper and
+        proxy. Logs stay, and so do the image files that hold the brokers' data. Also removes the rules of other killed
+        keepers."""
         packet_filter.sweep()
         disks.release(self.workspace)
         for socket in (self.socket, self.workspace / PROXY_SOCKET):

@@ -60,8 +60,8 @@ class Disk(NamedTuple):
         _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
 
     def remount(self) -> None:
-        """Mounts the disk again if its power is off. The data that had reached the disk are readable again. Raises
-        DiskError."""
+        """Switches the power on again, i.e. unmounts and mounts a disk whose power is off. The data that had reached
+        the disk before the power cut are then readable. Raises DiskError; DeadlinePassed if the disk is in use."""
         if self.is_off():
             unmount(self.folder)
             self.mount()
@@ -85,8 +85,8 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def is_off(self) -> bool:
-        """Whether the power is off, so that the file system answers with an I/O error. The check opens a file without a
-        name, which leaves nothing on the disk."""
+        """Whether the disk is mounted, but has no power. The method tries to open a new file without a name. Without
+        power this fails; with power it leaves nothing on the disk."""
         try:
             os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
         except OSError:
@@ -99,7 +99,8 @@ class Disk(NamedTuple):
 
 
 def mounts(below: Path) -> list[Path]:
-    """Returns the mount points at `below` and beneath `below`, the innermost first (proc(5): mountinfo, field 5)."""
+    """Returns the mount points at `below` and in its subfolders, in the order in which they can be unmounted: the last
+    mounted first (proc(5): mountinfo, field 5)."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [Path(re.sub(r"\\([0-7]{3})", _unescaped, line.split()[4])) for line in lines]
     real = below.resolve()
@@ -112,7 +113,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def unmount(folder: Path) -> None:
-    """Unmounts the disk at `folder` and frees its loop device. Waits while a process uses the disk. Raises
+    """Unmounts the disk at `folder`, which also frees its loop device. Waits while a process uses the disk. Raises
     DeadlinePassed after `FREE_DEADLINE_S` seconds."""
     wait_until(lambda: _quietly("umount", str(folder)), f"{folder} to be unmounted", FREE_DEADLINE_S)
 

@@ -1,4 +1,7 @@
-"""Equipment: whether this host has the capabilities that some faults need. Every capability is really tried."""
+"""Equipment: whether this host has the capabilities (see model.act.Capability) that some faults need.
+
+For each capability there is a trial: a function that uses the capability on this host, and then cleans up.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +21,30 @@ from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
 
 TRIAL = 16 << 20
-"""Size in bytes of the disk that the trial of power makes."""
+"""Size in bytes of the disk whose power the trial of the capability power cuts."""
 LOOP_CONTROL = "/dev/loop-control"
 _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
-"""The name of a trial's folder. The name contains pid and start time of the process that made the trial."""
+"""The name of the folder that a trial of the capability power uses. The name contains pid and start time of the process
+that made the trial."""
 _REFUSALS = re.compile(
     r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
 """What tools say if the kernel forbids or lacks something. Such a lack lasts. If a tool fails with any other words,
-only this trial went wrong."""
+the host may have the capability all the same, and `Lack.failed` is True."""
 
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
-    """Returns why this host lacks `equipment`; None if the host has it. The host is tried once per process."""
+    """Returns why this host lacks the capability `equipment`; None if the host has it. The trial runs at the first
+    call in a process; later calls return the same result."""
     return _TRIALS[equipment]()
 
 
 def _network() -> Lack | None:
-    """Tries the capability network: adds a rule to the packet filter, and reads the rule back."""
+    """Tries the capability network: adds a rule to the packet filter, and reads the rule back. If the rule is not
+    there, `Lack.failed` is True, because no tool reported a refusal."""
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Lack(reason)
     chain = packet_filter.Chain.own("trial")
@@ -56,7 +62,8 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability power: makes a small disk, and cuts its power."""
+    """Tries the capability power: makes a small disk, and cuts its power. If the disk works on without power,
+    `Lack.failed` is True, because no tool reported a refusal."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
     me = myself()
@@ -76,8 +83,9 @@ def _power() -> Lack | None:
 
 
 def abandoned() -> list[Path]:
-    """Returns the folders of trials whose process was killed. Such a folder may have mounts. Folders of other users are
-    left out."""
+    """Returns the folders that a killed process left behind while it tried whether this host can cut the power of a
+    disk. The disk may still be mounted in such a folder. Folders of other users are left out, because any user may
+    create a folder with such a name."""
     folders = []
     for folder in Path(tempfile.gettempdir()).glob("kdv-trial-*"):
         name = _TRIAL_FOLDER.fullmatch(folder.name)
@@ -94,7 +102,8 @@ def _is_mine(folder: Path) -> bool:
 
 
 def sweep() -> list[Path]:
-    """Removes the folders of trials whose process was killed. Returns these folders."""
+    """Unmounts the disks in the folders that `abandoned` returns, and removes the folders. Returns these folders.
+    Raises StepFailed if a disk stays in use."""
     folders = abandoned()
     for folder in folders:
         _clear(folder)
@@ -105,7 +114,8 @@ def _refused(message: str, error: Exception) -> Lack:
     """Returns the lack that `error` shows. `message`: the reason and the remedy.
 
     `mount` reports a failed setup of the loop device both if the host lacks loop devices and if all loop devices are
-    busy. If this process may open the control device of the loop devices, they are only busy, and the trial went wrong.
+    busy. If this process may open the control device of the loop devices, they are only busy, and `Lack.failed` is
+    True.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)

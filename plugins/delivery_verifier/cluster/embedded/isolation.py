@@ -11,11 +11,11 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """Returns the rules that drop the packets of `broker` on `links`, in both directions.
+    """Returns the rules of the packet filter that cut `broker` off on `links`: no request gets through either way.
 
-    The controller sends no requests to a broker, but only answers. So it is enough to drop the broker's requests to the
-    controller. Other brokers and clients send requests to the broker's own ports, so packets to and from these ports
-    are dropped, too.
+    The broker's requests to the controller and to other brokers are dropped. The controller sends no requests to a
+    broker, but only answers; so nothing else need be dropped on the link to the controller. Other brokers and clients
+    send requests to the broker's own ports, so packets to and from these ports are dropped, too.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]
@@ -35,8 +35,8 @@ def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[Fil
 
 
 class Isolation:
-    """The brokers of one cluster that this process has cut off. `token` becomes part of the name of the chain in the
-    packet filter."""
+    """Cuts brokers of one cluster off, and knows which are cut off. `token`: up to eight characters that become part of
+    the name of this process's chain of rules in the packet filter."""
 
     def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
@@ -44,7 +44,8 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, FilterError."""
+        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, FilterError if the packet
+        filter cannot be changed."""
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True

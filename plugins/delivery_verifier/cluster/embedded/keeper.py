@@ -2,8 +2,9 @@
 if the run was killed.
 
 The keeper ends the cluster on the request `finish`, when its lease runs out, when the process that owns the run is
-gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or SIGINT. The keeper then kills the run's
-processes and removes the workspace. If the keeper itself is killed, the kernel kills its children.
+gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or SIGINT. The keeper then kills its children
+and the processes that it has adopted, and removes the workspace, unless the request `finish` asks to keep it. If the
+keeper itself is killed, the kernel kills its children.
 
 The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
 are those of `backend.KeeperOperations`.
@@ -39,7 +40,8 @@ TICK_S = 0.05
 
 
 class Keeper(NodeProcesses):
-    """The owner of one embedded cluster. Its requests run in the main thread. The observer's thread only reads."""
+    """Carries out the requests to one embedded cluster, and ends the cluster. All this happens in the main thread. The
+    observer's thread changes nothing of the cluster."""
 
     def __init__(self, spec: KeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
@@ -57,11 +59,12 @@ class Keeper(NodeProcesses):
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics that the observer watches."""
+        """Adds `topics` to the topics whose partitions the observer polls."""
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends."""
+        """Makes the keeper kill process `pid` when the cluster ends, so that it does not outlive the run. Does nothing
+        if there is no such process."""
         if (process := identify(pid)) is not None:
             self.guests.append(process)
 
@@ -70,7 +73,8 @@ class Keeper(NodeProcesses):
         self.end_reason, self.keep_workspace = "finished", keep_workspace
 
     def run(self, listener: socket.socket) -> None:
-        """Serves requests until the cluster has to end, for any reason. Then cleans up."""
+        """Serves the requests that arrive at `listener` until the cluster has to end, for any of the reasons in this
+        module's docstring. Then cleans up."""
         selector = selectors.DefaultSelector()
         selector.register(listener, selectors.EVENT_READ)
         self.observer.start()
@@ -105,8 +109,9 @@ class Keeper(NodeProcesses):
         return ""
 
     def clean_up(self) -> None:
-        """Kills every process of the run, and releases what the cluster uses of the host. Removes the workspace, unless
-        `finish` asked to keep the workspace."""
+        """Kills the children of the keeper and the adopted processes, removes the cluster's rules from the packet
+        filter, and unmounts the brokers' disks. Removes the workspace, unless `finish` asked to keep it. After
+        `finish`, one broker may first end by itself (see `keep_class_archive`)."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:

@@ -23,11 +23,13 @@ from delivery_verifier.model.step_options import Link
 
 Process = subprocess.Popen[bytes]
 ARCHIVE_DEADLINE_S = 20.0
-"""Seconds that the last broker may take to write its class data archive while the broker ends."""
+"""Seconds that a broker may take to end after SIGTERM, if it writes a class data archive meanwhile (see
+`NodeProcesses.keep_class_archive`)."""
 
 
 class NodeProcesses:
-    """The controller, the brokers and the proxy of one cluster. Not safe for use by several threads."""
+    """The controller, the brokers and the proxy of one cluster. `observer` is told every change of a process's state.
+    Not safe for use by several threads."""
 
     def __init__(self, workspace: Path, layout: ClusterLayout, observer: Observer) -> None:
         self.workspace, self.layout, self.observer = workspace, layout, observer
@@ -36,7 +38,8 @@ class NodeProcesses:
         self.isolation = Isolation(layout, workspace.name[:8])
 
     def start(self, node: int) -> None:
-        """Starts a node. Raises ValueError if the node already runs."""
+        """Starts the process of a node. If the broker's disk has no power, switches it on before. Raises ValueError if
+        the node already runs."""
         running = self.processes.get(node)
         if running is not None and running.poll() is None:
             raise ValueError(f"broker {node} is already running")
@@ -99,8 +102,9 @@ class NodeProcesses:
         return ClusterStatus(nodes=statuses, pid=os.getpid(), proxy=proxy)
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops the packets of brokers on `links`. Returns the wall time (µs) just before. Raises CapabilityMissing,
-        ValueError if a broker is isolated already, FilterError."""
+        """Drops the packets of the brokers `nodes` on `links`. Returns the wall time (µs) just before. Raises
+        CapabilityMissing without the capability network, ValueError if a broker is isolated already, FilterError if the
+        packet filter cannot be changed."""
         self._require("network")
         at_us = now_us()
         for node in nodes:
@@ -108,19 +112,19 @@ class NodeProcesses:
         return at_us
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of brokers through again. Does no harm to brokers that are not isolated. Raises
-        FilterError."""
+        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated. Raises
+        FilterError if a broker stays cut off."""
         for node in nodes:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, per isolated broker and link. A link that is not wholly cut is
-        left out."""
+        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link if the packet
+        filter lacks one of the link's rules."""
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:
-        """Kills brokers and cuts the power of their disks. Returns the wall time (µs) just before. Raises
-        CapabilityMissing, ValueError if a broker does not run, OSError."""
+        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before. Raises
+        CapabilityMissing without the capability power, ValueError if a broker does not run, OSError."""
         self._require("power")
         at_us = min(self.send(node, "SIGKILL") for node in nodes)
         for node in nodes:
@@ -134,8 +138,8 @@ class NodeProcesses:
             self.observer.process(node, state, exit_code)
 
     def proxy_ended(self) -> str:
-        """Returns how the proxy ended, although nothing should end a proxy. Returns an empty text if the proxy runs, or
-        if the cluster has no proxy."""
+        """Returns, in words, how the proxy ended. No fault ends a proxy, so the run cannot go on then. Returns an empty
+        text if the proxy runs, or if the cluster has no proxy."""
         exit_code = self.proxy.poll() if self.proxy is not None else None
         return "" if exit_code is None else how_it_ended(exit_code)
 
@@ -150,8 +154,9 @@ class NodeProcesses:
         self.isolation.end()
 
     def keep_class_archive(self) -> None:
-        """Lets the last broker end by itself if there is no class data archive yet. The broker writes such an archive
-        when it exits, and later clusters boot faster with the archive."""
+        """Makes the class data archive of the brokers, unless there is one: a file of loaded classes, with which later
+        clusters boot faster. A JVM writes the archive when it exits, so the broker with the highest id gets SIGTERM and
+        time to end. Does nothing if this broker does not run."""
         last, archive = self.processes.get(max(self.layout.brokers)), nodes.archive(self.layout)
         if last is None or last.poll() is not None or archive.file.exists():
             return

@@ -55,8 +55,8 @@ _BROKER = {
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
-    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. Returns the
-    layout."""
+    """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. With the
+    capability power, each broker's data folder is a disk of its own. Returns the layout."""
     ids = list(range(1, spec.brokers + 1))
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
@@ -92,15 +92,16 @@ def _disks(layout: ClusterLayout) -> list[Disk]:
 
 
 def command(layout: ClusterLayout, node: int) -> list[str]:
-    """Returns the command line of one node. If there is no class data archive yet, the last broker writes the archive
-    at exit."""
+    """Returns the command line of one node. The JVM uses the class data archive (see `archive`). If there is none yet,
+    the broker with the highest id writes it at exit."""
     classes = archive(layout)
     sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []
     return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
 
 
 def archive(layout: ClusterLayout) -> ClassArchive:
-    """Returns the class data archive of the brokers."""
+    """Returns the class data archive of the nodes: a file of loaded classes, with which later JVMs boot faster. The
+    file need not exist yet."""
     return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 

@@ -1,4 +1,5 @@
-"""The packet filter: rules of iptables that cut brokers off. Every process that sets rules has a chain of its own.
+"""The packet filter: rules of iptables that cut brokers off. Every process that adds rules has a chain of its own, so
+that the rules of a killed process can be recognised and removed.
 
 The group id of a broker's process marks the packets that the broker sends. Address and port are not enough: brokers on
 one host share their address, and connections that a broker opens have no fixed port of their own. All reading and
@@ -36,26 +37,28 @@ class FilterRule(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A chain of rules. Its `name` contains the label of the run, and pid and start time of the process that set the
+    """A chain of rules in iptables. Its `name` contains a label, and pid and start time of the process that made the
     chain. So a chain whose process has ended can be recognised."""
 
     name: str
 
     @classmethod
     def own(cls, label: str) -> Chain:
-        """Returns the chain of this process. `label`: a run's token, or another text of up to eight characters."""
+        """Returns the chain of this process. `label`: a text of up to eight characters, e.g. the name of a run's
+        workspace."""
         me = myself()
         return cls(f"{PREFIX}-{label}-{me.pid:x}-{_short(me):x}")
 
     @property
     def alive(self) -> bool:
-        """Whether the process that set the chain still runs."""
+        """Whether the process that made the chain still runs."""
         pid, started = (int(part, 16) for part in self.name.rsplit("-", 2)[1:])
         process = identify(pid)
         return process is not None and process.alive and _short(process) == started
 
     def add(self, rules: Iterable[FilterRule]) -> None:
-        """Adds all of `rules` in one transaction of the kernel. Raises FilterError."""
+        """Adds `rules`, and the chain if the kernel does not have it yet. All of the rules take effect at once. Raises
+        FilterError."""
         table = _save()
         if f":{self.name} " not in table:
             _call("iptables", "-w", "-N", self.name)
@@ -70,7 +73,8 @@ class Chain(NamedTuple):
 
     def dropped(self) -> list[tuple[str, int]]:
         """Returns, for every rule that the kernel has now, the rule's name and the number of packets that the rule
-        dropped. Empty if no rule of OUTPUT jumps to the chain."""
+        dropped. Empty if no rule of OUTPUT jumps to the chain, because then the chain drops nothing. Raises
+        FilterError."""
         table = _save()
         if self._jump not in table:
             return []
@@ -91,7 +95,8 @@ class Chain(NamedTuple):
 
 
 def abandoned() -> list[Chain]:
-    """Returns the chains whose process has ended. Empty if the packet filter cannot be read."""
+    """Returns the chains that ended processes left in the packet filter. Empty if the packet filter cannot be read,
+    e.g. because this process is not root."""
     try:
         table = _save()
     except FilterError:

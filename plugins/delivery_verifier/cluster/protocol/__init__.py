@@ -1,1 +1,1 @@
-"""Raw requests of Kafka's protocol, for questions that confluent-kafka's clients cannot ask."""
+"""Requests of Kafka's protocol over plain sockets, for questions that confluent-kafka's clients cannot ask."""

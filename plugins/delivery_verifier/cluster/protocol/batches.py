@@ -2,9 +2,9 @@
 are counted from the headers of the log's batches.
 
 The batches are fetched from the leader in Kafka's own protocol (`FetchRequest.json` v4, isolation level
-read_uncommitted). This code shares nothing with the code that reads the records for the reconciliation. The offsets
-that a consumer skips are therefore accounted for independently. The control batch that ends a transaction in the
-partition shows how the transaction ended. What a producer reported does not matter here.
+read_uncommitted). This code shares nothing with the code that reads the log's records for the verdict, so that each
+checks the other: every offset that a consumer skips has to be counted here. The control batch that ends a transaction
+in the partition shows how the transaction ended. What a producer reported does not matter here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ producer epoch, base sequence, number of records."""
 
 class Batch(NamedTuple):
     """The batch at offsets [first, end) of a log. `records`: the number of records that the batch's header gives.
-    `kind`: the type of the control record, or None if the batch is no control batch."""
+    `kind`: `ABORT` or `COMMIT`, the type of the control record; None if the batch is no control batch."""
 
     first: int
     end: int
@@ -43,19 +43,20 @@ class Batch(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """Numbers of records that no read_committed consumer shows. `control`: control records. `aborted`: records of
-    aborted transactions."""
+    """How many records of a log no read_committed consumer shows. `control`: the number of control records. `aborted`:
+    the number of records of aborted transactions."""
 
     control: int
     aborted: int
 
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
-    """Counts the unseen records of the offsets [start, end), as the leader at `address` has them.
+    """Counts the records at the offsets [start, end) that no read_committed consumer shows, as the leader at `address`
+    has them.
 
-    Every transaction with records in this range must be decided. The control batch that ends such a transaction may
-    stand behind `end`, so the log is read until all these transactions have ended. Raises OSError if the broker does
-    not lead, cannot be reached, or leaves out an offset on the way.
+    Every transaction with records in this range must have been committed or aborted. The control batch that ends such a
+    transaction may stand behind `end`, so the log is read until all these transactions have ended. Raises OSError if a
+    transaction is still open, or if the broker does not lead, cannot be reached, or leaves out an offset on the way.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()
@@ -89,8 +90,8 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """Yields the complete batches in `data`. The broker may have cut the last batch short; such a batch is left out.
-    Raises ConnectionError if a batch has another format than 2."""
+    """Yields the complete batches in `data`, the bytes of a fetch. A broker may cut the last batch short; such a batch
+    is left out. Raises ConnectionError if a batch has another format than 2."""
     position = 0
     while position + _FRAME.size + _HEADER.size <= len(data):
         first, length = _FRAME.unpack_from(data, position)

@@ -11,8 +11,8 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
 class SocketRequests:
-    """Sends each request over a plain socket of its own. Every method raises OSError, and
-    connection.UnsupportedSecurity if the connection is not plain TCP."""
+    """Sends each request over a plain socket of its own. Every method raises OSError if the broker does not answer or
+    refuses, and connection.UnsupportedSecurity if the connection is not plain TCP."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -56,7 +56,7 @@ class Reader:
         return tuple(self.number("i") for _ in range(self.varint() - 1))
 
     def tags(self) -> None:
-        """Skips the tagged fields. Only the flexible versions of Kafka's requests and answers have tagged fields."""
+        """Skips the tagged fields. Only the flexible versions (KIP-482) of Kafka's requests and answers have them."""
         for _ in range(self.varint()):
             self.varint()
             self.skip(self.varint())
@@ -77,7 +77,8 @@ def varint(value: int) -> bytes:
 
 
 def call(address: Address, request: bytes, timeout_s: float) -> bytes:
-    """Sends one request. Returns the answer without the size that precedes it. Raises OSError."""
+    """Sends `request` to the broker at `address`. Returns the answer without the size that precedes it. Raises OSError,
+    also if the broker is silent for `timeout_s` seconds."""
     with socket.create_connection(address, timeout=timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(struct.pack(">i", len(request)) + request)

@@ -1,4 +1,4 @@
-"""Raw requests of Kafka's protocol about partition states, replica assignments, live brokers, and settings of topics.
+"""Requests of Kafka's protocol over plain sockets: partition states, replica assignments, live brokers, topic settings.
 
 librdkafka has no DescribeTopicPartitions (KIP-966) and no AlterPartitionReassignments (KIP-455), and its threads may
 hang on a frozen broker. A single socket with a short timeout cannot hang. Sources of the layouts: Kafka's
@@ -23,8 +23,8 @@ ASSIGNMENT_S = 10.0
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """The state of one partition, as one broker sees the partition. `leader`: the leader's broker id; -1 if the
-    partition has no leader. `elr`: the eligible leader replicas. `error`: an error code of Kafka's protocol; 0 means no
-    error."""
+    partition has no leader. `elr`: the eligible leader replicas (KIP-966). `error`: an error code of Kafka's protocol;
+    0 means no error."""
 
     leader: int
     leader_epoch: int

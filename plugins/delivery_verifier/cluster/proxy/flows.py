@@ -1,5 +1,5 @@
-"""One connection through the proxy. Each of its two directions passes frames on in order, and keeps the frames that
-have to wait.
+"""One connection through the proxy. Each of its two directions passes frames (see `proxy.frames`) on in order, and
+keeps the frames that have to wait.
 
 This module has no sockets and no clock. Bytes and times come in as arguments, and bytes go out.
 """
@@ -13,7 +13,7 @@ from delivery_verifier.cluster.proxy.rules import Direction, ProxyRule, RuleBook
 from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
-"""The time at which a held frame is due: never, unless the frame is released."""
+"""The due time of a frame that a rule holds: never. Such a frame waits until `Flow.release` is called."""
 BUFFER_BYTES = 1 << 25
 """Bytes of one direction that the proxy buffers. If the buffer is full, the sender has to wait, as on any network."""
 
@@ -23,9 +23,10 @@ class Closed(VerifierError):
 
 
 class Flow:
-    """One direction of a connection. `out`: the bytes to send now. `waiting`: the frames that are held or delayed, and
-    all frames behind these frames; each frame stands behind the time at which the frame is due. `ended`: the sender has
-    closed its side of the connection."""
+    """One direction of a connection. `splitter`: cuts the sender's bytes into frames. `out`: the bytes to send to the
+    receiver now. `waiting`: a queue of frames that a rule holds or delays, and of all frames that came after them; each
+    entry is the time at which the frame is due, and the frame. `ended`: the sender has closed its side of the
+    connection."""
 
     def __init__(self) -> None:
         self.splitter, self.out, self.ended = Splitter(), bytearray(), False
@@ -44,8 +45,8 @@ class Flow:
 
     @property
     def due_at(self) -> float:
-        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame waits, or the next
-        frame is held."""
+        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame waits, or if a
+        rule holds the next frame."""
         return self.waiting[0][0] if self.waiting else UNTIL_RELEASED
 
     def put(self, frame: bytes, due_at: float = 0.0) -> None:
@@ -58,7 +59,8 @@ class Flow:
             self.waiting_bytes += len(frame)
 
     def advance(self, now: float) -> None:
-        """Moves the frames that are due at `now` (seconds, monotonic) to `out`."""
+        """Moves the waiting frames that are due at `now` (seconds, monotonic) to `out`, up to the first frame that is
+        not due."""
         while self.waiting and self.waiting[0][0] <= now:
             _, frame = self.waiting.popleft()
             self.waiting_bytes -= len(frame)
@@ -77,8 +79,8 @@ class Flow:
 
 
 class Conversation:
-    """A client's connection to the broker `broker`, under the rules of `book`. A response is matched to its request by
-    the correlation id."""
+    """A client's connection to the broker `broker`, under the rules of `book`. A rule for responses names the API of
+    their requests, so each response is matched to its request by the correlation id."""
 
     def __init__(self, broker: int, book: RuleBook) -> None:
         self.broker, self._book = broker, book
@@ -86,8 +88,8 @@ class Conversation:
         self._open: dict[int, Request] = {}
 
     def from_client(self, data: bytes, now: float) -> None:
-        """Takes in bytes that the client sent. `now`: seconds, monotonic. Raises NotKafka; Closed if a rule closes the
-        connection."""
+        """Takes in bytes that the client sent, and applies the rules to each complete request. `now`: seconds,
+        monotonic. Raises NotKafka; Closed if a rule closes the connection."""
         for frame in self.requests.splitter.feed(data):
             request = request_of(frame)
             rule = self._decide("request", request)
@@ -97,8 +99,8 @@ class Conversation:
                 self._pass(self.requests, frame, rule, now)
 
     def from_broker(self, data: bytes, now: float) -> None:
-        """Takes in bytes that the broker sent. `now`: seconds, monotonic. Raises NotKafka; Closed if a rule closes the
-        connection."""
+        """Takes in bytes that the broker sent, and applies the rules to each complete response. `now`: seconds,
+        monotonic. Raises NotKafka; Closed if a rule closes the connection."""
         for frame in self.responses.splitter.feed(data):
             request = self._open.pop(correlation_of(frame), None)
             rule = None if request is None else self._decide("response", request)

@@ -25,7 +25,7 @@ class NotKafka(VerifierError, ValueError):
 
 
 class Splitter:
-    """A splitter cuts the byte stream of one direction into frames."""
+    """Cuts the bytes that one side of a connection sends into frames."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -48,8 +48,8 @@ class Splitter:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The header of a request. `answered`: whether the broker will answer the request. Only Produce with acks=0 gets no
-    answer."""
+    """The header of a request. `api`: its API key. `correlation`: its correlation id. `client`: its client.id.
+    `answered`: whether the broker will answer the request. Only Produce with acks=0 gets no answer."""
 
     api: int
     correlation: int

@@ -16,8 +16,9 @@ CHUNK = 1 << 18
 
 
 class LinkEnd:
-    """One socket of a link. `incoming`: the bytes read from the socket. `outgoing`: the bytes to write to the socket.
-    `take`: a function that is called with the bytes read and the time (seconds, monotonic)."""
+    """One of the two sockets of a `Link`. `stream`: the socket. `incoming`: the direction whose bytes are read from the
+    socket. `outgoing`: the direction whose bytes are written to the socket. `take`: a function that is called with the
+    bytes read and the time (seconds, monotonic). `registered_events`: the events for which the proxy waits now."""
 
     def __init__(
         self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]
@@ -29,7 +30,7 @@ class LinkEnd:
 
     @property
     def events(self) -> int:
-        """The events to wait for at this socket, as a bit mask of `selectors`. 0: no events."""
+        """The events for which the proxy should wait at this socket, as a bit mask of `selectors`. 0: no events."""
         events = 0
         if not self.incoming.ended and not self.incoming.full:
             events |= selectors.EVENT_READ
@@ -38,7 +39,8 @@ class LinkEnd:
         return events
 
     def read(self) -> None:
-        """Reads the bytes that have arrived. Raises NotKafka; Closed if a rule closes the connection."""
+        """Reads the bytes that have arrived, unless the buffer of `incoming` is full. Raises NotKafka; Closed if a rule
+        closes the connection."""
         if self.incoming.full:
             return
         try:
@@ -70,8 +72,9 @@ class LinkEnd:
 
 
 class Link:
-    """A client's connection, and the proxy's connection to the broker for that client. If the client hangs up, the
-    broker still gets all requests that the client sent before."""
+    """A client's connection, and the connection that the proxy opens for it to the broker at `upstream`. `book`: the
+    rules. If the client hangs up, the broker still gets all requests that the client sent before, unless a rule drops
+    them."""
 
     def __init__(self, client: socket.socket, upstream: Address, broker: int, book: RuleBook) -> None:
         conversation, stream = Conversation(broker, book), socket.socket()
@@ -91,17 +94,17 @@ class Link:
 
     @property
     def due_at(self) -> float:
-        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame is due at any
-        time."""
+        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame waits, or if a
+        rule holds the next frame of each direction that has waiting frames."""
         return min(flow.due_at for flow in self.flows)
 
     def release(self) -> None:
-        """Lets every frame that is held or delayed go out."""
+        """Lets every waiting frame go out now, whatever rule made it wait."""
         for flow in self.flows:
             flow.release()
 
     def advance(self, now: float) -> None:
-        """Sends the frames that are due at `now` (seconds, monotonic)."""
+        """Sends what can be sent now: the frames that are due at `now` (seconds, monotonic), and earlier bytes."""
         for flow in self.flows:
             flow.advance(now)
         for end in self.ends:

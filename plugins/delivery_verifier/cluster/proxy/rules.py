@@ -14,19 +14,21 @@ from delivery_verifier.model.step_options import APIS
 
 Direction = Literal["request", "response"]
 Hits = dict[str, dict[str, int]]
-"""How often a rule acted, by broker id and client.id."""
+"""How often a rule acted, by broker id (as text, because of JSON) and client.id."""
 
 
 class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One rule: what the proxy does to requests of clients to `brokers`, or to the responses.
+    """One rule: what the proxy does to requests of clients to `brokers`, or to the responses of these brokers.
 
-    Actions: `drop` swallows the frame. `hold` makes the frame, and all frames behind it on the connection, wait until
-    the rule is released. All these frames are then delivered in order, even if the client has hung up meanwhile.
-    `delay` makes the same frames wait for `delay_ms`. `close` closes both sides of the connection and does not pass the
-    frame on.
+    Actions: `drop` swallows the frame. `hold` makes the frame, and all later frames of the same direction of the
+    connection, wait until the proxy gets the request `release` for the broker. All these frames then go out in order;
+    requests even if the client has hung up meanwhile. `delay` makes the frame wait for `delay_ms`, and later frames go
+    out behind it. `close` closes both sides of the connection and does not pass the frame on.
 
+    A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and belongs to the API
     `api`: a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame on, `count` times
-    (0: on all frames). Frames are counted per broker and client.id, from the moment when the rule is put in force.
+    (0: without end). Matching frames are counted by broker and client.id, from the moment when the rule is put in
+    force. A frame on which an earlier rule acts is not counted.
     """
 
     action: Literal["drop", "hold", "delay", "close"]
@@ -69,8 +71,8 @@ class _RuleInForce:
 
 
 class RuleBook:
-    """The rules in force, in the order in which they were put. Of several rules that match a frame, the first whose
-    turn it is acts."""
+    """The rules in force, in the order in which they were put. For a frame that several rules match, only one rule
+    acts: the first rule whose `nth` and `count` (see ProxyRule) select this frame."""
 
     def __init__(self) -> None:
         self._in_force: dict[str, _RuleInForce] = {}
@@ -82,8 +84,9 @@ class RuleBook:
         self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """Returns the rule to apply to a request or response; None if the frame passes. Counts the frame for this rule
-        and for all earlier rules that match the frame."""
+        """Returns the rule that acts on a frame; None if no rule acts, so that the frame passes. `api` and `client`:
+        API key and client.id of the frame's request. Counts the frame for the rule that acts, and for all earlier rules
+        that match the frame."""
         for active in self._in_force.values():
             rule = active.rule
             if rule.direction != direction or active.api != api or broker not in active.brokers:
@@ -96,14 +99,16 @@ class RuleBook:
         return None
 
     def release(self, brokers: Sequence[int]) -> None:
-        """Takes `brokers` out of every rule. If a rule has no brokers left, the rule and its counts are removed."""
+        """Takes `brokers` out of every rule: no rule acts on their frames any more. If a rule has no brokers left, the
+        rule and its counts are removed."""
         for key, active in list(self._in_force.items()):
             active.brokers -= set(brokers)
             if not active.brokers:
                 del self._in_force[key]
 
     def hits(self, rule: ProxyRule) -> Hits:
-        """Returns how often the rule acted. Empty if the rule never acted, or is not in force."""
+        """Returns how often the rule has acted. Empty if the rule has not acted, or is not in force, e.g. because all
+        of its brokers were released."""
         hits: Hits = {}
         active = self._in_force.get(rule.key)
         for (broker, client), count in sorted(active.acted.items()) if active else ():

@@ -3,7 +3,8 @@ frames.
 
 The keeper starts this process. Brokers advertise the proxy on their listener PROXIED only, so that proxied clients and
 direct clients coexist. The proxy takes control requests on a Unix socket in the workspace (see `lease.call`): `put`
-puts a rule in force, `hits` asks how often a rule acted, `release` releases brokers from all rules.
+puts a rule in force, `hits` asks how often a rule acted, `release` takes brokers out of all rules and lets their
+waiting frames go out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ REQUEST_S = 2.0
 
 
 class Proxy:
-    """All links to all brokers, in one thread. `ports`: (port of the proxy, port of the broker) by broker id."""
+    """Serves all links (see `proxy.links`) to all brokers, in one thread. `ports`, by broker id: the port at which the
+    proxy listens, and the port of the broker. `book`: the rules in force."""
 
     def __init__(self, ports: dict[int, tuple[int, int]]) -> None:
         self.selector, self.book = selectors.DefaultSelector(), RuleBook()
@@ -58,8 +60,8 @@ class Proxy:
             self.turn()
 
     def turn(self, patience_s: float | None = None) -> None:
-        """Waits for events and handles them. If a frame waits, waits at most until the frame is due; otherwise at most
-        `patience_s` seconds (None: without limit)."""
+        """Waits for events at the sockets, and handles them. If a frame with a due time waits, this method waits at
+        most until that time; otherwise at most `patience_s` seconds (None: without limit)."""
         due_at = min((link.due_at for link in self._waiting), default=UNTIL_RELEASED)
         if due_at != UNTIL_RELEASED:
             patience_s = max(0.0, due_at - time.monotonic())
@@ -140,7 +142,7 @@ class Proxy:
         raise ValueError(f"unknown operation {operation!r}")
 
     def release(self, brokers: list[int]) -> None:
-        """Releases `brokers` from every rule. The frames that were held back at these brokers go out, in order."""
+        """Takes `brokers` out of every rule. All waiting frames to and from these brokers go out, in order."""
         self.book.release(brokers)
         for link in self.links:
             if link.broker in brokers:
