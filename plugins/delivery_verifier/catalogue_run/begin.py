@@ -1,5 +1,8 @@
-"""The beginning of a catalogue run: a new catalogue run, in which every selected entry is pending, or an interrupted
-catalogue run that is resumed."""
+"""Begins a catalogue run, which runs many entries of the catalogue one after another.
+
+A catalogue run consists of items. An item is one entry in one round, and a round runs every selected entry. A catalogue
+run is either new, or an earlier one that is resumed.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,14 @@ from delivery_verifier.planning.provenance import commit, versions_of
 from delivery_verifier.store import catalogue_runs
 
 MOST_ROUNDS = 100
-"""The greatest number of rounds in one catalogue run."""
+"""The greatest number of rounds in one catalogue run. Each round runs every selected entry."""
 
 
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
-    """Returns a new catalogue run, which is also written to its directory.
+    """Returns a new catalogue run called `name`, and writes the record of it, catalogue.json, to its directory.
 
-    `selected` are the other arguments of `new_catalogue_run`. Raises BadInput, also if a catalogue run has this name
-    already.
+    `direct`: whether its runs do without Airflow. `selected`: the other arguments of `new_catalogue_run`. Raises
+    BadInput if there is a catalogue run of this name already, or if an argument is not allowed.
     """
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
         raise bad_input(
@@ -49,7 +52,12 @@ def new_catalogue_run(
     rounds: object = 1,
     direct: bool = False,
 ) -> CatalogueRun:
-    """Returns a new catalogue run, which is not written anywhere. Raises BadInput."""
+    """Returns a new catalogue run called `name`. Writes no file.
+
+    `names` and `tag` select the entries (see `selection.entries`). `expect_unavailable` names what the user expects
+    this host to be unable to run (see `selection.expectable`). `rounds`: how often every selected entry is to be run.
+    `direct`: whether the runs do without Airflow. Raises BadInput if an argument is not allowed.
+    """
     entries, expected_unavailable = selection.entries(names, tag), selection.expectable(expect_unavailable)
     round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
     return CatalogueRun(
@@ -69,10 +77,13 @@ def new_catalogue_run(
 
 
 def resume(name: str) -> CatalogueRun:
-    """Returns the catalogue run `name`, to be continued: every item without a verdict is open again.
+    """Returns the catalogue run called `name`, ready to be continued. Writes no file.
 
-    What this host lacks is tried again. Attempts without a verdict are dropped from the record. Raises BadInput if the
-    commit, the versions or the host are not those with which the catalogue run began.
+    Attempts without a verdict are dropped, so that their items (an item is one entry in one round) run again. What this
+    host lacks for each entry is found out again, so that an item that was unavailable may run now.
+
+    Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host are
+    not those with which the catalogue run began: one record must not mix verdicts of different software or hosts.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -109,16 +120,16 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
 
 
 def _reopened(item: Item, expected: Sequence[str]) -> Item:
-    """Returns the item with only its attempts that have a verdict. Checks again what this host lacks for the entry."""
+    """Returns `item` with only its attempts that have a verdict. Checks again what this host lacks for the entry."""
     entry = selection.entries([item.name])[0]
     with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
     return replace(_item(entry, item.round, expected), attempts=with_verdict)
 
 
 def unavailable(entry: Entry) -> str:
-    """Returns what this host lacks to run the entry, with the remedy; empty if the host lacks nothing.
+    """Returns what this host lacks to run the entry, with the remedy; an empty text if the host lacks nothing.
 
-    Each trial of what the host can do runs once per process.
+    Whether the host has a capability (for example `power`) is found out by trying it, once per process.
     """
     return _lacks_text(_lacks(entry))
 

@@ -1,8 +1,7 @@
-"""The direct runner: runs entries in this process, with one warm Spark session. While an entry is judged, the cluster
-of the next entry boots.
+"""The direct runner: runs entries in this process, without Airflow, with one Spark session for all entries.
 
-No entry is judged while the load of another entry runs: faults have deadlines, and need the processors as free as in a
-single run. The judging of the previous entry therefore ends before the next entry sends its first record.
+To save time, the cluster of the next entry boots while the previous entry is judged. The next entry sends its first
+record only after that judging has ended: faults have deadlines, and need the processors as free as in a single run.
 """
 
 from __future__ import annotations
@@ -29,14 +28,21 @@ if TYPE_CHECKING:
 
 
 class DirectRunner:
-    """The Runner of `kdv catalogue --direct`, which runs entries in this process."""
+    """The Runner (see `loop.Runner`) of `kdv catalogue --direct`: runs entries in this process.
+
+    `spark`: the session that judges the runs, which may still be starting. `judges`: the pool whose only thread judges
+    the runs. `listener` is called at each change of a step.
+    """
 
     def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, listener: ProgressListener) -> None:
         self._spark, self._judges, self._listener = spark, judges, listener
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs the steps that need a cluster in this thread, and has another thread judge the run."""
+        """Runs the steps that need a cluster in this thread. Returns the attempt as a future: another thread judges it.
+
+        If one of these steps fails, the future holds a failed attempt at once. `Runner.begin` explains the parameters.
+        """
         started_at, begun_s = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}
         try:
@@ -50,7 +56,8 @@ class DirectRunner:
     def session(self) -> SparkSession:
         """Waits until the Spark session has started, and returns the session.
 
-        If the session did not start, or if its JVM has ended, returns a new session, so that other runs can be judged.
+        If the session failed to start, or if its JVM has ended, returns a new session, so that the next runs can be
+        judged.
         """
         from spark_jobs.session import living_session, local_session
 
@@ -62,7 +69,7 @@ class DirectRunner:
             return session.result()
 
     def end(self) -> None:
-        """Ends the Spark session, if the session has started."""
+        """Waits until the Spark session has started, and ends the session. Does nothing if the start failed."""
         from spark_jobs.session import end
 
         if self._spark.exception() is None:
@@ -79,9 +86,10 @@ class DirectRunner:
 
 @contextmanager
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
-    """Yields a runner with one Spark session: `spark` or, without `spark`, a new session that ends with the block.
+    """Yields a runner with one Spark session: `spark` or, if `spark` is None, a new session that ends with the block.
 
-    The session starts, and Great Expectations is imported, while the first cluster boots.
+    Another thread starts the session and imports Great Expectations while the first cluster boots, because both take
+    seconds. `listener` is called at each change of a step. Raises BadInput if the folders of runs cannot be written.
     """
     folders.require_writable()
     prepare_spark()

@@ -1,4 +1,7 @@
-"""The loop: runs the items of a catalogue run one after another and records every attempt. No failure stops it."""
+"""The loop: runs the items of a catalogue run one after another and records every attempt. No failed run stops it.
+
+An item is one entry in one round. A round runs every selected entry once.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,26 @@ class Runner(Protocol):
     """Runs the entries of a catalogue run, one after another."""
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs `entry` as the run `run`. Returns as soon as the next entry may begin; `entry` may still be judged then.
+        """Runs the entry called `entry`. `run` names the run and its run directory.
 
-        Calls `before_load` when the cluster is up, before the first record is sent. `before_load` returns once the
-        previous entry has been judged. The future never holds an error: a failed run is an attempt, too.
+        Returns the attempt as a future, as soon as the next entry may begin: this run may still be judged then. The
+        future never holds an error, because a failed run is an attempt, too.
+
+        Calls `before_load` when the cluster is up, before the first record is sent. `before_load` waits until the
+        previous entry has been judged, so that no judging disturbs the load.
         """
 
 
 AttemptListener = Callable[[CatalogueRun, Item], None]
-"""A function that is called with the catalogue run, and with the item that has just got another attempt."""
+"""A function that is called after each attempt. Its arguments are the catalogue run, and the item (one entry in one
+round) that was attempted. Both include the new attempt."""
 
 
 class Loop:
-    """One catalogue run under way. Every attempt is written to the record as soon as its result is known."""
+    """One catalogue run under way. `catalogue` is its state so far, and `listener` is called after each attempt.
+
+    Each attempt is written to the record, catalogue.json, before the next run sends its first record.
+    """
 
     def __init__(self, catalogue: CatalogueRun, runner: Runner, listener: AttemptListener) -> None:
         self.catalogue = catalogue
@@ -43,7 +53,10 @@ class Loop:
         self._lock = threading.Lock()
 
     def run(self) -> CatalogueRun:
-        """Runs all open items, and each INCONCLUSIVE item once more. Returns the finished catalogue run."""
+        """Runs every open item, and runs an item once more if its first attempt is INCONCLUSIVE.
+
+        An item is open if it must still be run (see `Item.open`). Returns the finished catalogue run.
+        """
         catalogue_runs.write(self.catalogue)
         while (item := self._next()) is not None:
             attempt = self._runner.begin(item.name, self._free_name(item), self._record_awaited)
@@ -89,12 +102,19 @@ class Loop:
 
 
 def run_name(catalogue: CatalogueRun, item: Item) -> str:
-    """Returns the name of an item's runs: the catalogue run, the entry and, if there are several rounds, the round."""
+    """Returns the name of the first run of `item`, for example `nightly-acks_1.frozen_followers-r2`.
+
+    The name consists of the catalogue run, the entry and, if there are several rounds, the round. A further run of the
+    item has the same name with a number behind it.
+    """
     return f"{catalogue.id}-{item.name}" + (f"-r{item.round}" if catalogue.rounds > 1 else "")
 
 
 def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
-    """Returns the attempt that `work` returns. If `work` raises an error, returns a failed attempt with the error."""
+    """Returns the attempt that `work` returns. If `work` raises an error, returns a failed attempt with the error.
+
+    `run` is the name of the run, for the failed attempt.
+    """
     started_at, begun_s = now(), time.monotonic()
     try:
         return work()
@@ -103,5 +123,5 @@ def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
 
 
 def now() -> str:
-    """Returns this moment as ISO 8601 in UTC."""
+    """Returns this moment as ISO 8601 in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,7 @@
-"""The progress of a catalogue run on a terminal: the list of entries, a line per ended entry, and the summary."""
+"""What `kdv catalogue` prints: the list of entries, a line per attempt during the catalogue run, and the summary.
+
+An item of a catalogue run is one entry in one round. A round runs every selected entry once.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,14 @@ SIGNS = {
     "unavailable": "–",
     "pending": "…",
 }
+"""The sign that a terminal shows for each state of an item (one entry in one round)."""
 
 
 def listing(entries: Iterable[tuple[Entry, str]]) -> str:
-    """Returns a list of the entries by kind, one entry per line, with its tags and why it is unavailable, if so.
+    """Returns a text with one line per entry: name, title, tags and, if the entry is unavailable, the reason.
 
-    `entries` are pairs of an entry and the reason why the entry is unavailable; an empty reason means available.
+    A line with the kind (see `selection.KINDS`) precedes the entries of each kind. `entries` are pairs of an entry and
+    the reason why this host cannot run the entry. The reason is empty if this host can.
     """
     lines, kind = [], ""
     for entry, why in entries:
@@ -43,14 +48,21 @@ def listing(entries: Iterable[tuple[Entry, str]]) -> str:
 
 
 def verdicts(attempt: Attempt) -> str:
-    """Returns the verdict of every arm, e.g. `acks_1 VIOLATED, safe HELD`, or the error if there is no verdict."""
+    """Returns the verdict of every arm except the canary, e.g. `acks_1 VIOLATED, safe HELD`.
+
+    Returns the error if the attempt has no verdict.
+    """
     if attempt.verdict is None:
         return clean(f"no verdict: {attempt.error}")
     return clean(", ".join(f"{arm.arm} {arm.verdict}" for arm in attempt.arms))
 
 
 def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
-    """Writes the outcome of the catalogue run, which items need attention, and where the page is, to `stream`."""
+    """Writes the outcome of the catalogue run to `stream`: how many items are in which state, and where the page is.
+
+    Also writes a line with the reason for each item that is not green. An item is green if it is as expected, or if it
+    is unavailable and the user expected that. `page` is the file of the matrix, the page with all results.
+    """
     counts = enumeration(
         [f"{catalogue.count(state)} {state}" for state in reversed(STATES) if catalogue.count(state)], last="and"
     )
@@ -77,21 +89,27 @@ def _reason(item: Item) -> str:
 
 
 class Progress:
-    """Prints one line per entry that has ended. On a terminal, also prints the step that is running."""
+    """Prints the progress of one catalogue run to `stream`: one line per attempt that has ended.
+
+    If `stream` is a terminal, also prints the step that is running.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._begun_s = stream, time.monotonic()
         self._lock = threading.Lock()
 
     def begin(self, catalogue: CatalogueRun, more: str) -> None:
-        """Prints how many entries will run, and which entries this host cannot run. `more` ends the first line."""
+        """Prints how many items will run, and a line for each item that this host cannot run.
+
+        `more` is the end of the first line, for example how to resume the catalogue run.
+        """
         self.say(f"catalogue run {catalogue.id}: {len(catalogue.open)} to run; {more}")
         for item in catalogue.items:
             if item.unavailable:
                 self.say(f"{SIGNS['unavailable']} {item.name}  UNAVAILABLE: {item.unavailable}")
 
     def attempt_ended(self, catalogue: CatalogueRun, item: Item) -> None:
-        """Prints the line of an item that has got another attempt."""
+        """Prints a line about the newest attempt of `item`: verdicts, state, duration, and the time that remains."""
         attempt, open_items = item.attempts[-1], len(catalogue.open)
         done = sum(len(other.attempts) for other in catalogue.items)
         state = "inconclusive, once more" if item.open else item.state
@@ -102,14 +120,17 @@ class Progress:
         )
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints the step that is running, but only on a terminal. This method is the ProgressListener of each run."""
+        """Prints the step that is running, but only on a terminal, where the next output overwrites this line.
+
+        Each run calls this method, as its ProgressListener, when a step changes its state.
+        """
         if self._stream.isatty() and progress.state == "running":
             with self._lock:
                 self._stream.write(f"\r\033[K{clean(progress.run)}: {progress.step}")
                 self._stream.flush()
 
     def say(self, text: str) -> None:
-        """Prints one line, with the seconds since the start."""
+        """Prints one line: the seconds since this object was made, and `text`."""
         with self._lock:
             start = "\r\033[K" if self._stream.isatty() else ""
             self._stream.write(f"{start}{time.monotonic() - self._begun_s:6.1f} s  {clean(text)}\n")

@@ -1,4 +1,4 @@
-"""The selection: which entries a catalogue run takes, and which of these entries it expects to be unavailable."""
+"""The selection: which entries a catalogue run takes, and which of them the user expects to be unavailable here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from delivery_verifier.model.inputs import BadInput, choice
 KINDS: dict[str, str] = {
     entry.name: module.__name__.rpartition(".")[2] for module in MODULES for entry in module.ENTRIES
 }
-"""The kind of every entry, by the entry's name. The kind is the name of the module that holds the entry."""
+"""The kind of every entry, by the entry's name. The kind is the name of the entry's module, e.g. `acks`."""
 
 
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
-    """Returns the entries with one of `names` and with `tag`, in the order of the catalogue. Raises BadInput.
+    """Returns the entries that have one of `names` and have `tag`, in the order of the catalogue.
 
-    If `names` is empty, every name fits. If `tag` is empty, every tag fits.
+    If `names` is empty, every name fits. If `tag` is empty, tags do not matter. Raises BadInput if a name or the tag is
+    unknown, or if no entry fits.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
@@ -41,10 +42,13 @@ def tags() -> list[str]:
 
 
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
-    """Returns whether `words` say that an entry may be unavailable.
+    """Returns whether the user expects this host to be unable to run `entry`.
 
-    They do if they name the entry, its kind, or every capability that the host lacks for the entry (`lacking`). If the
-    backend cannot run here, `lacking` holds the backend, which no word can name.
+    `words` are what the user said (see EXPECTABLE). `lacking` are the capabilities that this host lacks for the entry.
+    The result is true if `words` hold the name of the entry, its kind, or everything in `lacking`. If `lacking` is
+    empty, only the name and the kind count. A word that names both a capability and a kind, such as `power`, stands for
+    the capability. If the backend of the entry cannot run on this host, `lacking` holds the backend instead, which no
+    word can name.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)
@@ -52,14 +56,22 @@ def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> b
 
 
 EXPECTABLE: tuple[str, ...] = (*CAPABILITIES, *sorted({*KINDS.values()} - {*CAPABILITIES}), *ENTRIES)
-"""The words for what may be expected to be unavailable: equipment, kinds of entries, and names of entries."""
+"""The words with which a user says what this host may be unable to run: capabilities (see CAPABILITIES), kinds of
+entries (see KINDS), and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """Returns the words in `text`, for example `power,network`. `expects` takes these words. Raises BadInput."""
+    """Returns the words in `text`, which commas separate, for example `power,network`. `expects` takes these words.
+
+    Raises BadInput if a word is not in EXPECTABLE.
+    """
     return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 
 
 def expected_here() -> str:
-    """Returns the words for what this host cannot run: the value of KDV_EXPECT_UNAVAILABLE, or an empty text."""
+    """Returns the value of KDV_EXPECT_UNAVAILABLE, an empty text if it is unset.
+
+    The value names what the user expects this host to be unable to run, for example `power,network`; `expectable` reads
+    it.
+    """
     return os.environ.get("KDV_EXPECT_UNAVAILABLE", "")

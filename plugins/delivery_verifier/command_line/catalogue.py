@@ -35,7 +35,7 @@ expected), 2 nothing worse than INCONCLUSIVE, 70 something failed.
 
 
 def register(add: Add) -> None:
-    """Adds the command of this module to the command line."""
+    """Adds `kdv catalogue` to the command line by a call of `add` (see `parsers.Add`)."""
     sub = add("catalogue", catalogue, "Run scenarios of the catalogue, and give one page for all.", epilog=_EXAMPLES)
     sub.add_argument("names", nargs="*", metavar="NAME", help="scenarios (default: all); `kdv catalogue --list`")
     sub.add_argument("--tag", default="", help="only scenarios with this tag, e.g. smoke")
@@ -57,7 +57,7 @@ def register(add: Add) -> None:
 
 
 def catalogue(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv catalogue`. Returns the exit code."""
+    """Carries out `kdv catalogue`. Returns the exit code: 0 with --list, else that of the finished catalogue run."""
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
         sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in entries]))
@@ -115,7 +115,7 @@ def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: AttemptListener) -> AttemptListener:
-    """Returns a listener that calls `listener` and then writes the page. The page so shows every ended attempt."""
+    """Returns a listener that calls `listener` and then writes the page, so that the page shows every ended attempt."""
 
     def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:
         listener(catalogue, item)

@@ -21,7 +21,7 @@ _EXAMPLES = """examples:
 
 
 def register(add: Add) -> None:
-    """Adds the command of this module to the command line."""
+    """Adds `kdv compare` to the command line by a call of `add` (see `parsers.Add`)."""
     sub = add("compare", compare, "Put two runs of one scenario side by side.", epilog=_EXAMPLES)
     sub.set_defaults(reads_stored_run=True)
     sub.add_argument("runs", nargs="*", metavar="RUN", help="two run directories, or names of runs")
@@ -33,9 +33,10 @@ def register(add: Add) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv compare`.
+    """Carries out `kdv compare`. Returns the exit code.
 
-    Returns 0 for two stored runs, even if the runs differ. Returns the worse exit code of two new runs.
+    For two stored runs, the exit code is 0, even if the runs differ. For two new runs, it is the greater of their exit
+    codes.
     """
     from delivery_verifier.pages.comparison import comparison
     from delivery_verifier.pages.comparison import page as compare_page

@@ -15,7 +15,7 @@ from delivery_verifier.upkeep import doctor
 
 
 def register(add: Add) -> None:
-    """Adds the commands of this module to the command line."""
+    """Adds `kdv up`, `kdv down` and `kdv doctor` to the command line by calls of `add` (see `parsers.Add`)."""
     add("up", up, "Bring up the local Airflow, for the UI and the nightly runs.").add_argument(
         "--port", metavar="N", help="its port (default 8080, or KDV_PORT)"
     )
@@ -26,7 +26,7 @@ def register(add: Add) -> None:
 
 
 def up(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv up`. Returns the exit code."""
+    """Carries out `kdv up`: starts the local Airflow, and prints its address. Returns 0."""
     from delivery_verifier.orchestration.local import lifecycle
 
     folders.require_writable()
@@ -35,7 +35,7 @@ def up(arguments: argparse.Namespace) -> int:
 
 
 def down(_arguments: argparse.Namespace) -> int:
-    """Carries out `kdv down`. Returns the exit code."""
+    """Carries out `kdv down`: stops the local Airflow, if it runs. Returns 0."""
     from delivery_verifier.orchestration.local import lifecycle
 
     print("Airflow is stopped" if lifecycle.down() else "Airflow was not running")
@@ -43,7 +43,10 @@ def down(_arguments: argparse.Namespace) -> int:
 
 
 def doctor_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv doctor`. Returns 0 if every check is ok, else 1."""
+    """Carries out `kdv doctor`: checks this host. With --heal, first removes what ended runs left behind.
+
+    Returns 0 if every check is ok, else 1.
+    """
     if arguments.heal:
         for line in doctor.heal():
             print(f"healed: {line}")

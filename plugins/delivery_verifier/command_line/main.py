@@ -33,7 +33,11 @@ HOST_ERRORS = (OSError, subprocess.SubprocessError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point of kdv. Returns the exit code. Prints every expected failure as one line on stderr."""
+    """The entry point of kdv. Returns the exit code. Prints every error as one line on stderr.
+
+    An error that nobody expected, i.e. a bug, is printed with its traceback. `argv`: the arguments; None: those of this
+    process.
+    """
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
     try:

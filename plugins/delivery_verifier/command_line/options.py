@@ -66,7 +66,10 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     "duration_s": {"metavar": "S", "help": "seconds over which a spread load is paced (default: the fault's, + 4)"},
     "fail_step": {"metavar": _choices(STEPS), "help": "make one step fail at its entry, to see the alarm work"},
 }
-"""The options of `run` and `plan`, which are also the fields of the Airflow form. `planning.params` checks them."""
+"""The options that give the fields of a run. Maps each field to the arguments that argparse takes for its option.
+
+`planning.params` checks the values. `run` and `plan` have all of these options, other commands have some.
+"""
 
 
 FILES: dict[str, dict[str, Any]] = {
@@ -82,16 +85,21 @@ FILES: dict[str, dict[str, Any]] = {
         "help": "save the settings as a profile, for --profile NAME and the Airflow form",
     },
 }
-"""Options for files of settings on the user's host. A run gets only the profile that these files describe, without
-secrets."""
+"""The options for files of settings on the user's host. Maps each option to its arguments for argparse.
+
+A run gets the profile that these files describe, and never the files. This profile has no properties of connection or
+security, so that it holds no secrets.
+"""
 OVERRIDES = {"producer_override": "producer_overrides", "topic_override": "topic_overrides"}
-"""Maps a repeatable option to the field of the form that takes the same settings, one setting per line."""
+"""Maps each option that can be repeated to the field of a run that takes the same settings. Each use of the option
+gives one setting, and the field has one setting per line."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the run fields that the command line gives, under their names in the form. Raises BadInput.
+    """Returns the fields of a run that the command line gives, by name. Raises BadInput.
 
-    The user's own settings become the field `own_profile`.
+    Files of settings and saved profiles become the field `own_profile`, a whole profile, so that the run needs no file
+    of the user. Overrides stay fields of their own, unless --save-profile saves them with the profile.
     """
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():
@@ -142,7 +150,7 @@ def _unknown(name: str) -> Profile:
 
 
 def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
-    """Adds to `parser` the options of the run fields in `only`, of FILES and of OVERRIDES."""
+    """Adds options to `parser`: those of RUN_FIELDS whose names are in `only`, and all of FILES and OVERRIDES."""
     for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
     for name in OVERRIDES:

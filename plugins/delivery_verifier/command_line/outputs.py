@@ -13,7 +13,8 @@ from delivery_verifier.model.inputs import BadInput, bad_input
 from delivery_verifier.model.verdict import RunVerdict
 
 VerdictWriter = Callable[[Path, RunVerdict], None]
-"""A function that writes the verdict of a run directory to the file that --junit names."""
+"""A function that takes a run directory and the verdict of its run, and writes the verdict as JUnit XML if --junit is
+given."""
 
 
 def add_junit(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,7 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
 
 
 def destination(field: str, name: str) -> Path:
-    """Returns the file `name`, which the option `field` names. Raises BadInput if the file cannot be written."""
+    """Returns the path of the file `name`, the value of the option `field`. Raises BadInput if it cannot be written."""
     file, allowed = Path(name), "a file in a folder that is there and can be written"
     try:
         folder = file.absolute().parent
@@ -42,9 +43,10 @@ def destination(field: str, name: str) -> Path:
 
 @contextmanager
 def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
-    """Yields a function that writes the verdict to the file `name`. If an error ends the block, writes the error.
+    """Yields a function that writes the verdict as JUnit XML to the file `name`.
 
-    If `name` is None, nothing is written. Raises BadInput if the file cannot be written.
+    If an error ends the block, writes the error to this file, and `run_id` as the name of the run. The error goes on to
+    the caller. If `name` is None, nothing is written. Raises BadInput if the file cannot be written.
     """
     if name is None:
         yield lambda run_dir, verdict: None
@@ -64,7 +66,10 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
 
 
 def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
-    """Writes the bundle if --bundle is given, and prints the name of the bundle on stderr. Raises BadInput."""
+    """If --bundle is given, writes the bundle of the run in `run_dir`, and prints the bundle's name on stderr.
+
+    Raises BadInput if the bundle cannot be written there, or if --bundle-full is given without --bundle.
+    """
     if arguments.bundle is None:
         if arguments.bundle_full:
             raise BadInput("--bundle-full is given without --bundle; allowed: both; add --bundle FILE.zip")

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol
 from delivery_verifier.model.inputs import whole
 
 BAD_INPUT = 64
+"""The exit code of a command whose options or arguments are not allowed."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -21,12 +22,16 @@ class Parser(argparse.ArgumentParser):
 
 
 def port(arguments: argparse.Namespace) -> int | None:
-    """Returns the value of --port; None if the option is not given. Raises BadInput."""
+    """Returns the value of --port, the port of the local Airflow; None if the option is not given. Raises BadInput."""
     return None if arguments.port is None else whole("--port", arguments.port, 1, 65535, example=8080)
 
 
 class Add(Protocol):
-    """A function that adds one command and returns the parser of the command."""
+    """A function that adds the command `name` to kdv and returns the parser of this command.
+
+    `command` carries out the command with the parsed arguments, and returns the exit code. `text` is the help of the
+    command. `more` are further arguments of argparse's `add_parser`.
+    """
 
     def __call__(
         self, name: str, command: Callable[[argparse.Namespace], int], text: str, **more: Any

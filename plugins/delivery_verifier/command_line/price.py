@@ -25,7 +25,7 @@ _EXAMPLES = """examples:
 
 
 def register(add: Add) -> None:
-    """Adds the command of this module to the command line."""
+    """Adds `kdv price` to the command line by a call of `add` (see `parsers.Add`)."""
     sub = add("price", price, "Measure what every profile costs, and what is got for it, each alone.", epilog=_EXAMPLES)
     sub.add_argument(
         "--profiles", default=",".join(PRICED), metavar="A,B", help=f"some of {','.join(PRICED)} (default: all)"
@@ -43,9 +43,10 @@ def register(add: Add) -> None:
 
 
 def price(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv price`. Returns 0 for stored runs, else the worst exit code of the new runs.
+    """Carries out `kdv price`. Returns 0 for stored runs, else the greatest exit code of the new runs.
 
-    A profile may lose records that its settings never promised to keep: such a run is as expected.
+    VIOLATED alone does not make the exit code greater than 0: these runs measure a price, so both HELD and VIOLATED are
+    as expected.
     """
     from delivery_verifier.pages.price import page as price_page
     from delivery_verifier.pages.price import price as prices
@@ -64,7 +65,7 @@ def price(arguments: argparse.Namespace) -> int:
 
 
 def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
-    """Runs the selected measurements with one Spark session. Returns the worst exit code and the run directories."""
+    """Runs the selected measurements with one Spark session. Returns the greatest exit code and the run directories."""
     from delivery_verifier.run import direct
     from delivery_verifier.run.local_spark import prepare_spark
 

@@ -14,7 +14,7 @@ catalogue run stay or go with it."""
 
 
 def register(add: Add) -> None:
-    """Adds the command of this module to the command line."""
+    """Adds `kdv prune` to the command line by a call of `add` (see `parsers.Add`)."""
     sub = add("prune", prune, _TEXT)
     sub.add_argument(
         "--keep", metavar="N", help="at most so many runs stay; a catalogue run counts as one, with all its runs"
@@ -24,7 +24,7 @@ def register(add: Add) -> None:
 
 
 def prune(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv prune`. Returns the exit code."""
+    """Carries out `kdv prune`: removes the oldest runs or, with --dry-run, only prints them. Returns 0."""
     if arguments.keep is None and arguments.max_gb is None:
         raise BadInput("neither --keep nor --max-gb is given; allowed: one or both; e.g. kdv prune --keep 50 --dry-run")
     keep = None if arguments.keep is None else whole("--keep", arguments.keep, 0, 10**6, example=50)

@@ -1,4 +1,4 @@
-"""kdv run, kdv plan and kdv explain: carry out one scenario, plan it, or explain it by the rules of the contract."""
+"""kdv run, kdv plan and kdv explain: runs one scenario, says what a run would do, or explains what settings promise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLES = """examples:
 
 
 def register(add: Add) -> None:
-    """Adds the commands of this module to the command line."""
+    """Adds `kdv run`, `kdv plan` and `kdv explain` to the command line by calls of `add` (see `parsers.Add`)."""
     run_parser = add("run", run, "Run one scenario and give a verdict.", epilog=_EXAMPLES)
     options.add(run_parser)
     run_parser.add_argument("--run-id", help="name of the run (default: the time)")
@@ -61,7 +61,10 @@ def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, 
 def carry_out(
     params: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
 ) -> tuple[RunVerdict, Path, str | None]:
-    """Shows what the settings promise, and runs the scenario.
+    """Runs the scenario. First shows what the settings promise.
+
+    `params`: the fields of the run (see `options.params_of`). `direct`: whether the run does without Airflow. `port`:
+    the port of the local Airflow; None for the default. `quiet`: whether to show neither promises nor progress.
 
     Returns the verdict, the run directory, and the run's URL in Airflow (None if `direct`). Raises BadInput before
     anything is started. Raises any error that ends the run: there is no verdict then.
@@ -119,7 +122,7 @@ def _run_through_airflow(
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv plan`. Returns the exit code."""
+    """Carries out `kdv plan`: prints what a run would do, and runs nothing. Returns 0."""
     from delivery_verifier.model.data import dumps
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import describe
@@ -130,7 +133,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv explain`. Returns the exit code."""
+    """Carries out `kdv explain`: prints what the settings promise, and by which rule. Returns 0."""
     from delivery_verifier import catalogue
     from delivery_verifier.model.data import dumps
     from delivery_verifier.planning import explanation

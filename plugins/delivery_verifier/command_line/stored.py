@@ -1,5 +1,8 @@
-"""kdv report, kdv reconcile and kdv list: show or judge again a stored run, and list the stored runs and what can be
-run."""
+"""kdv report, kdv reconcile and kdv list.
+
+`kdv report` shows the verdict of a stored run. `kdv reconcile` judges a stored run again. `kdv list` lists profiles,
+faults, scenarios and stored runs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def register(add: Add) -> None:
-    """Adds the commands of this module to the command line."""
+    """Adds `kdv report`, `kdv reconcile` and `kdv list` to the command line by calls of `add` (see `parsers.Add`)."""
     for name, command, text in (
         ("report", report, "Show the verdict of a finished run."),
         ("reconcile", reconcile, "Judge a stored run again from its files, with no Kafka alive."),
@@ -37,7 +40,7 @@ def register(add: Add) -> None:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv report`. Returns the exit code of the verdict."""
+    """Carries out `kdv report`: shows the verdict of a stored run. Returns the exit code of this verdict."""
     with outputs.junit(arguments.junit, Path(arguments.run).name) as record:
         run_dir = run_dir_of(arguments.run)
         outputs.bundle(
@@ -51,9 +54,9 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def reconcile(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv reconcile`, which judges a stored run again from its log/ and ledger/. Needs no running Kafka.
+    """Carries out `kdv reconcile`: judges a stored run again from the log and the ledger in its run directory.
 
-    Returns the exit code of the verdict.
+    Needs no running Kafka. Returns the exit code of the new verdict.
     """
     from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report
@@ -74,7 +77,7 @@ def reconcile(arguments: argparse.Namespace) -> int:
 
 
 def list_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv list`. Returns the exit code."""
+    """Carries out `kdv list`: prints the profiles, faults, scenarios and stored runs, or one of these. Returns 0."""
     if arguments.what in ("all", "profiles"):
         print("profiles")
         for profile in profiles.known().values():
@@ -105,7 +108,11 @@ def _verdict_word(run_dir: Path) -> str:
 
 
 def read_scenario(run_dir: Path) -> Scenario:
-    """Returns the scenario of a run, as the step `plan` sealed the scenario. Raises BadInput, IncompleteRun."""
+    """Returns the scenario of the run in `run_dir`.
+
+    Raises IncompleteRun if the scenario is missing or was altered after the step `plan`, and BadInput if its content is
+    malformed.
+    """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
     run.require("plan")
@@ -113,7 +120,7 @@ def read_scenario(run_dir: Path) -> Scenario:
 
 
 def read_verdict(run_dir: Path) -> RunVerdict:
-    """Returns the verdict of a finished run. Raises IncompleteRun if the run has no verdict."""
+    """Returns the verdict of a finished run. Raises IncompleteRun if there is no verdict, or if it was altered."""
     return RunDirectory(run_dir).verdict()
 
 
@@ -142,7 +149,10 @@ def password_file() -> Path:
 
 
 def run_dir_of(name: str) -> Path:
-    """Returns the run directory at the path `name`, or the run `name` in the folder of runs. Raises BadInput."""
+    """Returns the run directory that `name` stands for: a path, or the name of a run in the folder of runs.
+
+    Raises BadInput if there is no such run directory.
+    """
     allowed = f"a run directory, or the name of a run in {folders.runs_dir()}"
     try:
         path = Path(name) if Path(name).is_dir() else folders.runs_dir() / Path(name).name

@@ -1,5 +1,7 @@
 """The pages: everything that people read.
 
+A section of a page is a module here and a template in `pages/templates`.
+
 Owns: the report and its charts, the matrix, comparisons, prices, the page of all runs, the verdict in a terminal and
     as JUnit XML.
 May use: judgement, catalogue, store, host, model.

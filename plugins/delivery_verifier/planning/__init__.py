@@ -1,7 +1,7 @@
-"""Planning: the fields of a run, which a user fills in, become a checked scenario.
+"""Planning: turns the fields of a run into a checked scenario. A user fills in these fields in a form or a command.
 
 Owns: the fields of a run, the translation of settings of the user's own, the checks of the host before a run, and the
-    explanation of what a run would do and what settings promise.
+    texts that explain what a run would do and what settings promise.
 May use: contract, catalogue, load.layout, cluster, host, model.
 Weak spot: settings of a Java client are translated for librdkafka, which behaves differently in places.
 """

@@ -23,16 +23,20 @@ from delivery_verifier.upkeep import doctor
 from delivery_verifier.upkeep.redaction import known_secrets, redact
 
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
-"""The names, without `.json`, of the JSON files in the bundle."""
+"""The names, without `.json`, of the JSON files in the bundle. In each file of MANIFESTS, a step lists its output."""
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
 """The folders of tables in every bundle, and the folders that only a full bundle also holds."""
 LOG_BYTES = 2_000_000
-"""The bundle holds at most this many bytes of a log. Of a longer log, it holds the end."""
+"""The bundle holds at most this many bytes of a text log of a process. Of a longer log, the bundle holds the end."""
 
 
 class About(Struct, kw_only=True):
-    """The content of about.json: the files in the bundle, the files that were left out with the reason, and the number
-    of replaced secrets per file."""
+    """The content of about.json, which describes the bundle.
+
+    `run`: the name of the run directory. `verifier`: the version of this program. `full`: whether the bundle holds
+    ledger/ and log/, too. `members`: the other files in the bundle. `left_out`: by the name of each file or folder that
+    is not in the bundle, the reason. `redacted`: by file, how many secrets were replaced.
+    """
 
     run: str
     verifier: str
@@ -43,9 +47,10 @@ class About(Struct, kw_only=True):
 
 
 def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
-    """Writes the bundle of a run to `file`. Returns the content of about.json. Raises OSError, BadInput.
+    """Writes the bundle of the run in `run_dir` to `file`. Returns the content of about.json.
 
-    The run need not be judged. With `full`, the bundle also holds ledger/ and log/.
+    The run need not have a verdict. With `full`, the bundle also holds ledger/ and log/, which can be large. Raises
+    BadInput if `file` is inside the run directory, which must not change, and OSError if `file` cannot be written.
     """
     if file.absolute().is_relative_to(run_dir.absolute()):
         raise BadInput(

@@ -15,18 +15,24 @@ from delivery_verifier.planning import preflight
 from delivery_verifier.planning.preflight import Check
 
 HEALED_WITHIN_S = 45.0
+"""Seconds that `heal` waits for the run that holds this host to end."""
 
 
 def examine() -> list[Check]:
-    """Checks everything that a run needs of this host. Returns the checks with what was found."""
+    """Checks what a run needs of this host, and whether ended runs left anything behind.
+
+    Returns the checks. Each says what was found, and the remedy if the check failed.
+    """
     general = preflight.general(preflight.look())
     return [_system(), _java(), *general, *preflight.equipment(), _port(), _lock(), _leftovers()]
 
 
 def heal() -> Iterator[str]:
-    """Ends runs whose keeper still answers, and removes workspaces without a keeper. Yields one line per action.
+    """Ends every run whose keeper still answers, and then removes what ended runs left behind.
 
-    Raises DeadlinePassed if the run that holds this host does not end.
+    Unmounts the disks of workspaces without a keeper, and removes leftovers outside workspaces, workspaces that have no
+    keeper and are not kept, and superfluous kept workspaces. Yields one line per action, right after the action. Raises
+    DeadlinePassed if the run that holds this host does not end, and HostBusy if another run begins meanwhile.
     """
     for workspace in workspaces.all_workspaces():
         try:

@@ -1,4 +1,4 @@
-"""Redaction: replaces the secrets in a text: secrets whose values are known, and values that match a pattern."""
+"""Redaction: replaces the secrets in a text. A secret is found by its value, if known, or by a pattern of secrets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from urllib.parse import unquote, urlsplit
 from delivery_verifier.host import folders
 
 REDACTED = "[redacted]"
+"""The text that replaces a secret."""
 SHORTEST = 6
-"""The least length of a value that is replaced. Shorter values also occur in text that is no secret."""
+"""The least length of a known secret. A shorter value is not replaced, because it also occurs where it is no secret."""
 _WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|fernet[._-]?key|credentials?|jaas\.config"
 _SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
 _NAMED = re.compile(
@@ -44,15 +45,19 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 
 
 def known_secrets() -> list[str]:
-    """Returns the secret values that the local Airflow and the environment of this process hold, longest first."""
+    """Returns the secret values that the local Airflow and the environment of this process hold.
+
+    The longest value comes first, so that `redact` replaces it before a shorter value that is part of it.
+    """
     values = {value for value in (*_airflow_secrets(), *_environment_secrets()) if len(value) >= SHORTEST}
     return sorted(values, key=lambda value: (-len(value), value))
 
 
 def redact(text: str, secrets: list[str], *, by_pattern: bool = True) -> tuple[str, int]:
-    """Returns `text` without the known `secrets`, and the number of secrets that were replaced.
+    """Returns `text` with REDACTED in place of each of `secrets`, and the number of replacements.
 
-    With `by_pattern`, values that match a pattern of secrets are replaced, too.
+    With `by_pattern`, values that look like secrets are replaced, too: for example the value of `password=...`, or a
+    private key.
     """
     count = 0
     for secret in secrets:

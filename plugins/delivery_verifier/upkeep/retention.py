@@ -1,4 +1,4 @@
-"""Retention: removes the oldest runs and catalogue runs, but never a run that is in progress."""
+"""Retention: removes the oldest runs and catalogue runs, but nothing that may still be in progress."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
-"""A run without a verdict whose directory changed within this time (s) may still be in progress."""
+"""Seconds. A run without a verdict, or a catalogue run without an end, may still be in progress if its directory or
+record changed within this time."""
 _PRUNED = ".pruned-"
 _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
 
 class Retained(Struct, frozen=True, kw_only=True):
-    """A unit of retention: a run directory, or a catalogue run with the run directories of its scenarios (`runs`).
+    """A unit of retention, which stays or is removed as a whole: a single run, or a catalogue run with all its runs.
 
-    `size` is the number of bytes in all directories of the unit. `planned_at` is in seconds since the epoch; for a
-    catalogue run it is the latest time at which a run was planned or the record was written.
+    `path` is the directory of the run or of the catalogue run. `runs` are the run directories of a catalogue run; a
+    single run has none. `size` is the number of bytes in all directories of the unit. `planned_at` is when the run was
+    planned, in seconds since the epoch. For a catalogue run, it is when the newest of its runs was planned or when its
+    record was last written, whichever is later.
     """
 
     path: Path
@@ -36,9 +39,9 @@ class Retained(Struct, frozen=True, kw_only=True):
 
 
 def runs(folder: Path) -> list[Retained]:
-    """Returns all run directories in `folder`, newest first.
+    """Returns each run directory in `folder` as a unit, newest first. Runs that belong to a catalogue run are included.
 
-    A run directory is a folder, not a link, in which the step `plan` published a scenario.
+    A run directory is a folder, not a link, in which the step `plan` has published scenario.json.
     """
     run_units = []
     for path in folder.iterdir() if folder.is_dir() else ():
@@ -49,7 +52,7 @@ def runs(folder: Path) -> list[Retained]:
 
 
 def catalogues(folder: Path) -> list[Retained]:
-    """Returns all catalogue runs below `folder`, each with the run directories of its scenarios."""
+    """Returns each catalogue run below `folder` as a unit, with the run directories in `folder` that belong to it."""
     planned = runs(folder)
     catalogue_units = []
     for path in sorted((folder / folders.CATALOGUES).glob("*")):
@@ -64,7 +67,7 @@ def catalogues(folder: Path) -> list[Retained]:
 
 
 def units(folder: Path) -> list[Retained]:
-    """Returns all units of retention in `folder`, newest first. A run of a catalogue run is no unit of its own."""
+    """Returns all units of retention in `folder`, newest first: catalogue runs, and runs outside catalogue runs."""
     catalogue_units = catalogues(folder)
     member_runs = {run for unit in catalogue_units for run in unit.runs}
     all_units = [*catalogue_units, *(run for run in runs(folder) if run.path not in member_runs)]
@@ -72,9 +75,10 @@ def units(folder: Path) -> list[Retained]:
 
 
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Retained]:
-    """Returns the units to remove, oldest first: the oldest units beyond `keep` units or `max_bytes` bytes.
+    """Returns the units to remove from `folder`, oldest first.
 
-    A unit in progress counts, but is never returned.
+    The newest units stay: at most `keep` units, with at most `max_bytes` bytes together. None means no such limit.
+    A unit that may be in progress counts towards the limits, but is never returned.
     """
     removable, count, size = [], 0, 0
     for unit in units(folder):
@@ -86,9 +90,9 @@ def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Ret
 
 
 def remove(unit: Retained) -> None:
-    """Removes a run directory, or a catalogue run and then its runs. Raises OSError.
+    """Removes the directory of `unit` and then, for a catalogue run, the directories of its runs. Raises OSError.
 
-    Each directory is renamed before its files are removed, so that the run disappears at once.
+    Each directory is renamed before its files are removed, so that nobody finds half a run under its name.
     """
     for path in (unit.path, *unit.runs):
         doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
@@ -97,7 +101,10 @@ def remove(unit: Retained) -> None:
 
 
 def finish_removals(folder: Path) -> None:
-    """Removes the directories that interrupted removals left behind. Raises OSError."""
+    """Removes the directories in `folder` that interrupted removals left behind. Raises OSError.
+
+    A directory stays if the process that is removing it still lives.
+    """
     for remains in (*folder.glob(f"{_PRUNED}*"), *(folder / folders.CATALOGUES).glob(f"{_PRUNED}*")):
         pid = remains.name.rpartition("-")[2]
         if pid.isdigit() and identify(int(pid)) is None:
@@ -111,7 +118,8 @@ def _is_real_folder(path: Path) -> bool:
 def _is_in_progress(unit: Retained) -> bool:
     """Returns whether a unit may be in progress.
 
-    A catalogue run may be in progress if one of its runs may be, or if the catalogue run may begin another run.
+    A catalogue run may be in progress if one of its runs may be, or if it has not ended and its record has changed
+    within IDLE_S.
     """
     if unit.path.parent.name != folders.CATALOGUES:
         return in_progress(unit.path)
@@ -125,7 +133,12 @@ def _began_run(catalogue: Path, run: str) -> bool:
 
 
 def in_progress(path: Path) -> bool:
-    """Returns whether a run may be in progress: by its partial outputs, the host's lock, its owner, or its age."""
+    """Returns whether the run in the run directory `path` may be in progress.
+
+    It may be if a living process is writing the output of a step there, or if the run holds the host's lock. A run
+    without a verdict may also be in progress if its owner, the process that asked for the run, lives, or if its
+    directory changed within IDLE_S.
+    """
     if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True
     if f"run {path.name}," in (lease.holder() or ""):
