@@ -1,4 +1,4 @@
-"""An entry of the catalogue: the data of a ready-made scenario, with the promise that it tests and its expectations."""
+"""An entry of the catalogue: the data of a ready-made scenario, the promise that it tests, the expected verdicts."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, Profile, Scenario
 
 Tag = Literal["smoke", "promises", "everyday", "power"]
+"""A word that marks entries, so that a catalogue run can be told to do only the entries with this word."""
 
 
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One arm of an entry: its role, its profile, its claim, and the expectation of how the arm ends."""
+    """One arm of an entry: its role, its profile (delivery settings), its claim, the expected verdict and counts."""
 
     name: Name
     role: Literal["subject", "control"]
@@ -29,10 +30,12 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One scenario of the catalogue.
 
-    `promise`: text for people about what is promised, and where the promise ends. `deterministic`: whether the
-    expectations are exact numbers; otherwise chance has a part in how the arms end. `records`: the floor, which is the
-    least number of records that each arm sends; 0 for a scripted load, which sends exactly what the fault plan asks
-    for. `rules`: the rules of the contract that the entry puts to the test.
+    `promise`: text for people about what is promised, and where the promise ends. `source`: who promises it. `records`:
+    the least number of records that each arm sends; 0 for a load that sends exactly what the fault plan asks for
+    (pacing `scripted`). `session_timeout_ms`, `heartbeat_interval_ms`, `elr` and `backend` are as in ClusterSpec.
+    `min_exposed`: the least number of reported records that must be exposed to each injection for HELD.
+    `deterministic`: whether the fault plan decides which records are hurt; otherwise chance has a part in it. `rules`:
+    the ids of the contract's rules and promises that the entry puts to the test.
     """
 
     name: Name
@@ -56,7 +59,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:
-    """Returns the scenario of `entry` for the run `run_id`.
+    """Returns the scenario of `entry` for the run `run_id`: its arms, and a canary.
 
     `more` are further fields of Scenario, e.g. seed, commit, versions.
     """
@@ -94,10 +97,10 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
 
 
 def _scripted(entry: Entry) -> int:
-    """Returns how many records each arm of a scripted load sends.
+    """Returns how many records each arm sends if the fault plan decides when records are sent (pacing `scripted`).
 
-    Each partition gets a block in the warm-up, the blocks of the plan's `send` steps in every cycle, and a block after
-    the release.
+    They are sent in blocks of `load.block` records. Each partition gets a block before the fault plan begins, the
+    blocks that the plan's `send` steps ask for on every pass through the plan, and a block after the plan.
     """
     sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
     return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions

@@ -9,7 +9,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
     """Returns the steps that restart `broker` in a rolling restart.
 
-    The trigger `when` fires an orderly shutdown. The broker is started again once no ISR holds the broker any more.
+    The broker is shut down in an orderly way when the trigger `when` fires, and is started again once no ISR holds the
+    broker any more.
     """
     return (
         step(when, "stop", broker, ("isr_shrunk",)),
@@ -71,5 +72,5 @@ FAULTS: dict[str, FaultPlan] = {
         ),
     )
 }
-"""The fault plans by name. A `reported` trigger with a value below 1 means that share of the arm's floor, which is the
-least number of records that the arm sends."""
+"""The fault plans by name. A trigger `reported` with a value below 1 fires once every subject has had so many records
+reported: this share of the least number of records that a subject sends (see `Trigger`)."""

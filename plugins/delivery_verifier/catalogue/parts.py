@@ -21,34 +21,43 @@ RETRIES_OFF_IMPATIENT = profile_of(
 
 
 def after(seconds: float) -> Trigger:
-    """Returns the trigger that fires `seconds` after the step before."""
+    """Returns the trigger that fires `seconds` after the previous step of the fault plan."""
     return Trigger(kind="elapsed", value=seconds)
 
 
 def step(
     when: Trigger, action: str, target: str = "same", proofs: tuple[Proof, ...] | None = None, **options: Setting
 ) -> FaultStep:
-    """Returns a step of a fault plan. `options` are those of `action`. The other parameters are as in FaultStep."""
+    """Returns a step of a fault plan: when the trigger `when` fires, `action` is done to `target`.
+
+    `options` are those of `action`. `target` and `proofs` are as in FaultStep.
+    """
     return FaultStep(trigger=when, action=action, target=target, options=options, proofs=proofs)
 
 
 def scripted(block: int) -> Load:
-    """Returns a load on one partition that sends only what the fault plan asks for, `block` records at a time."""
+    """Returns a load on one partition. It sends only when the fault plan asks for it, `block` records at a time."""
     return Load(partitions=1, pacing="scripted", block=block)
 
 
 def broken(**counts: int) -> Expectation:
-    """Returns the expectation of the verdict VIOLATED with exactly these counts in the books, e.g. LOST=50."""
+    """Returns the expectation that the arm is VIOLATED, with exactly the given counts of its records, e.g. LOST=50.
+
+    A name in `counts` is an anomaly, or a column of the books (the tables of counts that the reconciliation writes).
+    """
     return Expectation(
         verdicts=("VIOLATED",), bounds=tuple(Bound(count=name, op="=", value=count) for name, count in counts.items())
     )
 
 
 def control(name: str, claim: Claim = "at_least_once") -> ArmPlan:
-    """Returns a control arm with the profile `name`. The control must keep its claim under the subject's fault."""
+    """Returns a control arm with the catalogue's profile `name`. It must keep `claim` under the same fault."""
     return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim)
 
 
 def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns a subject arm with the profile `name`. A subject is an arm that the entry is about."""
+    """Returns a subject arm with the catalogue's profile `name`. A subject is an arm that the entry is about.
+
+    `expectation` says which verdict and which counts the arm must end with.
+    """
     return ArmPlan(name=name, role="subject", profile=PROFILES[name], claim=claim, expectation=expectation)

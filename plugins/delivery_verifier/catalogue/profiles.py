@@ -27,9 +27,10 @@ _TOPIC: dict[str, Setting] = {
 
 
 def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
-    """Returns a profile with the given settings. In the names of `producer` a `_` stands for a dot.
+    """Returns a profile: the given settings of the topic and the producer, and values for all other settings.
 
-    All other settings are Kafka's defaults, with acks=all, min.insync.replicas=2 and without idempotence.
+    In the names of `producer` a `_` stands for a dot. The other values are those of `_PRODUCER` and `_TOPIC`: usual
+    defaults, but always acks=all, min.insync.replicas=2 and no idempotence. `summary` describes the profile to people.
     """
     named = {key.replace("_", "."): value for key, value in producer.items()}
     return Profile(name=name, summary=summary, producer=_PRODUCER | named, topic=_TOPIC | (topic or {}))

@@ -1,4 +1,4 @@
-"""The ad hoc scenario of a user: one subject of the user's choice, its controls, and the canary."""
+"""The ad hoc scenario: one subject of the user's choice, with the controls that suit it, and the canary."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectatio
 
 CANARY = "canary"
 CONTROL_SHARE = 0.1
-"""The number of records of a control arm, as a share of the subject's number of records."""
+"""The number of records of a control arm, as a share of the subject's number of records. The least
+number is 1000, unless the subject's number is 0."""
 WEAK = ("acks_0", "acks_1")
-"""Weak profiles. Beside a subject with a weak profile runs the strong control safe, which must hold while the subject
-breaks."""
+"""The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
+with such a profile gets the strong control `safe`, which must hold even if the subject breaks."""
 
 
 def token(run_id: str) -> str:
@@ -35,9 +36,10 @@ def scenario(
 ) -> Scenario:
     """Returns the ad hoc scenario: one subject, its controls, and the canary.
 
-    The weak control acks_0 runs beside a subject that asks for acknowledgements. This control shows how many records
-    the fault takes from an arm that the fault can hurt. The strong control safe runs beside a weak subject, and must
-    hold. `records` is the subject's least number of records. `more` are further fields of Scenario.
+    A subject that asks for acknowledgements gets the weak control `acks_0`. This control shows how many records the
+    fault takes from an arm that it can hurt. A subject with less than acks=all gets the strong control `safe`, which
+    must hold. `records` is the least number of records that the subject sends. `producers` is the subject's number of
+    producers. Without `cluster`, the cluster has what `fault` needs. `more` are further fields of Scenario.
     """
     control_records = max(1000, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
@@ -60,7 +62,7 @@ def scenario(
 
 
 def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:
-    """Returns an arm on a topic of its own. `more` are further fields of Arm.
+    """Returns an arm on a topic of its own. `ordinal` identifies the arm in its records. `more` are fields of Arm.
 
     The name of a subject is the name of its profile. The name of a control has `control-` before the profile's name.
     """

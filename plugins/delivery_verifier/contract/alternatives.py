@@ -1,6 +1,7 @@
-"""The alternatives to some settings: which guarantees other values of one or two settings would lose or win.
+"""The alternatives to an arm's settings: which guarantees would be lost or won if one or two settings had other values.
 
-The alternatives show why each setting has the value that it has.
+The alternatives show what each setting is good for. A guarantee holds under some classes of faults (e.g. the loss of
+power of one broker, see `guarantees.FAULT_CLASSES`) and not under others. So it is lost or won class by class.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ ALTERNATIVES: dict[str, dict[str, Any]] = {
     "flush.messages=1": {"flush_messages": 1},
     "no eligible leader replicas": {"elr": False},
 }
-"""Changes of settings, by the text that names each change. A change gives fields of Settings their new values.
+"""The changes of settings that are tried. A key is the text that names a change. Its value maps fields of Settings to
+their new values.
 
-A change includes what it depends on, because idempotence needs acks=all and retries."""
+Idempotence needs acks=all and retries. So a change to less than that switches idempotence off, too, and a change that
+switches idempotence on also sets acks=all."""
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
-    """The effect of one change of settings. `setting` names the change.
+    """The effect of one change of settings. `setting` is the text that names the change (a key of ALTERNATIVES).
 
-    `lost` and `won` hold the guarantees that the change loses or wins, each with the names of the classes of faults in
-    which the guarantee is lost or won.
+    `lost` and `won` map each guarantee that the change loses or wins to the names of the classes of faults (see
+    `guarantees.FAULT_CLASSES`) in which it is lost or won.
     """
 
     setting: str
@@ -47,7 +50,7 @@ class Alternative(Struct, frozen=True, kw_only=True):
 
 
 def alternatives(settings: Settings) -> list[Alternative]:
-    """Returns every alternative to `settings` that changes a guarantee."""
+    """Returns the effect of every change in ALTERNATIVES that loses or wins a guarantee of `settings`."""
     current = matrix(settings)
     candidates = []
     for setting, changes in ALTERNATIVES.items():
@@ -70,7 +73,9 @@ def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim
 
 
 def lines(described: list[Alternative]) -> list[str]:
-    """Returns the alternatives as lines of text: a line that names the change, and a line per guarantee that changes.
+    """Returns the alternatives `described` as lines of text.
+
+    Each alternative has a line that names the change, and a line for each guarantee that is lost or won.
 
     The lines leave out exactly_once, which is at_least_once and at_most_once together.
     """
@@ -94,7 +99,7 @@ def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
 def _fault_classes(names: list[str]) -> str:
     """Returns `names`, the names of classes of faults, as text.
 
-    If fewer classes are missing than named, the text is `all but` and the missing names.
+    If fewer classes are missing from `names` than are in it, the text is `all but` and the missing names.
     """
     others = [fault_class.name for fault_class in FAULT_CLASSES if fault_class.name not in names]
     if len(others) >= len(names):

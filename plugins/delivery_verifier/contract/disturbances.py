@@ -1,7 +1,8 @@
 """The disturbances of the cluster, derived from observations and injections alone.
 
-A disturbance is planned if an injection that bit explains the disturbance. A disturbance that no observer can see (a
-loss of power, of connections ...) is known only from the injection that caused it.
+An observation is a change that an independent observer of the cluster saw. A disturbance is planned if an injection
+that bit explains it: the injection's action has such effects, and brokers and time agree. Some disturbances cannot be
+observed, e.g. a loss of power or of connections. They are known only from the injection that caused them.
 
 Every broker process runs before the observer starts. So even the first observation of a process is a disturbance if the
 process has exited or is frozen.
@@ -24,7 +25,8 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
     """Returns every disturbance of the cluster, in order of time.
 
     A disturbance is planned if and only if an injection that bit explains the disturbance. An injection without proof
-    of a bite may have bitten nevertheless: the disturbances that such an injection counts as are unplanned.
+    of a bite may have bitten nevertheless. So the disturbances that its action causes, and that no observer can see,
+    are returned, too, but as unplanned.
     """
     ordered, injected = sorted(observations, key=lambda observation: observation.at_us), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -40,14 +42,18 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 
 
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that may excuse an anomaly on `topic`: disturbances of this topic or of any topic."""
+    """Returns the disturbances that may excuse an anomaly on `topic`.
+
+    These are the disturbances of this topic, and those without a topic, which may have touched every topic.
+    """
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 
 
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
-    """Returns the disturbances that the observer saw within the window of `injection`.
+    """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    If there are none, although the injection bit and `must_be_observed` is true, then the observer is blind.
+    If there are none, although the injection bit and `must_be_observed` is true, then the observer missed the
+    injection, and may have missed more.
     """
     return [
         disturbance
@@ -57,13 +63,17 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
 
 
 def must_be_observed(injection: Injection) -> bool:
-    """Whether an injection that bit must have shown itself to the observer. True for an action that `ACTS` lacks."""
+    """Whether the observer must have seen an effect of `injection`, provided that the injection bit.
+
+    This depends on the action: a broker that ends is seen, a delayed connection is not. If `ACTS` lacks the action, the
+    result is True, so that an observer who saw nothing is not trusted.
+    """
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
 
 
 def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
-    """Yields the disturbances that the injection itself counts as. These are of kinds that no observer can see."""
+    """Yields the disturbances that no observer can see, and that are known only because the injection was made."""
     act = ACTS.get(injection.action)
     for kind in act.counts_as if act else ():
         for topic, partitions in _scope(injection, kind).items():

@@ -1,5 +1,5 @@
-"""The matrix of guarantees: which claims hold for given settings under each class of faults, and which rules break the
-other claims."""
+"""The matrix of guarantees: which claims hold for given settings under each class of faults, and which rules of the
+contract break the other claims."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from delivery_verifier.model.scenario import Claim
 
 
 class FaultClass(Struct, frozen=True, kw_only=True):
-    """A class of faults: something that happens to people who run Kafka.
+    """A class of faults: one sort of trouble that people who run Kafka meet, e.g. a crash or a loss of power.
 
-    `kinds` are the kinds of disturbance that the fault causes. `replicas` is the number of replicas that are in sync
-    together and that all lose their power; 0 if no whole ISR loses its power.
+    `kinds` are the kinds of disturbance that such a fault causes. `replicas` matters only if the whole ISR of a
+    partition loses its power: it is the number of replicas in this ISR. Otherwise `replicas` is 0.
     """
 
     name: str
@@ -82,11 +82,12 @@ FAULT_CLASSES: tuple[FaultClass, ...] = (
 )
 """Every class of faults that the rules of the contract distinguish.
 
-If no replica in sync is left and unclean elections are switched off, then no leader is elected: the partition is
-offline, and keeps its records."""
+The class `no clean leader` always contains an unclean election. If the settings forbid unclean elections, no leader is
+elected in reality: the partition is offline, and keeps its records. The rule `lost.unclean` looks at this setting."""
 
 GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once", "ordered")
-"""The claims that settings can guarantee, in the order of the columns. `contract` names no guarantee."""
+"""The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out: it
+stands for whatever the settings promise, and so names no guarantee of its own."""
 
 UNCLASSED: dict[DisturbanceKind, str] = {
     "topic_altered": "changes the settings themselves: the weakest of them counts, in every class",
@@ -95,9 +96,10 @@ UNCLASSED: dict[DisturbanceKind, str] = {
 
 
 class GuaranteeRow(Struct, frozen=True, kw_only=True):
-    """One row of the matrix: a class of faults, which guarantees hold under it, and the rules that break guarantees.
+    """One row of the matrix: one class of faults, and what the settings guarantee under it.
 
-    `broken_by` holds the ids of these rules.
+    `fault_class`, `summary` and `disturbances` are the name, the summary and the kinds of the class. `guarantees` says
+    of each claim whether it holds. `broken_by` holds the ids of the rules because of which the others do not hold.
     """
 
     fault_class: str
@@ -110,8 +112,9 @@ class GuaranteeRow(Struct, frozen=True, kw_only=True):
 def matrix(settings: Settings) -> list[GuaranteeRow]:
     """Returns the matrix for `settings`, one row per class of faults.
 
-    In classes of faults in which the application resends, a resent record breaks at_most_once, too, because the record
-    is written twice.
+    The anomaly RESENT counts only in classes of faults in which the application sends records again. There it breaks
+    exactly_once. It breaks at_most_once, too, although this claim does not forbid it: what is sent again is written
+    twice.
     """
     return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 
@@ -135,8 +138,10 @@ def _row(settings: Settings, fault_class: FaultClass) -> GuaranteeRow:
 
 
 def lines(rows: list[GuaranteeRow]) -> list[str]:
-    """Returns the matrix as lines of text: a line per class of faults, with a column per guarantee and the rules that
-    break guarantees."""
+    """Returns the matrix `rows` as lines of text: the names of the guarantees, and then a line per class of faults.
+
+    Such a line has a yes or no for each guarantee, and the ids of the rules that break guarantees.
+    """
     width = max(len(row.fault_class) for row in rows)
     head = " ".join(f"{claim:<13}" for claim in GUARANTEES)
     body = [

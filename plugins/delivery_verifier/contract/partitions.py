@@ -1,7 +1,8 @@
 """The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-A disturbance is planned if an injection that bit explains the disturbance. Changes count from the first observation in
-which the partition has a leader, so that the creation of a topic is no disturbance.
+A disturbance is planned if an injection that bit explains the disturbance, by its action, its brokers and its time.
+Changes count from the first observation in which the partition has a leader, so that the creation of a topic is no
+disturbance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Losses of power: finds the partitions in which every in-sync replica lost the data that it had not flushed to disk.
 
 The result depends on observations and injections alone. A broker that loses power loses the data that it had not
-flushed. No record is lost while a replica that was in sync with this broker keeps its power. Once the broker is in the
-ISR again, the broker has copied the data that it lacked.
+flushed. No record is lost while another replica that was in sync at that time keeps its power. A broker that joins the
+ISR again has copied from the leader the data that it lacked.
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from delivery_verifier.model.history import Disturbance, Injection, Observation
 
 
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
-    """Yields an `isr_power_loss` for each partition in whose ISR, at some moment, no broker had kept its power.
+    """Yields at most one disturbance `isr_power_loss` for each partition.
 
-    Its `replicas` is the greatest number m for which this holds: in the last ISR with m or more members, every member
-    ended uncleanly, by a loss of power or a crash. The number matters for eligible leader replicas (KIP-966). A broker
-    that left the ISR in an orderly way still has all records that m = min.insync.replicas brokers acknowledged, and can
-    be elected. A broker that crashed cannot be elected.
+    A partition has one if, at some moment, every broker in its ISR had lost what it had not flushed, and had not copied
+    it again. Of several such moments the worst counts: a planned one before an unplanned one, then the one with more
+    `replicas`.
+
+    `replicas` of the disturbance is a number m. Take the last ISR that had m or more members: every one of them ended
+    uncleanly, by a loss of power or a crash. `replicas` is the greatest such m. It is compared with
+    min.insync.replicas, because of eligible leader replicas (KIP-966). With min.insync.replicas=m, all members of that
+    last ISR have every acknowledged record. If one of them then ended in an orderly way, it still has the records, and
+    Kafka can elect it. Kafka does not elect a broker that crashed.
     """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:

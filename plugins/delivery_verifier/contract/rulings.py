@@ -1,7 +1,7 @@
 """The rulings of the contract: which anomalies are forbidden or permitted, given settings and observed disturbances.
 
-The rulings depend on these two inputs alone. No Kafka, Spark or Great Expectations takes part. A claim may tighten the
-contract, but never loosens the contract.
+The rulings depend on these two inputs alone, and are computed without Kafka, Spark or Great Expectations. A claim may
+forbid what the contract permits, but never permits what the contract forbids.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from delivery_verifier.model.scenario import Claim
 class Ruling(Struct, frozen=True, kw_only=True):
     """The ruling of the contract or the claim on one anomaly: forbidden or permitted, and by which rule.
 
+    `rule` is the id of the rule, `sentence` explains it to people, and `source` says who promises or documents it.
     `because` holds the kinds of observed disturbances that permit the anomaly. `because` is empty if the anomaly is
     forbidden, or is permitted without any disturbance. `only_unplanned` is true if only unplanned disturbances permit
-    the anomaly. A case of the anomaly is then neither a violation nor a pass, but a doubt.
+    the anomaly. A record that shows the anomaly is then neither a violation nor a pass, but a doubt.
     """
 
     anomaly: Anomaly
@@ -40,16 +41,16 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
     @property
     def tolerance(self) -> int | None:
-        """The number of cases that the ruling allows: 0 if the anomaly is forbidden, None (any number) if permitted."""
+        """How many records may show the anomaly: 0 if the anomaly is forbidden, None (any number) if permitted."""
         return 0 if self.ruling == "FORBIDDEN" else None
 
 
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
     """Returns the contract's ruling on every anomaly.
 
-    `disturbances` must be those that concern the arm's topic (`disturbances_of_topic`). If a setting of the topic was
-    altered during the run, the weakest value of the setting counts. If the change was unplanned or has no proof, then
-    an anomaly that only this change permits is a doubt (`only_unplanned`).
+    `disturbances` must be those that concern the arm's topic (`disturbances_of_topic`). If the topic got other settings
+    during the run, the weakest value of each setting counts (`weakened`). If it is not proven that the topic got a
+    value (the disturbance is unplanned), then an anomaly that only this value permits is a doubt (`only_unplanned`).
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -84,8 +85,9 @@ ALTERED = "The topic was altered during the run: the weakest of its settings cou
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
     """Returns `settings` with the weakest of all values that each topic setting had during the run.
 
-    Changes of settings that no rule looks at are ignored. A change of min.insync.replicas also removes the eligible
-    leader replicas (`elr`), because the controller then forgets them.
+    Of `disturbances` only those of the kind `topic_altered` count. The weakest value is the one that permits most, e.g.
+    the least min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of
+    min.insync.replicas also removes the eligible leader replicas (`elr`), because the controller then forgets them.
     """
     for altered in disturbances:
         if altered.kind != "topic_altered":
@@ -114,15 +116,18 @@ def _rulings(settings: Settings, observed: list[Disturbance]) -> dict[Anomaly, R
 
 
 def claim_tolerances(claim: Claim) -> dict[Anomaly, int]:
-    """Returns the anomalies that `claim` forbids, even if the contract permits them, each with tolerance 0."""
+    """Returns the anomalies that `claim` forbids even if the contract permits them, each with the tolerance 0.
+
+    The tolerance is the number of records that may show the anomaly.
+    """
     return dict.fromkeys(CLAIMS[claim].forbids, 0)
 
 
 def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
     """Returns, for each claim but `contract`, whether the rulings forbid every anomaly that the claim forbids.
 
-    The claim `contract` is left out because this claim forbids no anomaly. RESENT is ignored, because the application
-    causes RESENT and no setting forbids it.
+    If so, the settings give the guarantee that the claim demands. The claim `contract` is left out because it forbids
+    no anomaly. RESENT is ignored, because the application causes RESENT and no setting forbids it.
     """
     return {
         claim: all(rulings[anomaly].ruling == "FORBIDDEN" for anomaly in kind.forbids if anomaly is not Anomaly.RESENT)
@@ -132,7 +137,10 @@ def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
 
 
 def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """Returns the contract's rulings, tightened by the claim. An anomaly that the contract forbids stays forbidden."""
+    """Returns the ruling on every anomaly by contract and claim together.
+
+    An anomaly is forbidden if the contract or the claim forbids it.
+    """
     rulings = contract(settings, disturbances)
     for anomaly in claim_tolerances(claim):
         if rulings[anomaly].ruling == "PERMITTED":

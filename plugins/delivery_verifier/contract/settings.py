@@ -19,20 +19,24 @@ ALIASES = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
 }
-"""The second names that librdkafka has for settings, each with the first name. A profile with a second name is refused,
-because the profile could give both names different values."""
+"""The second names that librdkafka has for settings, each with the first name. A profile (see `scenario.Profile`) that
+uses a second name is refused, because it could give the two names different values."""
 
 
 class ContradictorySettings(VerifierError, ValueError):
-    """The error for settings with which no producer can be created, or for which the contract knows no promise."""
+    """The error for settings that librdkafka refuses, or on which the contract cannot rule.
+
+    The contract cannot rule if a setting is missing or has a second name (see ALIASES), or if records of the topic
+    expire.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings that delivery depends on. The fields have Kafka's names, some of them shortened, in snake case.
 
-    Timeouts are in ms. A delivery_timeout_ms of 0 stands for no limit. `elr`: whether the cluster keeps eligible leader
-    replicas.
+    Timeouts are in ms. A delivery_timeout_ms of 0 stands for no limit. transactional_id is empty if the producer writes
+    no transactions. `elr`: whether the cluster keeps eligible leader replicas (KIP-966).
     """
 
     acks: Acks
@@ -58,7 +62,7 @@ class Settings:
 
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
-        replicas (which Kafka has since 4.1), and a consumer that reads all records.
+        replicas (which Kafka has since 4.1), and a consumer that also reads records of aborted transactions.
         """
         _check_names(profile)
         settings = cls(
@@ -82,7 +86,10 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """Returns the settings of `arm` on the cluster and topics of `scenario`. Raises ContradictorySettings."""
+        """Returns the settings of `arm` in `scenario`, which decides on the number of replicas and on `elr`.
+
+        Raises ContradictorySettings as `of_profile` does.
+        """
         cluster = scenario.cluster
         return cls.of_profile(
             arm.profile, scenario.load.replication_factor, elr=cluster.elr and _has_elr(cluster.kafka_version)

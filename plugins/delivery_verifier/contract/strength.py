@@ -1,8 +1,8 @@
 """The order of settings by strength: which of two instances of Settings is at least as strong for an anomaly.
 
-If an instance A is at least as strong as an instance B, then A never permits the anomaly under disturbances under which
-B forbids the anomaly. The order is declared as data, with a sentence for each part. A test checks the contract against
-this order on random settings and disturbances.
+If an instance A is at least as strong as an instance B, then the contract forbids the anomaly for A under all
+disturbances under which it forbids the anomaly for B. The order is declared as data, with a sentence for each part. A
+test checks the contract against this order on random settings and disturbances.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ COPIES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with
 class Order:
     """The order of settings that differ in one field only. `field` is the name of this field in Settings.
 
-    The order counts for each of `anomalies`. Of two instances of Settings, the instance with the greater
-    `strength(settings)` is at least as strong. `shown` is the order as people read it, from weak to strong. `sentence`
-    gives the reason for the order.
+    The order holds for each of `anomalies`. Of two instances of Settings, the instance for which the function
+    `strength` returns the greater number is at least as strong. If both numbers are equal, each is at least as strong
+    as the other. `shown` is the order as people read it, from weak to strong. `sentence` gives the reason.
     """
 
     anomalies: tuple[Anomaly, ...]
@@ -110,8 +110,8 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "What is not in flight cannot overtake. With librdkafka one in flight is less than a guarantee of order.",
     ),
 )
-"""Every declared order. Two instances of Settings can be compared for an anomaly only if they are equal in all other
-fields: those that neither an order for this anomaly nor `WITHOUT_EFFECT` names."""
+"""Every declared order. Two instances of Settings can be compared for an anomaly only if they differ in no field but
+these: the fields of the orders for this anomaly, and the fields in `WITHOUT_EFFECT`."""
 
 WITHOUT_EFFECT: dict[str, str] = {
     "delivery_timeout_ms": "decides how long a record is tried, hence whether it fails or is INDETERMINATE, never "
@@ -124,15 +124,16 @@ WITHOUT_EFFECT: dict[str, str] = {
 
 
 def orders_for(anomaly: Anomaly) -> list[Order]:
-    """Returns the orders that count for `anomaly`."""
+    """Returns the orders that hold for `anomaly`."""
     return [order for order in STRENGTH_ORDERS if anomaly in order.anomalies]
 
 
 def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) -> bool:
     """Whether `settings` are at least as strong as `other` for `anomaly`.
 
-    If so, `settings` must not permit the anomaly where `other` forbids the anomaly. If the two cannot be compared, the
-    answer is False, also with the arguments swapped.
+    If so, the contract must not permit the anomaly for `settings` under disturbances under which it forbids the anomaly
+    for `other`. The answer is False if the two cannot be compared, or if each is stronger in another field. Swapping
+    the arguments does not change that answer.
     """
     orders = orders_for(anomaly)
     may_differ = {*WITHOUT_EFFECT, *(order.field for order in orders)}

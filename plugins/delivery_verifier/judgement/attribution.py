@@ -1,10 +1,13 @@
-"""Attribution: finds the injections that hurt an arm, from the cases in anomalies/ and the times of their records.
+"""Attribution: finds the injections that hurt an arm, from the times of the records that show anomalies.
 
-All functions are pure. A case belongs to the injection during which its record was under way: the record was sent
-before the injection was recovered, and was not settled yet one second before the injection bit. One second is added
-after the recovery, because clients then still have to find the new leaders. If several injections qualify, the case
-belongs to the last of these injections that began before the record was settled. If the record was never settled, the
-case belongs to the first of these injections.
+A case is a record that shows an anomaly. The files in anomalies/ of the run directory list the cases. A record is
+settled when the client learns its outcome. An injection is recovered when every replica is in sync again.
+
+A case belongs to the injection during which its record was under way: the record was sent at most one second after the
+injection was recovered, and was not settled yet one second before the injection bit. The second after the recovery is
+added because clients then still have to find the new leaders; `LEAD_US` gives the reasons for the second before the
+bite. If several injections qualify, the case belongs to the one that bit last, or, if the record was never settled, to
+the one that bit first. All functions are pure.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
-"""The columns of anomalies/ that the attribution reads."""
+"""The columns of the files in anomalies/ that the attribution reads."""
 LAG_US = 1_000_000
 """How long after its recovery (µs) an injection may still hurt a record."""
 CONFIDENCE = 0.95
@@ -27,7 +30,8 @@ CONFIDENCE = 0.95
 OUTSIDE = -1
 """Stands in place of an injection's id for the cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
-"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted; OUTSIDE comes first."""
+"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. If cases belong to no
+injection, OUTSIDE comes first."""
 
 
 class _Case(NamedTuple):
@@ -54,9 +58,9 @@ class _Window(NamedTuple):
 
 
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
-    """Returns for every hurt arm, and for each of its anomalies, the injections that hurt the arm.
+    """Returns, for every arm that has cases, the injections to which the cases belong, by anomaly.
 
-    `cases` are rows of anomalies/ with at least the columns COLUMNS. A record that was never attempted has no times:
+    `cases` has a row for each case, with at least the columns COLUMNS. A record that was never attempted has no times:
     its case is OUTSIDE. Raises KeyError if a column is missing.
     """
     windows = _windows(injections)
@@ -69,9 +73,10 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Returns per arm the anomalies of records that were sent only after all `injections` were over.
+    """Returns, per arm, the anomalies of records that were sent only after all `injections` were over.
 
-    Returns an empty dict if an injection was never recovered.
+    An injection is over LAG_US after it was recovered. If an injection was never recovered, no record was sent after
+    it, and the result is empty. Without injections every record counts. `cases` are as in `attribute_cases`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:
@@ -85,11 +90,12 @@ def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> d
 
 
 def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
-    """Returns the least and the greatest share that is compatible, at CONFIDENCE, with `hits` hits in `trials` trials.
+    """Returns the least and the greatest share of hits that is compatible, at CONFIDENCE, with what was seen.
 
-    A trial is an injection, a hit is an injection that hurt the arm. The bounds are those of Clopper and Pearson, which
-    are exact. If no trial or every trial is a hit, the interval is one-sided, as in "0 of 20: below 14 %". Raises
-    ValueError if there are no trials.
+    `trials` is how often a fault was injected, and `hits` is how many of these faults hurt the arm. Injections that
+    overlap are not independent: count them as one trial. The bounds are those of Clopper and Pearson, which are exact.
+    If no trial or every trial is a hit, the interval is one-sided, as in "0 of 20: below 14 %". Raises ValueError if
+    there are no trials, or if `hits` is negative or greater than `trials`.
     """
     if not 0 <= hits <= trials or not trials:
         raise ValueError(f"{hits} of {trials} injections")
@@ -103,7 +109,7 @@ def confidence_interval(hits: int, trials: int) -> tuple[float, float]:
 def _probability(hits: int, trials: int, share: float) -> float:
     """Returns the probability of at most `hits` hits in `trials` trials (binomial distribution).
 
-    `share` is the probability of a hit in one trial.
+    `share` is the probability of a hit in one trial. `confidence_interval` says what a trial is.
     """
     return sum(comb(trials, count) * share**count * (1 - share) ** (trials - count) for count in range(hits + 1))
 

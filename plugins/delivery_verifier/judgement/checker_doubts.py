@@ -1,7 +1,7 @@
 """Checker doubts: reasons to believe neither HELD nor VIOLATED, because the checking itself may be wrong.
 
-All functions are pure. A doubt belongs to one arm, or to ALL arms. A doubt about the canary belongs to ALL arms: a
-checker that is wrong about the canary may be wrong about every arm.
+All functions are pure. A doubt belongs to one arm, or to ALL arms. The books are the reconciliation's tables of counts.
+A checker that is wrong about the canary may be wrong about every arm: such a doubt belongs to ALL arms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OwnedDoubt = tuple[str, Doubt]
 """The name of the arm to which a doubt belongs, or ALL for every arm; and the doubt."""
 
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length of an interval of timeline/load (µs). A row of the table says when its interval begins."""
+"""The greatest length (µs) of an interval of the table timeline/load, whose rows say when their intervals begin."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -37,11 +37,11 @@ LAW_DOUBTS = {
     "ledger_complete": "ledger_incomplete",
     "log_moved": "log_moved",
 }
-"""Maps a law to the name of the doubt that its breach raises. Any other law raises `books_unbalanced:<law>`."""
+"""Maps a law (see `evaluation.LAWS`) to the doubt that its breach raises. Other laws raise `books_unbalanced:<law>`."""
 
 
 def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoubt]:
-    """Returns every reason to distrust the check. A doubt about the canary is returned as a doubt about ALL arms."""
+    """Returns every reason to distrust the check. `validation` is what Great Expectations said of the run's books."""
     canary = evidence.scenario.canary.name
     doubts = [
         *_tables(evidence),
@@ -67,7 +67,7 @@ def _tables(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless books/producers has every planned row once, and no other row, e.g. of another session."""
+    """Yields doubts unless books/producers has every planned row (see `producer_rows`) once, and no other row."""
     for arm in evidence.scenario.arms:
         rows = evidence.books.rows("producers", arm=arm.name)
         if not {"producer", "partition"} <= set(rows.column_names):

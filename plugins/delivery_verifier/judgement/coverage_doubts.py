@@ -18,7 +18,10 @@ NamedDetail = tuple[str, str]
 
 
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
-    """Returns why the arm cannot be HELD. The canary has no coverage doubts: it has no load, and no fault tests it."""
+    """Returns every reason why the arm must not be called HELD.
+
+    The canary has no coverage doubts, because it has no load that a fault could put to the test.
+    """
     if arm.is_canary:
         return []
     doubts = [
@@ -34,7 +37,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 
 
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
-    """Yields doubts unless every planned injection was made, bit, was healed, and was recovered."""
+    """Yields doubts unless every planned injection was made, bit, was healed, and the cluster recovered from it."""
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)
     recorded = Counter(injection.action for injection in evidence.injections)
@@ -134,9 +137,9 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if an anomaly, permitted because of a disturbance, has cases on undisturbed partitions.
+    """Yields a doubt if a disturbance permits an anomaly, but records on other partitions show the anomaly, too.
 
-    A disturbed partition is a partition that a disturbance of a permitting kind touched.
+    Other partitions are those that no disturbance of a permitting kind touched.
     """
     partitions = range(arm.run.scenario.load.partitions)
     for anomaly, ruling in arm.rulings.items():
@@ -152,11 +155,12 @@ def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _at_another_time(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if an anomaly, permitted because of a disturbance, hit records that no injection can explain.
+    """Yields a doubt if a disturbance permits an anomaly, but no injection can explain some records that show it.
 
     An injection can explain records that were under way during the injection. A loss of power can also explain records
-    that were acknowledged long before the loss, but no records that were sent only afterwards. If not all cases were
-    written down, the times of the missing cases are unknown, which is a doubt, too.
+    that were acknowledged long before the loss, but no records that were sent only afterwards. The run writes down a
+    bounded number of cases (records that show an anomaly). The times of the other cases are unknown, which is a doubt,
+    too.
     """
     rows = arm.run.books.rows("cases", arm=arm.name).to_pylist()
     cut = {row["kind"] for row in rows if row.get("cut")}

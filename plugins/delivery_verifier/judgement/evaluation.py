@@ -1,7 +1,7 @@
 """Evaluations: the expectations that a run must evaluate, and what Great Expectations said of each (validation.json).
 
-All functions are pure. An `ExpectedEvaluation` comes from the contract and the books, an `Evaluated` from a validation
-result of Great Expectations.
+All functions are pure. The books are the tables of counts that the reconciliation wrote. An `ExpectedEvaluation` comes
+from the contract and the books, an `Evaluated` from a validation result of Great Expectations.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import Struct
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 
 Suite = Literal["guarantee", "evidence"]
+"""A suite of expectations. guarantee: each expectation judges an anomaly in an arm. evidence: each judges a law."""
 Pair = tuple[str, int | None, int | None]
 """A name, and two counts that must be equal. A count that is missing is None."""
 
@@ -36,8 +37,8 @@ LAWS: dict[str, str] = {
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
-"""The laws of the books by name: pairs of counts that must be equal. One expectation of the evidence suite judges each
-law."""
+"""The laws of the books by name. A law says which two counts must be equal in every arm or partition; if they are not,
+the books cannot be trusted. One expectation of the evidence suite judges each law."""
 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
@@ -47,11 +48,11 @@ LAWS_OF_PARTITIONS = frozenset(
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
-    """One expectation that must be evaluated. `about` is an anomaly or a law.
+    """One expectation that must be evaluated. `about` is the anomaly or the law (a key of LAWS) that it judges.
 
-    `rows` is the number of rows that the expectation must see. `count` is taken from the tables without Great
-    Expectations: the cases of the anomaly, or the unequal pairs of the law. `tolerance` is the greatest permitted
-    count; None permits any count.
+    `arm` is empty in the suite `evidence`. `rows` is the number of rows that the expectation must see. `count` is taken
+    from the books without Great Expectations: how many records show the anomaly, or how many pairs of counts break the
+    law. `tolerance` is the greatest permitted count; None permits any count.
     """
 
     suite: Suite
@@ -68,10 +69,13 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 
 
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What Great Expectations said of one expectation.
+    """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
-    A count that Great Expectations did not give is None. `exception` is empty if nothing was raised. `url` is the page
-    in Data Docs, relative to the folder that holds all run directories.
+    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`,
+    `missing_count` and `unexpected_count` are the numbers that Great Expectations gave (rows, nulls, unexpected rows),
+    or None. `expected_rows` and `count` are copied from `rows` and `count` of the ExpectedEvaluation, and are 0 if
+    there is none. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder
+    that holds all run directories.
     """
 
     suite: Suite
@@ -108,12 +112,12 @@ def read_validation(text: bytes) -> Validation:
 
 
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns every expectation of the run: one per loaded arm and anomaly, and one per law."""
+    """Returns every expectation of the run: one per anomaly in each subject and control, and one per law."""
     return [*expected_guarantees(evidence), *expected_evidence(evidence)]
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per loaded arm and anomaly. The tolerance comes from the contract or from the claim."""
+    """Returns one expectation per anomaly in each subject and control. Contract and claim decide on its tolerance."""
     return [
         ExpectedEvaluation(
             suite="guarantee",
@@ -129,7 +133,10 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law, over all rows of the law in the books. The law CANARY is included."""
+    """Returns one expectation per law. It judges all pairs of counts to which the law applies, and tolerates no breach.
+
+    The books hold these pairs. Only the pairs of the law CANARY come from `canary_pairs`.
+    """
     expected = []
     for law in LAWS:
         pairs = canary_pairs(evidence) if law == CANARY else _pairs(evidence, law)
@@ -141,15 +148,15 @@ def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def producer_rows(arm: ArmEvidence) -> int:
-    """Returns how many rows books/producers must have for an arm.
+    """Returns how many rows the table books/producers must have for an arm.
 
-    Every partition has one row for each producer, and one row for records that no planned producer owns.
+    Every partition has one row for each producer, and one row for records that no planned producer sent.
     """
     return arm.run.scenario.load.partitions * (arm.spec.producers + 1)
 
 
 def canary_pairs(evidence: Evidence) -> list[Pair]:
-    """Returns (books column, planted count, found count) for every column that the canary determines.
+    """Returns (column of the books, planted count, found count) for every column of counts in the canary's books.
 
     A found count of -1 stands for a column that the books lack.
     """
@@ -160,8 +167,8 @@ def canary_pairs(evidence: Evidence) -> list[Pair]:
 def evidence_table(evidence: Evidence) -> pa.Table:
     """Returns the table that the evidence suite sees: law, arm, partition, left_name, left, right_name, right.
 
-    The table has all rows of books/laws. Its rows of the law `canary` compare the totals that were planted in the
-    canary (left) with the totals that were found (right).
+    `left` and `right` are the two counts that must be equal. The table has all rows of books/laws. Its rows of the law
+    `canary` compare the totals that were planted in the canary (left) with the totals that were found (right).
     """
     canary, pairs = evidence.scenario.canary.name, canary_pairs(evidence)
     planted = {

@@ -1,4 +1,4 @@
-"""The evidence of one run: everything from which a verdict may be derived, loaded from a reconciled run directory."""
+"""The evidence of one run: everything from which a verdict may be derived, loaded from the files of a run directory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EARLY = "ended_early/"
-"""The prefix of those notes in produce.json that each name a producer whose load was ended by a fatal client error."""
+"""The prefix of some notes in produce.json. Each of them names a producer whose load a fatal client error ended."""
 
 
 class TransactionCounts(NamedTuple):
@@ -51,10 +51,10 @@ class TransactionCounts(NamedTuple):
 class Evidence:
     """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
 
-    `canary_expected`: by column of the books, the total that was planted. `ended_early`: by
-    `<arm>/<producer>/<session>`, the fatal client error that ended the load of this producer. `transactions`: by arm
-    that writes transactions, the counts of its producers. `cases`: the rows of anomalies/, where at most a bounded
-    number of cases is written down; None if the run has no such file.
+    `books`: the tables of counts that the step `reconcile` wrote. `canary_expected`: by column of the books, the total
+    that the canary must show. `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load.
+    `transactions`: by arm that writes transactions, the counts of its producers. `cases`: the records that show
+    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file.
     """
 
     scenario: Scenario
@@ -69,8 +69,8 @@ class Evidence:
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
-        """Reads a run directory. Raises IncompleteRun if its reconciliation did not finish, or if a file is missing or
-        damaged."""
+        """Returns the evidence in a run directory. Raises IncompleteRun if the step `reconcile`, or a step before it,
+        did not finish, or if a file is missing or damaged."""
         from delivery_verifier.judgement import canary
 
         run = RunDirectory(run_dir)
@@ -112,12 +112,12 @@ class Evidence:
 
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
-        """The injections that hurt each arm, by anomaly; None if the run has no file of cases."""
+        """For each arm, the injections that hurt it, by anomaly (see `attribution`); None if `cases` is None."""
         return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
-        """The anomalies, by arm, of records that were sent after all losses of power; empty without a file of cases."""
+        """The anomalies, by arm, of records sent after all injected losses of power; empty if `cases` is None."""
         power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
@@ -154,17 +154,17 @@ class ArmEvidence:
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
-        """The rulings of the contract for the arm under the observed disturbances, tightened by the arm's claim."""
+        """What contract and claim rule on each anomaly, given the arm's settings and the observed disturbances."""
         return effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """The arm's counts in books/producers: for every column, the sum over the arm's rows."""
+        """The arm's counts in the table books/producers: for every column of counts, the sum over the arm's rows."""
         return self.run.books.totals(self.name)
 
     @cached_property
     def exposure(self) -> list[Exposure]:
-        """How much of the arm each injection could have hurt; empty if the books lack the columns for this."""
+        """How many records of the arm each injection could have hurt; empty if the books lack the columns for this."""
         rows = self.run.books.rows("exposure", arm=self.name)
         if not {"injection", "reported", "outstanding"} <= set(rows.column_names):
             return []
@@ -181,29 +181,30 @@ class ArmEvidence:
 
     @property
     def transactions(self) -> TransactionCounts | None:
-        """The transactions that the arm's producers counted; None if the arm writes no transactions."""
+        """How many transactions the arm's producers began and ended; None if the arm writes no transactions."""
         return self.run.transactions.get(self.name)
 
     @property
     def cases_by_injection(self) -> CasesByInjection | None:
-        """The injections that hurt the arm, by anomaly; None for the canary, or if the run has no file of cases."""
+        """The injections that hurt the arm, by anomaly; None for the canary, or if the run's `cases` is None."""
         by_arm = self.run.cases_by_injection
         return None if by_arm is None or self.is_canary else by_arm.get(self.name, {})
 
     @property
     def kinds_sent_afterwards(self) -> set[str]:
-        """The anomalies of those records of the arm that were sent after all losses of power."""
+        """The anomalies of those records of the arm that were sent after all injected losses of power were over."""
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:
-        """Returns how many cases of `anomaly` the arm has, and how many more a kind of higher precedence hides."""
+        """Returns two counts of the arm's records that show `anomaly`. `case_counts` explains both."""
         return case_counts(self.totals, anomaly)
 
 
 def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns how many cases of `anomaly` there are, and how many more a kind of higher precedence hides.
+    """Returns how many records are cases of `anomaly`, and how many more show it but are cases of another anomaly.
 
-    `totals` are counts by column of the books.
+    A record is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` are counts by column of
+    the books.
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     return totals.get(column(anomaly), 0), also

@@ -1,8 +1,9 @@
 """The judge: derives the verdict from the evidence, and withholds the verdict if the evidence can be doubted.
 
-`judge` is a pure function. Great Expectations evaluates the expectations, and the contract rules what is permitted; the
-judge combines both. The judge says HELD or VIOLATED only if every expectation that had to be evaluated was evaluated,
-saw all rows that it had to see, and agrees with the books.
+`judge` is a pure function. The books are the tables of counts that the reconciliation wrote. The contract rules which
+anomalies are permitted, and Great Expectations evaluates the books against these rulings. The judge combines both. It
+says HELD or VIOLATED only if every expectation that had to be evaluated was evaluated, saw all rows that it had to see,
+and agrees with the judge's own reading of the books.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ was proven in another subject."""
 
 
 def load_and_judge(run_dir: Path) -> RunVerdict:
-    """Returns the verdict of a validated run. Raises IncompleteRun if an earlier step did not finish: then there is no
-    verdict."""
+    """Returns the verdict of the run in `run_dir`.
+
+    Raises IncompleteRun if the step `validate`, or a step before it, did not finish, or if a file that these steps
+    wrote is missing or damaged: then there is no verdict.
+    """
     evidence = Evidence.load(run_dir)
     run = RunDirectory(run_dir)
     run.require("validate")
@@ -45,7 +49,8 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
 def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     """Returns the verdict of the run, with the verdict of every arm.
 
-    Raises ValueError if an arm's expectation bounds a count that is neither an anomaly nor a column of the books.
+    `validation` is what Great Expectations said. Raises ValueError if an arm's expectation in the scenario names a
+    count that is neither an anomaly nor a column of the books.
     """
     doubts = checker_doubts(evidence, validation)
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
@@ -93,7 +98,9 @@ def _judge_arm(arm: ArmEvidence, checker: list[Doubt]) -> ArmVerdict:
 def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictName:
     """Returns the verdict that follows from doubts and findings.
 
-    Checker doubts forbid HELD and VIOLATED. Coverage doubts forbid only HELD.
+    Checker doubts forbid HELD and VIOLATED. Without them, a finding with more records than its tolerance allows means
+    VIOLATED. Coverage doubts forbid only HELD. What remains is HELD. A finding is the ruling on one anomaly, with the
+    number of records that show the anomaly.
     """
     if any(doubt.kind == "checker" for doubt in doubts):
         return "INCONCLUSIVE"

@@ -13,15 +13,15 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.verdict import COUNTED, exposed
 
 WANTED_BOUND = 0.1
-"""The wanted bound on an anomaly that was not seen, as a share of injections. Above this bound, the limits advise more
-cycles."""
+"""An anomaly that was not seen may still occur in some share of injections. If the run cannot bound this share by
+WANTED_BOUND, the limits advise to repeat the fault plan more often."""
 
 
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
-    They say how many injections bit, how much of the arms the injections exposed, and which bound on unseen anomalies
-    follows.
+    They say how many injections bit, how many records were exposed to them, which arms they hurt, and in which share of
+    injections an anomaly that was not seen may occur all the same.
     """
     biting = evidence.biting
     sentences = [_tried(evidence)]
@@ -46,8 +46,8 @@ def limits(evidence: Evidence) -> list[str]:
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
     """Yields a sentence that names the hurt arms, and says in how many of the `rounds` each of these arms was hurt.
 
-    A round is a cycle of injections. `unit` is the word for rounds. Yields nothing if no arm was hurt, or if cases are
-    unknown.
+    A cycle is one pass through the fault plan. `rounds` is the number of cycles with an injection that bit. `unit` is
+    the word for them. Yields nothing if no arm was hurt, or if the run did not write down which records were hurt.
     """
     hurt, unhurt = [], []
     for arm in evidence.loaded:

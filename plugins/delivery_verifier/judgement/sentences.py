@@ -16,7 +16,10 @@ from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
-    """Returns the sentence of an arm: the verdict, its figures, and what was done to the cluster during the load."""
+    """Returns the sentence of an arm: the verdict, the reason with figures, and what was done to the cluster meanwhile.
+
+    `findings` are the rulings on the anomalies, each with the number of records that show the anomaly.
+    """
     if arm.is_canary:
         return _canary(verdict, doubts, findings)
     if verdict == "INCONCLUSIVE":
@@ -26,9 +29,9 @@ def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findin
 
 
 def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: Sequence[ArmVerdict]) -> str:
-    """Returns the sentences of the subjects, and sentences on what happened to the records of the controls.
+    """Returns one text: the sentences of the subjects, and sentences on what happened to the records of the controls.
 
-    Controls that have a checker doubt are left out.
+    Controls that have a checker doubt are left out, because their counts cannot be trusted.
     """
     faulted = bool(evidence.biting)
     sentences = [subject.sentence for subject in subjects]

@@ -19,7 +19,7 @@ from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 _SENT_AGAIN = broken(RESENT=200, DUPLICATED=0, LOST=0, REORDERED=0, indeterminate=100)
-"""Each of a block's 100 records is in the log twice: from its first attempt, and from its second attempt."""
+"""The expectation that 100 records are in the log twice, once from each of two attempts. RESENT counts both copies."""
 
 _KIP_98 = "KIP-98: the idempotent producer's guarantee covers one producer session, and no resends by the application"
 

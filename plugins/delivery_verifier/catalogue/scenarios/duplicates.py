@@ -15,9 +15,10 @@ _BLOCK = 20
 
 
 def _one_request(profile: str, **producer: Setting) -> Profile:
-    """Returns the profile, changed by `producer`, with a linger.ms in which a whole block becomes one Produce request.
+    """Returns the catalogue's profile `profile`, changed by `producer`, for a client that sends a block in one request.
 
-    In the names of `producer` a `_` stands for a dot.
+    A block is the records that the fault plan's step `send` asks for. They are sent within linger.ms, and so the client
+    collects them in one Produce request. In the names of `producer` a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
     return replace(base, producer=base.producer | {"linger.ms": 100} | named)

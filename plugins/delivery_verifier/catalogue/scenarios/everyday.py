@@ -1,7 +1,8 @@
 """Everyday faults under load: every profile is an arm of the same run, under the same fault at the same moment.
 
-The load is not scripted. It flows at its rate, and chance decides which records are in flight when the fault comes. So
-the weak arms are controls, which may break now and then. The arms that must not break are the subjects.
+A profile is a set of delivery settings. The load flows at a fixed rate, so that chance decides which records are in
+flight when the fault comes. A weak profile breaks in some runs and not in others. So the arms with weak profiles are
+controls, of which either verdict is accepted. The subjects are the arms that must not break.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ RATE = 500
 """Records per second and arm. The rate is low, because eight arms and a cluster share a small host, and an overloaded
 host would be a fault of its own."""
 LEAD_S, AFTER_S = 4.0, 4.0
-"""Seconds of load before and after the fault plan."""
+"""Seconds that the load lasts longer than the fault plan: before it, and after it."""
 EITHER = Expectation(verdicts=("HELD", "VIOLATED"))
 WEAK: dict[str, Claim] = {
     "acks_0": "at_least_once",
@@ -26,7 +27,7 @@ WEAK: dict[str, Claim] = {
     "retries_off": "at_most_once",
     "in_flight_1": "ordered",
 }
-"""The profiles that may break. Each has a claim that users of the profile make, and that the profile does not keep."""
+"""The profiles that may break. Each has a claim that its users often make, although the settings do not promise it."""
 STRONG = ("idempotent", "safe", "transactional")
 
 _ARMS = (

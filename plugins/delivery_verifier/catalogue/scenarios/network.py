@@ -9,8 +9,9 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
-"""A trigger that lets a cut-off follower's last fetch request expire. That request waits at the leader for
-`replica.fetch.wait.max.ms` (200 ms). After half a second no new record can answer that request."""
+"""The trigger of the first records after the followers were cut off from the leader. Each follower may still have a
+fetch request at the leader, which waits for `replica.fetch.wait.max.ms` (200 ms) and would be answered with these
+records. After half a second all such requests have expired, so that no follower gets the records."""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

@@ -121,8 +121,8 @@ _STALLED_LEADER = Entry(
     ),
     rules=("reordered.retries", "reordered.one_in_flight", "reordered.never"),
 )
-"""The load has three partitions, each with another leader. A client's request for metadata waits behind the requests in
-flight on its connection. So only a client with a second connection learns of the new leader while the connection to the
-old leader is stuck. The overtaken records are the records that were in flight."""
+"""The load has three partitions, each with a leader of its own. A client's request for metadata waits behind the
+requests in flight on its connection. So only a client with a second connection learns of the new leader while the
+connection to the old leader is stuck. The overtaken records are the records that were in flight."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)

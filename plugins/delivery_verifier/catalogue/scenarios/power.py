@@ -1,6 +1,6 @@
-"""Power: which records brokers lose with the page cache, and which records flush.messages and ELR save.
+"""Power: which records brokers lose together with the page cache if their power fails, and which records are saved.
 
-ELR stands for Kafka's eligible leader replicas (KIP-966).
+Records are saved by flush.messages, or by ELR, which stands for Kafka's eligible leader replicas (KIP-966).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 ON_DISK = after(1.0)
-"""The trigger of the power cut. It leaves the control `flushed` a second to flush the records that it acknowledges. The
-operating system flushes by itself only after 30 s."""
+"""The trigger of the power cut: a second after the step before it. In this second the control `flushed` gets to disk
+what it acknowledged. The subject's records are lost all the same, because the operating system flushes by itself only
+after 30 s."""
 _LOAD = scripted(100)
 _LOST = broken(LOST=100)
 _SYNC = step(AT_ONCE, "sync", "all")

@@ -1,6 +1,6 @@
 """Refused writes: what an error from a broker says about a record, and what the error does not say.
 
-The module `replication` includes these entries, so that catalogue.json publishes them under the kind `replication`.
+The module `replication` includes these entries. So catalogue.json publishes them as scenarios about replication.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.scenario import Expectation, Load
 
 _RATE, _CYCLES, _ROUND_S = 500, 3, 9.0
-"""Records per second and arm, cycles of the fault plan, and seconds per cycle."""
+"""Records per second and arm, passes through the fault plan (cycles), and seconds per pass."""
 _DURATION_S = _CYCLES * _ROUND_S + 8
 
 _COORDINATOR_KILLED = Entry(

@@ -15,5 +15,5 @@ from delivery_verifier.contract.rules.transactions import TRANSACTIONS
 __all__ = ["PROMISES", "RULES", "ContractRule", "Promise"]
 
 RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, *REQUEUES, RESENDS, *TRANSACTIONS)
-"""Every rule, in the order in which docs/contract.md lists the rules. If several equally strong rules permit an
-anomaly, the ruling names the first of these rules."""
+"""Every rule, in the order in which docs/contract.md lists the rules. If several rules permit an anomaly, the ruling
+names the first of those that do not rest on unplanned disturbances alone, or else the first of all."""

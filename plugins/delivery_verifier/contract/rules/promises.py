@@ -9,7 +9,11 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly, column
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The reason why an anomaly is forbidden if no rule permits it. `source` says who promises."""
+    """The reason why an anomaly is forbidden if no rule permits it.
+
+    `id` stands in place of a rule's id, e.g. `lost.never`. `sentence` is the promise in words. `source` says who
+    promises.
+    """
 
     id: str
     sentence: str

@@ -48,9 +48,9 @@ RETRIES: tuple[ContractRule, ...] = (
 
 
 def _requeues_unchecked(settings: Settings) -> bool:
-    """Whether the client has no retries, and the broker cannot recognise a request that was refused and is sent again.
+    """Whether the client may not retry (retries=0), and the broker cannot recognise a request that is sent again.
 
-    librdkafka sends such requests again even with retries=0.
+    The reason to ask: even with retries=0, librdkafka sends some refused requests again.
     """
     return settings.acks != "0" and not settings.enable_idempotence and settings.retries == 0
 

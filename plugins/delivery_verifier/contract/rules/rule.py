@@ -10,7 +10,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 
 ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
-"""The kinds of disturbance in which a partition gets a leader."""
+"""The kinds of disturbance in which a partition gets another leader, in an orderly way or not."""
 
 PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
 TOPIC_DOCS = "Apache Kafka documentation, topic configurations"
@@ -23,15 +23,15 @@ def _always(_settings: Settings, _disturbance: Disturbance) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ContractRule:
-    """A rule that permits `anomaly` for some settings, once certain disturbances were observed.
+    """A rule that permits `anomaly` for some settings, in most rules only after certain disturbances.
 
-    The rule permits its anomaly if all of these conditions hold:
+    `id` names the rule, e.g. `lost.acks_1`. The rule permits its anomaly if all of these conditions hold:
 
     * `applies(settings)` is true. `condition` says in words which settings these are.
-    * A disturbance of one of `kinds` was observed, for which `far_enough(settings, disturbance)` is true.
-      `far_enough_text` says in words which disturbances these are. If `kinds` is empty, the rule needs no disturbance,
+    * There was a disturbance of one of `kinds`, and it went far enough for these settings: the function `far_enough`
+      is true. `far_enough_text` says in words when that is so. If `kinds` is empty, the rule needs no disturbance,
       and permits the anomaly at any time.
-    * For each kind in `also_required`, a disturbance of this kind was observed, too.
+    * For each kind in `also_required`, there was a disturbance of this kind, too.
 
     `sentence` explains the rule to people. `source` says where the behaviour is documented or how it was found.
     """

@@ -11,13 +11,14 @@ from delivery_verifier.model.outcomes import REPORTED, Outcome, TransactionOutco
 from delivery_verifier.model.scenario import Scenario
 
 NOWHERE = 1_000_000_000
-"""The log holds no record at this offset, or at any greater offset."""
+"""An offset far beyond the end of the canary's log: at it and at any greater offset there is no record."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
+    `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
     `acked_at` is the index in `CanaryLayout.values` of the record that was acknowledged. If `acked_at` is NOWHERE or
     greater, it is an acknowledged offset that holds no record. It is None if no offset was acknowledged.
     """
@@ -35,9 +36,10 @@ class CanaryAttempt:
 class CanaryLayout:
     """What `settle` writes for the canary, and what the canary's books must then show.
 
-    `values`: (partition, value) pairs in log order. `rows`: the ledger. `transactions`: for every transaction, the
-    number of its values, and whether the transaction is committed; the last values of `values` belong to these
-    transactions. `counts`: by column of the books, the total over all partitions; any other column must be 0.
+    `values`: the records as (partition, value) pairs, in the order in which they are written. `rows`: the ledger.
+    `transactions`: the last of `values` are written in transactions; for each transaction in order, the number of its
+    values, and whether it is committed. `counts`: by column of the books (the tables of counts that the reconciliation
+    writes), the total over all partitions; any other column must be 0.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
@@ -47,9 +49,10 @@ class CanaryLayout:
 
 
 class Planter:
-    """Builds a layout: adds values, and claims outcomes for these values, sequence by sequence.
+    """Builds a layout: adds records, and claims outcomes for these records in the ledger.
 
-    All that is added belongs to the current `partition` and, unless it is None, to the current `transaction`.
+    `sequence` is the number of the next record. All that is added belongs to the current `partition`. In the ledger it
+    also belongs to the current `transaction` (name and outcome), unless that is None.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -58,11 +61,11 @@ class Planter:
         self._scenario = scenario
 
     def write(self, sequence: int, attempt: int = 0) -> int:
-        """Adds a sound record. Returns the index of the record in `values`."""
+        """Adds the undamaged record of an attempt to the log. Returns its index in `CanaryLayout.values`."""
         return self.write_bytes(self.value(sequence, attempt))
 
     def write_bytes(self, value: bytes) -> int:
-        """Adds a value of any bytes. Returns the index of the value in `values`."""
+        """Adds a value of any bytes, e.g. a damaged record, to the log. Returns its index in `CanaryLayout.values`."""
         self.layout.values.append((self.partition, value))
         self.expect(log_records=1)
         return len(self.layout.values) - 1
@@ -82,7 +85,7 @@ class Planter:
         )
 
     def claim(self, sequence: int, outcome: Outcome, acked_at: int | None = None, attempt: int = 0) -> None:
-        """Adds a row to the ledger. CanaryAttempt explains `acked_at`."""
+        """Adds a row to the ledger, whether or not the log has the record. CanaryAttempt explains the parameters."""
         name, transaction_outcome = self.transaction or (None, None)
         self.layout.rows.append(
             CanaryAttempt(sequence, attempt, outcome, acked_at, self.partition, name, transaction_outcome)
@@ -96,5 +99,8 @@ class Planter:
         self.expect(found=1, first_copies=1)
 
     def expect(self, **counts: int) -> None:
-        """Adds to the counts that the books must show. `claim` and `write` add their own counts themselves."""
+        """Adds `counts`, by column of the books, to what the canary's books must show.
+
+        `claim` and the functions that write add what follows from one row or one record by themselves.
+        """
         self.layout.counts.update(counts)

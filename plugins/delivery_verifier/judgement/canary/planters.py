@@ -1,6 +1,7 @@
-"""The canary's planters: functions that plant cases of known anomalies.
+"""The canary's planters: functions that plant cases. A case is a record that shows a known anomaly.
 
-A planter writes the records of a case, claims outcomes for these records, and says what the case adds to the books.
+A planter writes the records of a case, claims outcomes for these records in the ledger, and says what the case adds to
+the books, which are the tables of counts that the reconciliation writes.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
 
 PER_KIND = 3
-"""How often every kind is planted."""
+"""How often each planter of a single kind of case is called."""
 HEALTHY = 20
-"""The number of healthy records."""
+"""The number of records that show no anomaly."""
 COMBINED = 9
-"""The number of sequences that `_combined` uses."""
+"""The number of sequence numbers that `_combined` uses."""
 
 Plant = Callable[[Planter, int], None]
-"""A function that plants one case. Its second argument is the sequence of the case."""
+"""A planter. Its second argument is the sequence number of the case's record."""
 
 
 def lay_out(scenario: Scenario) -> CanaryLayout:
     """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
-    Cases of a single kind stand in partition 0. Cases that combine kinds stand in partition 1, if the topics have more
-    than one partition.
+    Cases of a single kind stand in partition 0. All others stand in partition 1, if the topics have more than one
+    partition: records that show two anomalies and, if an arm of the run writes transactions, cases in transactions.
     """
     planter = Planter(scenario)
     kinds = (_lost, _duplicated, _phantom, _corrupted, _misplaced, _resent, _absent)
