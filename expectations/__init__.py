@@ -1,6 +1,6 @@
 """The only package that uses the library Great Expectations.
 
-Owns: the vocabulary of expectations, the committed suites, the checkpoint, Data Docs.
+Owns: the vocabulary of expectations, the suites (JSON files in this package), the checkpoint, Data Docs.
 May use: judgement, store, model.
 Weak spot: Great Expectations fails open: for example, an empty table passes. So the judge believes only the evaluations
     that were planned. The views of Data Docs find the templates of pages by path, because Great Expectations loads the

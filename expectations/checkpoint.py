@@ -1,9 +1,11 @@
-"""Validation: the committed suites, evaluated by Great Expectations over the books, and Data Docs of every run.
+"""Validation: the suites, evaluated by Great Expectations over the books, and Data Docs of every run.
+
+The suites are JSON files in this package (see `expectations.suites`). The books are small tables of exact counts.
 
 The other packages reach Great Expectations only through this module. The functions here import Great Expectations,
 because the import costs seconds. (Great Expectations itself imports `data_docs`.)
-This module decides nothing. Great Expectations fails open: for example, an empty table passes. So `judge` reads the
-results with suspicion.
+This module decides nothing. Great Expectations fails open: for example, an empty table passes. So the judgement
+believes a result only if it was planned and saw as many rows as planned.
 """
 
 from __future__ import annotations
@@ -39,9 +41,10 @@ HISTORY = 500
 
 
 def validate(run_dir: Path) -> None:
-    """Evaluates both suites over the books of a run. Writes validation.json and the run's Data Docs.
+    """Evaluates both suites over the books of the run in `run_dir`. Writes validation.json and the run's Data Docs.
 
-    Raises IncompleteRun if the reconciliation did not finish, and filelock.Timeout if the site stays locked.
+    Raises IncompleteRun if the step reconcile did not finish, and filelock.Timeout if another validation locks the site
+    of Data Docs for longer than SITE_LOCK_S.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("validate")
@@ -54,7 +57,10 @@ def validate(run_dir: Path) -> None:
 
 
 def evaluate(evidence: Evidence, runs: Path) -> Validation:
-    """Evaluates every planned expectation, and writes Data Docs to `runs/data_docs`. Returns the results."""
+    """Evaluates every planned expectation, and writes Data Docs to `runs`/data_docs. Returns the results.
+
+    `runs`: the folder of all run directories. Raises filelock.Timeout as `validate` does.
+    """
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
         session = _Session(runs, evidence.scenario.run_id)
@@ -82,7 +88,7 @@ class _Session:
         self._suites: dict[Suite, Any] = {}
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
-        """Evaluates one suite over one table. A result that no plan asked for is returned, too: `judge` must see it."""
+        """Evaluates one suite over one table. Returns also results that no plan asked for: the judge must see them."""
         checkpoint = self._checkpoint(suite, arm or suite)
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},

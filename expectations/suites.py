@@ -1,7 +1,8 @@
-"""The suites as reviewable JSON. `python -m expectations.suites` writes the files. A run only loads the files.
+"""The suites: JSON files that people can review. `python -m expectations.suites` writes them. A run only loads them.
 
-guarantee.json has one expectation per anomaly, about an arm's rows of the books. Its tolerance is a parameter that the
-contract or the claim sets; null means any number. evidence.json has one expectation per law of the books.
+guarantee.json has one expectation per anomaly, about an arm's rows of books/producers. The tolerance of an expectation
+is the most cases that are permitted. It is a parameter that the contract or the claim sets; null permits any number.
+evidence.json has one expectation per law. A law is a pair of counts that were made independently and must be equal.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from expectations.vocabulary import (
 )
 
 HERE = Path(__file__).parent
-"""The folder of the committed suites."""
+"""The folder of the suites' JSON files."""
 SPECIAL: dict[str, type[ExpectLawToBalance]] = {
     "log_moved": ExpectLogNotToMove,
     CANARY: ExpectCanariesToBeFound,
@@ -38,7 +39,7 @@ def tolerance_parameter(anomaly: str) -> str:
 
 
 def guarantee() -> ExpectationSuite:
-    """The suite with one expectation per anomaly: in no row does the total of the anomaly exceed its tolerance."""
+    """The suite with one expectation per anomaly: in each row, the total of the anomaly is at most its tolerance."""
     return ExpectationSuite(
         name="guarantee",
         expectations=[
@@ -55,7 +56,7 @@ def guarantee() -> ExpectationSuite:
 
 
 def evidence() -> ExpectationSuite:
-    """The suite with one expectation per law: `left` equals `right` in each row of the law."""
+    """The suite with one expectation per law: the columns `left` and `right` are equal in each row of the law."""
     return ExpectationSuite(
         name="evidence",
         expectations=[
@@ -73,13 +74,14 @@ def evidence() -> ExpectationSuite:
 
 
 def as_json(suite: ExpectationSuite) -> dict[str, Any]:
-    """The suite as it is committed, without the installed version and other data that change by themselves."""
+    """The content of the suite's JSON file. It lacks the version of Great Expectations and other data that may change
+    although nobody edited the suite."""
     content: dict[str, Any] = suite.to_json_dict()
     return {"name": content["name"], "expectations": content["expectations"]}
 
 
 def load(name: Suite) -> ExpectationSuite:
-    """Reads a committed suite.
+    """Reads the suite called `name` from its JSON file.
 
     Raises FileNotFoundError if the file is missing, and an error of Great Expectations for an unknown expectation.
     """

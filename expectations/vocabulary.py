@@ -1,4 +1,7 @@
-"""The vocabulary: one expectation per anomaly and per kind of evidence, under names that a reviewer can read.
+"""The vocabulary: the classes of all expectations in the suites, under names that a reviewer can read.
+
+There is one class per anomaly, and three for laws. A law is a pair of counts that were made independently and must be
+equal.
 
 Columns are passed where an expectation is made, never as class defaults. The reason: Great Expectations does not write
 defaults into a suite's JSON, but a suite must say which column each expectation judges. The import of this module
@@ -19,15 +22,19 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly, AnomalyKind
 
 
 class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):
-    """The expectation that both sides of a law of the books, which were counted independently, are equal."""
+    """The expectation that the two counts of a law are equal. They were made independently of each other."""
 
 
 class ExpectLogNotToMove(ExpectLawToBalance):
-    """The expectation that only markers stand behind the end of the snapshot."""
+    """The expectation that only markers stand behind the end of the snapshot.
+
+    The snapshot is the range of offsets that is judged. The verifier writes markers to prove where this range ends. Any
+    other record behind it means that the log changed afterwards.
+    """
 
 
 class ExpectCanariesToBeFound(ExpectLawToBalance):
-    """The expectation that all planted anomalies are found in the canary, and no other anomalies."""
+    """The expectation that the anomalies found in the canary are exactly those that the verifier planted there."""
 
 
 def _expectation_against(kind: AnomalyKind) -> type[ExpectColumnValuesToBeBetween]:
@@ -38,7 +45,7 @@ def _expectation_against(kind: AnomalyKind) -> type[ExpectColumnValuesToBeBetwee
 GUARANTEES: dict[Anomaly, type[ExpectColumnValuesToBeBetween]] = {
     anomaly: _expectation_against(kind) for anomaly, kind in KINDS.items()
 }
-"""The expectation of every anomaly. `AnomalyKind.expectation` names the class, also in the suites."""
+"""The class of the expectation of every anomaly. `AnomalyKind.expectation` gives the name of the class."""
 
 __all__ = [
     "GUARANTEES",

@@ -1,7 +1,8 @@
-"""Anomalies: one detector per kind. The kind of a subject is the first kind that applies to it.
+"""Anomalies: one detector per kind of anomaly.
 
-A *subject* is whatever can be a case: an attempt of the ledger, or a line that no attempt accounts for. A *line* is one
-record in the log.
+A *line* is one record in the log. A *subject* is whatever can be a case of an anomaly: an attempt of the ledger, or a
+line that no attempt accounts for. A *copy* of an attempt is a line that holds the attempt. Several kinds can apply to
+one subject. The subject is a case of the first of them in order of precedence (see `Anomaly`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _FLAGS_OF_ATTEMPTS = subset(
     ("resent", "reordered", "late", *map(column, TRANSACTIONAL)),
 )
 OWN = "this run and arm"
-"""`origin` of a line whose header names this run and this arm, although no attempt accounts for the line."""
+"""The value of `origin` in SUBJECTS for a line whose header names this run and this arm, although no attempt accounts
+for the line. (The header is the beginning of the record's value, see `spark_jobs.parse`.)"""
 
 
 def _owns_copies() -> Column:
@@ -51,15 +53,16 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
     Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
     Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
 }
-"""For each kind, in order of precedence: whether a subject is a case of the kind, regardless of all other kinds."""
+"""For each kind, in order of precedence: whether the kind applies to a subject, regardless of all other kinds."""
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
-    """Returns SUBJECTS: the attempts of the ledger and the lines that nobody sent, each with its kind.
+    """Returns SUBJECTS: the attempts of the ledger and the lines that no attempt accounts for, each with its kind.
 
-    `attempts`: ATTEMPTS. `aliens`: foreign records, rows of LOG. `unattributed`: corrupted lines without an owner, with
-    columns arm, partition and offset. A line that nobody sent is a subject of its own. There are three sorts of these
-    lines: each copy of an attempt that is unknown or FAILED, each row of `aliens`, and each row of `unattributed`.
+    `attempts`: ATTEMPTS. `aliens`: rows of LOG whose header names another run or arm. `unattributed`: corrupted lines
+    at offsets that no attempt has as its acknowledged offset, with columns arm, partition and offset. `aliens` and
+    `unattributed` are None if there are no such lines. Three sorts of lines are subjects: each copy of an attempt that
+    the ledger does not know or that FAILED, each row of `aliens`, and each row of `unattributed`.
     """
     rows = [promise(attempts, ATTEMPTS).withColumn("part", F.explode(_parts())).withColumns(_columns_of_part())]
     if aliens is not None:
@@ -73,9 +76,9 @@ def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFr
 
 
 def cases(subjects: DataFrame, bound: int = BOUND) -> DataFrame:
-    """Returns ANOMALIES from SUBJECTS: the first `bound` cases of each arm and kind, with their evidence.
+    """Returns ANOMALIES from SUBJECTS: at most `bound` cases of each arm and kind, with their evidence.
 
-    The order is by partition, sequence, attempt and first copy.
+    If there are more cases, the first are taken, by partition, sequence, attempt number and first copy.
     """
     first = F.get("copies", F.lit(0))
     order = [F.col("partition"), F.col("sequence").asc_nulls_last(), F.col("attempt"), first]

@@ -1,7 +1,10 @@
 """Attempts: ledger and log joined by attempt, with the copies of each attempt and their order.
 
 In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
-line that holds an attempt.
+line that holds an attempt. A *sequence* is one item that the application sends, by its number. If the application sends
+the item again, this is another attempt of the same sequence. A *partition sequence* numbers the attempts of a producer
+to one partition, in the order of sending. Sequences are numbered per *session* of a producer; a producer that is killed
+and started again keeps its session.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ SEQUENCE_KEY = ["arm", "producer", "session", "sequence"]
 KEY = [*SEQUENCE_KEY, "attempt"]
 """The columns that identify an attempt."""
 BY_KEY = ["sequence", "attempt", "producer", "session", "arm"]
-"""The columns of KEY in the order for grouping. Spark sorts the rows that it groups. Because `sequence` stands first,
-nearly every comparison of two rows needs only this column."""
+"""The columns of KEY in the order for grouping. Spark sorts the rows that it groups. `sequence` stands first, because
+most rows differ in this column: so nearly every comparison of two rows needs only one column."""
 CLAIMED = {
     "partition": "int",
     "partition_sequence": "bigint",
@@ -36,7 +39,7 @@ CLAIMED = {
 
 
 def location(offset: str | Column, partition: str | Column) -> Column:
-    """The location of a copy: one number that sorts by offset first (see `LOCATION_UNIT`)."""
+    """The location of a copy: one number made of offset and partition, which sorts by offset (see `LOCATION_UNIT`)."""
     offset_column, partition_column = (F.col(name) if isinstance(name, str) else name for name in (offset, partition))
     return offset_column * LOCATION_UNIT + partition_column
 
@@ -51,9 +54,10 @@ def attempts(
 ) -> DataFrame:
     """Returns ATTEMPTS: one row per attempt that the ledger or the log names.
 
-    `ledger`: LEDGER. `lines`: the believable lines of LOG. `owned`: corrupted lines that have an owner, from
-    `owned_copies`. `resends`: whether any sequence was sent more than once; if not, the attempts per sequence are not
-    counted. `together`: whether all rows are in one partition already; if so, they are not shuffled.
+    `ledger`: LEDGER. `lines`: lines of LOG, from `believable`. `owned`: corrupted lines whose attempt is known, from
+    `owned_copies`; None if there are none. `resends`: whether any sequence was sent more than once; if not, the
+    attempts per sequence are not counted. `together`: whether all rows are in one Spark partition already; if so, they
+    are not shuffled.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
@@ -76,23 +80,24 @@ def attempts(
 
 
 def believable(log: DataFrame) -> DataFrame:
-    """Returns the lines of this run and arm whose checksum agrees, without markers.
+    """Returns the rows of LOG whose header can be believed, and that belong to this run and arm, without markers.
 
-    Each of these lines is a copy of the attempt that its header names.
+    Markers are the verifier's own records (see `is_marker`). Each returned line is a copy of the attempt that its
+    header names.
     """
     return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
 
 
 def corrupted(log: DataFrame) -> DataFrame:
-    """Returns the lines whose checksum differs, and the lines that are no record of the verifier at all.
+    """Returns the rows of LOG whose checksum differs, or whose bytes do not have the form of a record of the load.
 
-    Nothing in these lines can be believed.
+    Nothing in these lines can be believed, not even which attempt they hold.
     """
     return promise(log, LOG).where(~is_sound())
 
 
 def foreign(log: DataFrame) -> DataFrame:
-    """Returns the sound records of another run or another arm."""
+    """Returns the rows of LOG whose checksum agrees, but whose header names another run or another arm."""
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
@@ -101,8 +106,8 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
     The columns of the owner are null if no attempt was acknowledged there. Two attempts can have been acknowledged at
     one offset, if the record of the first attempt was truncated. Then the attempt that settled last is the owner.
-    `arms`: the arms with corrupted lines. `few`: these lines fit in memory, and the ledger is not shuffled.
-    `together`: all rows are in one partition, and nothing is shuffled.
+    `arms`: the arms with corrupted lines. `few`: whether these lines fit in memory; if so, the ledger is not shuffled.
+    `together`: whether all rows are in one Spark partition already; if so, nothing is shuffled.
     """
     location_columns = ["arm", "partition", "offset"]
     damaged = corrupted(log).where(F.col("arm").isin(*arms)).select(*location_columns)
@@ -119,12 +124,12 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Returns the corrupted lines that have an owner, as copies of their owner. `attributed` comes from `attribute`."""
+    """Returns the corrupted lines that have an owner, as copies of their owner. `attributed`: result of `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns arm, partition and offset of the corrupted lines without owner. `attributed` comes from `attribute`."""
+    """Returns arm, partition and offset of the corrupted lines without owner. `attributed`: result of `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset")
 
 
@@ -145,7 +150,7 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that refutes the screen, for one of two reasons.
+    """True on an attempt that refutes the screen (see `spark_jobs.screen`), for one of two reasons.
 
     Either a line of the attempt has another partition sequence than its claim, or the attempt owns a corrupted line
     while its claim is not among the rows.

@@ -1,7 +1,9 @@
-"""The books: subjects counted per arm, producer, session and partition, with a row for each planned combination.
+"""The books: small tables of exact counts, by which a run is judged.
 
-Spark counts the subjects by signature: the values of all columns that the books distinguish. The table of signatures
-is small, however many records there are. The books are sums over signatures.
+Counted are the subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
+Spark counts them by *signature*: the values of all columns that the books distinguish. The table of signatures is
+small, however many records there are. The books are sums over signatures. They have a row for each planned combination
+of arm, producer, session and partition, so that a missing row is noticed.
 """
 
 from __future__ import annotations
@@ -23,18 +25,19 @@ from spark_jobs.anomalies import OWN
 from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
 
 SESSIONS = 1
-"""Sessions per producer. A producer that is killed and started again keeps its session."""
+"""Sessions per producer. Producers number what they send per session. A producer that is killed and started again goes
+on numbering, and so keeps its session."""
 NOBODY = -1
-"""Stands for producer and session in rows for lines that no planned producer owns."""
+"""Stands for producer and session in the rows that count records which belong to no planned producer of the arm."""
 
 BookKey = tuple[str, int, int, int]
 """The key of one row of the books: (arm, producer, session, partition)."""
 
 
 def planned_keys(scenario: Scenario) -> list[BookKey]:
-    """The keys of all rows that the books must have. An arm has partitions * (producers * sessions + 1) keys.
+    """The keys of all rows that the table PRODUCERS must have: partitions * (producers * sessions + 1) for each arm.
 
-    The `+ 1` is the key of NOBODY.
+    The `+ 1` stands for the row of NOBODY.
     """
     return [
         (arm.name, producer, session, partition)
@@ -45,7 +48,10 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """Returns SIGNATURES from SUBJECTS: the number of subjects, and of copies beyond the first, with each signature."""
+    """Returns SIGNATURES from SUBJECTS: for each signature, the number of subjects, or of copies beyond the first one.
+
+    The scenario says which producers were planned.
+    """
     promised = promise(subjects, SUBJECTS)
     partition_of = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
     counted = promised.withColumns(
@@ -82,8 +88,8 @@ def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
 def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Scenario) -> pa.Table:
     """Returns PRODUCERS. `counted`: rows of SIGNATURES. `census`: the result of `count_ledger`.
 
-    The columns `attempted` and `reported` come from the census. All other columns come from the subjects. So different
-    queries counted the two sides of the laws.
+    The columns `attempted` and `reported` come from the census. All other columns come from the subjects. So the laws
+    (see `spark_jobs.laws`) compare counts of different queries.
     """
     books: defaultdict[BookKey, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key in planned_keys(scenario):
@@ -100,9 +106,10 @@ def producers(counted: Iterable[dict[str, Any]], census: pa.Table, scenario: Sce
 def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) -> pa.Table:
     """Returns PARTITIONS: the bounds of the snapshot beside the counts of the log.
 
-    `log_census`: the result of `count_log`. `read`: the counts of read_topic.json. The column `control_records` counts
-    the verifier's own markers and the control records of transactions. No consumer shows control records of
-    transactions, so the step `settle` counted them in the leader's batches.
+    `offsets`: the snapshot, i.e. the range of each partition that is judged. `log_census`: the result of `count_log`.
+    `read`: the counts of read_topic.json. The column `control_records` counts the verifier's own markers (see
+    `is_marker`) and the control records of transactions. No consumer shows control records of transactions, so the step
+    settle counted them in the leader's batches.
     """
     census = {(row["arm"], row["partition"]): row for row in log_census.to_pylist()}
     rows = []
@@ -124,7 +131,7 @@ def partitions(offsets: Offsets, log_census: pa.Table, read: Mapping[str, int]) 
 
 
 def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: int) -> pa.Table:
-    """Returns CASES: per arm and kind, how many cases the books count and how many rows anomalies/ has.
+    """Returns CASES: per arm and kind of anomaly, how many cases the books count and how many rows anomalies/ has.
 
     `producers`: PRODUCERS. `written`: the number of rows of anomalies/ per (arm, kind). `bound`: the most cases that
     are written per arm and kind.

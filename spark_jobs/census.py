@@ -1,4 +1,7 @@
-"""The census: counts of ledger and log without any join. The laws compare the books with these independent counts."""
+"""The census: counts of ledger and log without any join.
+
+The laws (see `spark_jobs.laws`) compare the books, which come from the join of ledger and log, with these counts.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ from spark_jobs.schemas import LEDGER, LOG, promise
 def count_ledger(ledger: DataFrame) -> DataFrame:
     """Returns the counts of LEDGER per (arm, producer, session, partition).
 
-    `attempted`, `reported` and `in_transactions`: numbers of rows. `attempt`: the highest attempt number. `from_us`:
-    the first sending. `until_us`: the last sending or report, whichever is later. Both are in µs since the epoch.
+    `attempted`: all rows. `reported`: the rows with outcome ACKED or SENT. `in_transactions`: the rows in a
+    transaction. `attempt`: the highest attempt number; above 0 if the application sent anything again. `from_us`: the
+    first sending. `until_us`: the last sending or report, whichever is later. Both are in µs since the epoch.
     """
     return (
         promise(ledger, LEDGER)
@@ -33,7 +37,8 @@ def count_ledger(ledger: DataFrame) -> DataFrame:
 def count_log(log: DataFrame) -> DataFrame:
     """Returns the counts of LOG per (arm, partition).
 
-    `records`: all records. `markers`: the verifier's own markers. `corrupted` and `foreign`: records of these sorts.
+    `records`: all records. `markers`: the verifier's own records (see `is_marker`). `corrupted`: records whose header
+    cannot be believed (see `is_sound`). `foreign`: other records, whose header names another run or arm.
     """
     return (
         promise(log, LOG)

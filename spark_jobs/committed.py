@@ -1,7 +1,7 @@
 """The committed view: what a read_committed consumer sees, compared with the ends of transactions in the ledger.
 
-Only the arms in `Scenario.transactional` have this view beside the view `raw`. For all other arms, the two views would
-be equal.
+The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have the committed
+view, too. For all other arms, the two views would be equal.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from spark_jobs.attempts import BY_KEY, KEY, attribute, believable, owned_copies
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOG, promise
 
 VIEW, TAIL = "committed", "committed_tail"
-"""Names in LOG of what a read_committed consumer sees: in the snapshot, and behind the snapshot."""
+"""Values of the column `view` in LOG, for records that a read_committed consumer sees: in the snapshot, which is the
+range of a partition that is judged, and behind the snapshot."""
 RECORD_KEY = ["arm", "partition", "offset"]
 """The columns that identify a record of the log."""
 
 
 class Views(NamedTuple):
-    """The counts of both views of the arms that write transactions. Counting needs no matching.
+    """Counts of the two views and of the ledger, for the arms in `Scenario.transactional`.
 
     `rows`: rows of the committed view per (arm, partition). `equal_rows`: per arm, the number of offsets at which each
     view has one record and the two records are equal. `transactions`: the number of transactions in the ledger per
-    (arm, producer, session, outcome).
+    (arm, producer, session, outcome of the transaction).
     """
 
     rows: Counter[tuple[str, int]]
@@ -42,7 +43,11 @@ NONE = Views(Counter(), Counter(), Counter())
 
 
 def count(ledger: DataFrame, raw: DataFrame, committed: DataFrame, arms: Sequence[str]) -> Views:
-    """Returns the counts of LEDGER and of both views of LOG, for `arms`. `committed` must hold only rows of `arms`."""
+    """Returns the counts of LEDGER and of both views, for `arms`.
+
+    `raw` and `committed`: the rows of LOG of view `raw` and of view `committed`. `committed` must hold only rows of
+    `arms`.
+    """
     in_arms = F.col("arm").isin(*arms)
     rows = promise(committed, LOG).groupBy("arm", "partition").agg(F.count(F.lit(1)).alias("rows"))
     same = _equal_records(raw.where(in_arms), committed).groupBy("arm").agg(F.count(F.lit(1)).alias("rows"))
@@ -67,10 +72,11 @@ def visibility_anomalies(
 ) -> DataFrame:
     """Returns KEY, `aborted_visible` and `torn` of each attempt for which one of these two flags is true.
 
-    `ledger`: LEDGER. `committed`: the rows of LOG of view `committed`. An attempt is visible if a believable line of
-    this view names the attempt, or if a corrupted line of this view stands at its acknowledged offset. `damaged`: the
-    arms with corrupted lines. `few`: as in `attribute`. FAILED attempts are left out: they were never part of their
-    transaction.
+    `aborted_visible`: the attempt is visible, though its transaction was aborted. `torn`: the attempt is not visible,
+    though its transaction was committed. An attempt is visible if a believable record of the committed view names the
+    attempt, or if a corrupted record of this view stands at its acknowledged offset. `ledger`: LEDGER. `committed`: the
+    rows of LOG of view `committed`. `damaged`: the arms with corrupted records. `few`: as in `attribute`. FAILED
+    attempts are left out: they were never part of their transaction.
     """
     claims = promise(ledger, LEDGER).where(
         F.col("arm").isin(*arms) & F.col("transaction").isNotNull() & (F.col("outcome") != Outcome.FAILED)

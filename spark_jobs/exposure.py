@@ -1,4 +1,7 @@
-"""Exposure: how many attempts of each arm an injection could have hurt."""
+"""Exposure: how many attempts of each arm an injection could have hurt.
+
+If no attempt was exposed to any injection, a run without anomalies proves nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,11 @@ _FOREVER_US = 2**62
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
     """Returns EXPOSURE from LEDGER: one row per injection and arm with attempts. `every_injection` adds the other rows.
 
-    `reported` counts reported attempts on a partition that was hit. They were sent before the recovery, and settled no
-    earlier than one second (LEAD_US) before the bite. An attempt in a transaction counts only if the transaction was
-    committed: only committed transactions can be torn.
-    `outstanding` counts attempts on any partition that were sent before the bite and had not settled at the bite.
+    The column `reported` counts the reported attempts to the partitions that the injection touched (`Injection.hit`),
+    if they were sent before the recovery and settled no earlier than one second (LEAD_US) before the bite. An attempt
+    in a transaction counts only if the transaction was committed: only committed transactions can be torn, i.e. be seen
+    in part. The column `outstanding` counts attempts to any partition that were sent before the bite and had not
+    settled then.
     """
     sent, settled, window = F.unix_micros("sent_at"), F.unix_micros("settled_at"), F.col("window")
     inside = (sent <= window["recovered_us"]) & (settled >= window["bite_us"] - LEAD_US)
@@ -43,7 +47,7 @@ def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scena
 
 
 def every_injection(table: pa.Table, injections: Sequence[Injection], scenario: Scenario) -> pa.Table:
-    """Returns EXPOSURE with a row for each loaded arm and injection. Rows that `table` lacks have zeros."""
+    """Returns EXPOSURE: `table`, and a row of zeros for each injection and arm with load that `table` lacks."""
     known = {(row["arm"], row["injection"]): row for row in table.to_pylist()}
     rows = [
         known.get((arm.name, injection.id), _nothing_exposed(arm.name, injection.id))

@@ -1,4 +1,7 @@
-"""The laws of the books: pairs of counts that were made independently of each other and must be equal."""
+"""The laws of the books. A law is a pair of counts that were made independently of each other and must be equal.
+
+If the two counts differ, the evidence of the run cannot be trusted: the run ends neither HELD nor VIOLATED.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,11 @@ Rows = list[dict[str, Any]]
 
 
 class Law(NamedTuple):
-    """One equation: a row of books/laws.parquet. `partition` is -1 if the equation is about the whole arm."""
+    """One equation of a law: a row of books/laws.parquet.
+
+    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A count
+    that nobody made is -1.
+    """
 
     law: str
     arm: str
@@ -33,8 +40,10 @@ class Law(NamedTuple):
 class LawInputs(NamedTuple):
     """Everything that the laws compare.
 
+    `producers`: PRODUCERS. `ledger_census` and `log_census`: the results of `count_ledger` and `count_log`.
     `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json. `written`: the
     number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
+    `views`: counts of the committed view; NONE if no arm writes transactions.
     """
 
     scenario: Scenario
@@ -50,7 +59,10 @@ class LawInputs(NamedTuple):
 
 
 def laws(evidence: LawInputs) -> pa.Table:
-    """Returns LAWS: the equations of every law for every arm, whether they hold or not."""
+    """Returns LAWS: the equations of every law, whether they hold or not.
+
+    The law `canary` is missing here, because the judgement adds it (`judgement.evaluation`).
+    """
     parts = partitions(evidence.offsets, evidence.log_census, evidence.read).to_pylist()
     equations: list[Law] = [
         *_offset_laws(parts),

@@ -1,4 +1,7 @@
-"""Matching: compares ledger and log record by record, except where the screen has proven that they agree."""
+"""Matching: compares ledger and log record by record, except where the screen has proven that they agree.
+
+The screen (see `spark_jobs.screen`) proves this for whole ranges of records by comparing counts and sums.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ FEW = 100_000
 class MatchingInputs(NamedTuple):
     """Everything that the matching needs.
 
-    `log`: the rows of LOG of view `raw`. `visible`: the rows of LOG of view `committed`. `output`: receives anomalies/.
-    `bound`: the most cases that are written per arm and kind. `together`: ledger and log are in one partition each, so
-    that no query shuffles.
+    `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`). `visible`: the rows
+    that a read_committed consumer sees (view `committed`). `ledger_census` and `log_census`: the results of
+    `count_ledger` and `count_log`. `output`: receives anomalies/. `bound`: the most cases that are written per arm and
+    kind. `together`: ledger and log are in one Spark partition each, so that no query shuffles.
     """
 
     ledger: DataFrame
@@ -43,8 +47,9 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
     """Matches ledger and log. Returns PRODUCERS, and the number of rows written to anomalies/ per (arm, kind).
 
     `proven`: what the screen has proven; None if the screen has proven nothing. Only rows that are not proven are
-    matched. If the matching refutes the screen, all rows are matched. The query that counts the subjects and the query
-    that lists the cases share one matching.
+    matched. If these rows show that the screen was wrong (column `astray`), everything is matched anew without the
+    screen. Ledger and log are joined once: the query that counts the subjects (see `spark_jobs.anomalies`) and the
+    query that lists the cases share the result.
     """
     persisted: list[DataFrame] = []
     try:

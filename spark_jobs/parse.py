@@ -1,4 +1,8 @@
-"""Parsing: from the bytes of a record to its header, by fixed positions and without a UDF. No bytes raise an error."""
+"""Parsing: from the bytes of a record's value to its header, by fixed positions and without a UDF.
+
+The *header* is the beginning of the value: it names run, arm, producer and attempt (`delivery_verifier.model.record`).
+It has nothing to do with Kafka's record headers. Parsing never fails: bytes without a header give a row that says so.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +32,11 @@ NUMBERS = {
 
 
 def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> DataFrame:
-    """Returns LOG from RAW. `view` gives the view of each row; if `view` is None, all rows get the view `raw`.
+    """Returns LOG from RAW. `view` gives the value of the column `view`; if it is None, all rows get the view `raw`.
 
-    The result agrees with `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a
-    parsed record of another run, or of another arm than the arm to which the topic belongs.
+    The scenario names the run, and the number of each arm in headers. The result agrees with
+    `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a parsed record of another
+    run, or of another arm than the arm to which the topic belongs.
     """
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     sliced = promise(raw, RAW).withColumns(
@@ -51,7 +56,11 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 
 
 def is_marker() -> Column:
-    """True on a row of LOG that is an end-of-snapshot marker of this run. The verifier writes markers, not the load."""
+    """True on a row of LOG that is a marker of this run.
+
+    Markers are records that the verifier itself writes behind the load, to prove where the snapshot of a partition
+    ends.
+    """
     is_of_verifier: Column = F.col("producer") == MARKER_PRODUCER
     return F.col("crc_ok") & ~F.col("foreign") & is_of_verifier
 

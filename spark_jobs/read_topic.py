@@ -1,7 +1,8 @@
 """Reading: the records of every topic from Kafka.
 
-The *snapshot* of a topic is the range between offsets that were taken once. The *tail* is all records behind the
-snapshot.
+The *snapshot* of a partition is the range of offsets that is judged. The step settle took its bounds once, after the
+load. A *marker* is a record that this step wrote behind the load, to prove where the snapshot ends. The *tail* is all
+records behind the snapshot.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CONSUMER = {
 }
 """Options of Spark's Kafka source for every read."""
 SNAPSHOT, TAIL = "raw", "tail"
-"""Names of the views in LOG: the snapshot, and the tail behind the snapshot."""
+"""Values of the column `view` in LOG: for records of the snapshot, and for records of the tail."""
 ArmPartition = tuple[str, int]
 """The name of an arm and the number of a partition."""
 
@@ -47,9 +48,10 @@ def read_topics(
 ) -> DataFrame:
     """Returns RAW: the snapshot and the tail of every partition, up to the end of the partition now.
 
-    `connection`: options by which Spark's Kafka source reaches the brokers (`Connection.spark_options`). Without these
-    options, Spark reads in plain text from the addresses in `offsets`.
-    The read fails if the brokers no longer hold the whole range: Spark never returns only a part of the range.
+    `offsets`: the bounds of the snapshot. `isolation`: the isolation level of the consumer. `connection`: options by
+    which Spark's Kafka source reaches the brokers (`Connection.spark_options`). Without these options, Spark reads in
+    plain text from the addresses in `offsets`. The read fails if the brokers no longer hold the whole range: Spark
+    never returns only a part of the range.
     """
     arms = {part.topic: part.arm for part in offsets.partitions}
     starts: dict[str, dict[str, int]] = defaultdict(dict)
@@ -71,20 +73,20 @@ def read_topics(
 def read_committed(
     spark: SparkSession, offsets: Offsets, arms: Sequence[str], connection: Mapping[str, str] | None = None
 ) -> DataFrame:
-    """Returns RAW: the rows of `arms` that a read_committed consumer sees, up to the last stable offset now.
+    """Returns RAW: the records of `arms` that a read_committed consumer sees, up to the last stable offset now.
 
-    The last stable offset is behind the markers, because every transaction before the markers was decided when the
-    snapshot was taken. `check_committed` checks this. `connection`: as in `read_topics`.
+    The last stable offset should be behind the markers, because every transaction before the markers was decided when
+    the snapshot was taken. `check_committed` checks this afterwards. `connection`: as in `read_topics`.
     """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)
 
 
 def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL) -> Column:
-    """The view of each row of RAW: `snapshot_view` in [start, end) of the snapshot, `tail_view` behind the snapshot.
+    """A column with the view of each row of RAW: `snapshot_view` in the snapshot, `tail_view` behind the snapshot.
 
-    The records of the snapshot depend only on the bounds of the snapshot. So a repeated read finds the same records in
-    the snapshot, whatever was written since.
+    Which records are in the snapshot depends only on its bounds in `offsets`. So a repeated read finds the same records
+    in the snapshot, whatever was written since.
     """
     ends: dict[str, list[int]] = defaultdict(list)
     for part in sorted(offsets.partitions, key=lambda part: part.partition):
@@ -104,12 +106,11 @@ def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
 
 
 def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str) -> None:
-    """Raises StepFailed if a marker of the snapshot is missing from view `tail`.
+    """Raises StepFailed if the read_committed consumer of `arms` missed a marker, because its read is then incomplete.
 
-    `tail`: the name of the view that a read_committed consumer of `arms` had behind the snapshot. The markers are in no
-    transaction. If the consumer did not see a marker, the last stable offset that it got was before this marker; a new
-    leader can give such an offset. Then records of the snapshot may be in the log although the consumer did not see
-    them.
+    `log`: the folder log/. `tail`: the view that holds what the consumer saw behind the snapshot. Markers are in no
+    transaction, so a consumer that misses a marker was stopped before it by the last stable offset. A new leader can
+    give such an offset. Then records of the snapshot may be in the log although the consumer did not see them.
     """
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms]

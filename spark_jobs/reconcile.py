@@ -1,7 +1,8 @@
 """Reconciliation: what the ledger claims is compared with what the topics hold, record by record.
 
 The first half reads the snapshot from Kafka into log/, and seals log/ with read_topic.json. The second half turns
-ledger/ and log/ into anomalies/, books/ and timeline/, and seals them with reconcile.json. The second half is a pure
+ledger/ and log/ into anomalies/, books/ and timeline/, and seals them with reconcile.json. To seal files means to name
+them with their SHA-256 in the step's manifest, here read_topic.json or reconcile.json. The second half is a pure
 function of the run directory: it can be repeated years later, when the cluster is long gone.
 """
 
@@ -37,7 +38,8 @@ EPILOG = """The exit code says whether the job finished, not what it found: `con
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 RECONCILE: Final = "reconcile"
 SMALL_ROWS = 500_000
-"""Up to this number of rows of ledger and log, every query is one task: a shuffle would cost more than it saves."""
+"""Up to this number of rows in ledger and log together, every query is one task: a shuffle would cost more time than
+several tasks would save."""
 
 
 def reconcile(
@@ -48,11 +50,12 @@ def reconcile(
     bits: int = screen.BITS,
     connection: Mapping[str, str] | None = None,
 ) -> None:
-    """Reconciles one run. The result goes to the run directory, good or bad. An error means that there is no result.
+    """Reconciles the run in `run_dir`, and writes the result there, good or bad. After an error, there is none.
 
-    `from_log`: log/ is there already, and Kafka is not read. `exhaustive`: every record is matched, without the screen.
-    `bits`: a stretch of the screen has at least 2**bits sequences. `connection`: as in `read_topics`.
-    Raises IncompleteRun if an earlier step is missing or altered, and ValueError if ledger or log have other columns.
+    `from_log`: log/ is there already, and Kafka is not read. `exhaustive`: every record is matched, without the screen
+    (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a producer at once.
+    `connection`: as in `read_topics`.
+    Raises IncompleteRun if an earlier step is missing or altered, and BadInput if ledger or log have other columns.
     Raises every error of Spark, for example if records disappeared between the snapshot and the read.
     """
     run = RunDirectory(run_dir)
@@ -97,8 +100,9 @@ def write_books(
     exhaustive: bool = False,
     bits: int = screen.BITS,
 ) -> None:
-    """Runs the second half, which turns ledger/ and log/ into anomalies/, books/ and timeline/.
+    """Runs the second half, which turns ledger/ and log/ of `run` into anomalies/, books/ and timeline/ in `output`.
 
+    `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
     Spark's driver plans each query with one thread. So queries that do not depend on each other run side by side.
     """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
@@ -181,7 +185,10 @@ def _span(ledger_census: pa.Table) -> tuple[int, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found; raises otherwise."""
+    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found; raises otherwise.
+
+    `argv`: the arguments of the command line; None stands for those of this process.
+    """
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument(

@@ -75,7 +75,8 @@ RAW = _internal(
 """The records of the topics before parsing, one row per record. `value` is null for a record without a value."""
 
 LOCATION_UNIT = 4096
-"""A *location* is the number offset * LOCATION_UNIT + partition. Locations sort by offset. Partitions are < 1000."""
+"""A *location* is the number offset * LOCATION_UNIT + partition. Locations sort by offset. Partition numbers are below
+1000, so no two records of a topic have the same location."""
 
 ATTEMPTS = StructType(
     [
@@ -103,11 +104,13 @@ ATTEMPTS = StructType(
 )
 """One row per attempt that the ledger or the log names.
 
-`acked` is the acknowledged location. `copies` are the locations of the copies, ascending. `outcome` is null if the
-ledger does not know the attempt. `late` is true on an INDETERMINATE attempt that would be REORDERED if the attempt were
-reported. `spark_jobs.committed` sets `aborted_visible` and `torn`. `astray` is true if the attempt refutes the screen:
-a line of the attempt has another partition sequence than its claim, or the attempt owns a corrupted line while its
-claim is not among the rows.
+`acked` is the acknowledged location. `copies` are the locations of the records that hold the attempt, ascending.
+`outcome` is null if the ledger does not know the attempt. `corrupted`: one of these records is corrupted.
+`resent`: another attempt of the same sequence is in the log, too. `reordered`: a record that was sent later stands
+before this attempt. `late` is true on an INDETERMINATE attempt that would be REORDERED if the attempt were reported.
+`spark_jobs.committed` sets `aborted_visible` and `torn`. `astray` is true if the attempt refutes `spark_jobs.screen`: a
+record of the attempt has another partition sequence than the ledger says, or the attempt owns a corrupted record while
+the ledger's row of the attempt is not among the rows that are matched.
 """
 
 SUBJECTS = StructType(
@@ -119,11 +122,11 @@ SUBJECTS = StructType(
         StructField("also", ArrayType(_STRING), False),
     ]
 )
-"""Everything that can be a case: each attempt of the ledger, and each line of the log that no attempt accounts for.
+"""Everything that can be a case of an anomaly: each attempt of the ledger, and each line that no attempt accounts for.
 
-`line` is true in the row of a line that no attempt accounts for. This row has one copy, and `origin` says which run and
-arm the header of the line names. `kind` is the kind of the case; null if nothing is wrong. `also` are the kinds that
-`kind` hides.
+A line is one record in the log. `line` is true in the row of a line that no attempt accounts for. This row has one
+copy, and `origin` says which run and arm the header of the line names. `kind` is the kind of the case; null if nothing
+is wrong. `also` are the kinds that apply to the subject, too, but have a lower precedence than `kind`.
 """
 
 SIGNATURES = _internal(
@@ -140,14 +143,15 @@ SIGNATURES = _internal(
     },
     {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING)},
 )
-"""The number of subjects (`records`) per signature: the values of all columns that the books distinguish.
+"""The number of subjects (`records`) per signature: one combination of all values that the books distinguish.
 
 `role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first copy. `once` is true if the subject
-has exactly one copy.
+has exactly one copy. `first_partition` is the partition of the first copy; null without a copy. The other columns are
+as in SUBJECTS.
 """
 
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
-"""Stretches of a producer's sequences, as `spark_jobs.screen` defines them."""
+"""Stretches, i.e. ranges of consecutive sequences of a producer, by number. `spark_jobs.screen` defines them."""
 
 BUCKETS = _internal(
     {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),
@@ -159,11 +163,12 @@ BUCKETS = _internal(
         for end in ("min", "max")
     },
 )
-"""The counts of claims and believable lines per stretch and partition, as `spark_jobs.screen` defines them.
+"""The counts of claims (rows of the ledger) and believable lines (records in the log) per stretch and partition.
 
-`low`: the sum of the lower halves of the claims' fingerprints, minus the same sum of the lines. `high`: the same for
-the upper halves. Names with `claimed` are about claims, names with `logged` are about lines. `position`: the offset.
-`shift`: the offset minus the partition sequence.
+`spark_jobs.screen` defines stretches and fingerprints. `copies`: the number of lines. `acked` and `sent`: the numbers
+of claims with these outcomes, outside transactions. `low`: the sum of the lower halves of the claims' fingerprints,
+minus the same sum of the lines. `high`: the same for the upper halves. Names with `claimed` are about claims, names
+with `logged` are about lines. `position`: the offset. `shift`: the offset minus the partition sequence.
 """
 
 
@@ -186,12 +191,15 @@ def promise(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def arrow(schema: StructType) -> pa.Schema:
-    """Returns `schema` as an Arrow schema, for tables that are small enough to be written without Spark."""
+    """Returns `schema` as an Arrow schema, for tables that are small enough to be made without Spark."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def check_log(file: Path) -> None:
-    """Raises BadInput if `file` has other columns than the log. Spark itself would read a missing column as null."""
+    """Raises BadInput unless the Parquet `file` has exactly the columns of LOG, in any order.
+
+    Without this check, Spark would read a missing column as null.
+    """
     types, expected = column_types(file), arrow(LOG)
     problems = [
         f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"

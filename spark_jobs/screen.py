@@ -37,11 +37,11 @@ from spark_jobs.attempts import KEY, believable
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
 
 BITS = 14
-"""A stretch has 2**BITS sequences. One lost record causes so many sequences to be matched row by row."""
+"""A stretch has 2**BITS sequences, unless `width` says more. One lost record makes a whole stretch unproven."""
 BOUND = 50_000
-"""The most buckets that the driver collects, and the most stretches with repeated sequences."""
+"""The most buckets that the driver collects, and the most stretches with a sequence that is in the ledger twice."""
 WORD = 6
-"""The search for repeated sequences packs 2**WORD sequences into one 64-bit word."""
+"""The search for sequences that are in the ledger twice packs 2**WORD sequences into one 64-bit word."""
 STRETCH = ["arm", "producer", "session", "stretch"]
 
 Row = dict[str, Any]
@@ -49,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """What Spark counts for the screen. `repeated`: the STRETCHES in which a sequence is in the ledger twice."""
+    """What Spark counts for the screen: BUCKETS, and in `repeated` STRETCHES with a sequence twice in the ledger."""
 
     bits: int
     buckets: pa.Table
@@ -59,7 +59,7 @@ class Sides(NamedTuple):
 class Screen(NamedTuple):
     """The proven rows, which need no matching: all rows of the arms in `whole`, and `stretches` of other arms.
 
-    `signatures`: the rows of SIGNATURES that these rows add to the books. `counts`: counts for the manifest.
+    `signatures`: the rows of SIGNATURES by which the books count the proven rows. `counts`: figures for the manifest.
     """
 
     bits: int
@@ -77,7 +77,7 @@ def width(records: int, partitions: int, bits: int = BITS) -> int:
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Counts claims and lines per bucket. Two aggregations send at most BOUND + 1 rows each to the driver."""
+    """Counts claims and lines per bucket. Returns tables of at most BOUND + 1 rows: one more than `prove` accepts."""
     repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
@@ -85,8 +85,8 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves. Returns None if it proves nothing, or if one of its tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted lines. There, an acknowledged offset may hold a copy that is not a
-    believable line.
+    `damaged`: every (arm, partition) with corrupted lines. There, a record of an attempt may be illegible, so condition
+    2 is checked with the claims, too.
     """
     rows: list[Row] = counted.buckets.to_pylist()
     if max(len(rows), counted.repeated.num_rows) > BOUND:
@@ -114,9 +114,9 @@ def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
 
 
 def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) -> DataFrame:
-    """Returns the rows of LEDGER or LOG that the screen has not proven, including rows that the screen does not know.
+    """Returns the rows of `frame` (LEDGER or LOG) that the screen has not proven: all rows if `screen` is None.
 
-    `together`: all rows are in one partition and stay there. If `screen` is None, all rows are returned.
+    `together`: whether all rows are in one Spark partition already; if so, they stay there.
     """
     if screen is None:
         return frame

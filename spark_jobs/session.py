@@ -1,4 +1,7 @@
-"""The Spark session on this host, configured so that a verification starts fast and logs little."""
+"""The Spark session on this host, configured so that a verification starts fast and logs little.
+
+PySpark runs Spark in a JVM. This JVM is a child of the Python process or, under `spark-submit`, its parent.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ from delivery_verifier.model.errors import VerifierError
 JARS_VARIABLE = "KDV_SPARK_JARS"
 """Environment variable with the comma-separated paths of the jars that let Spark read Kafka."""
 SMALL_RECORDS = 5_000_000
-"""For fewer records, the JVM's second compiler costs more than it saves: most code plans queries and runs once."""
+"""For fewer records, the JVM runs without its second, optimizing compiler. This compiler would cost more time than it
+saves, because most code then plans queries and runs only once."""
 END_S = 120.0
 """How long a JVM may take to end after it was told to end, in seconds."""
 DYING_S = 15.0
@@ -31,7 +35,7 @@ DYING_S = 15.0
 
 
 class SparkGone(VerifierError, RuntimeError):
-    """Spark's JVM ended while it was needed. The query that was running has no result."""
+    """Spark's JVM ended while it was needed, e.g. for lack of memory. The query that was running has no result."""
 
 
 def settings(records: int = 0) -> dict[str, str]:
@@ -58,9 +62,10 @@ def settings(records: int = 0) -> dict[str, str]:
 
 
 def java_options(records: int) -> list[str]:
-    """Options of the driver's JVM: one thread of garbage collection, and the class data archive.
+    """Options of the driver's JVM: the serial garbage collector, little logging, and the class data archive.
 
-    For fewer than SMALL_RECORDS records, the options also restrict the JVM to its quick compiler.
+    `records`: about how many records the run has. For fewer than SMALL_RECORDS, the options also leave out the JVM's
+    optimizing compiler.
     """
     quick = ["-XX:TieredStopAtLevel=1"] if records < SMALL_RECORDS else []
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
@@ -68,9 +73,9 @@ def java_options(records: int) -> list[str]:
 
 
 def class_archive() -> ClassArchive:
-    """Spark's class data archive. It is kept in the Python environment, where the jars are.
+    """Spark's class data archive: a file with loaded classes, from which a JVM starts faster (see `ClassArchive`).
 
-    The reason is that the archive names the jars by absolute paths.
+    It is kept in the Python environment, because it names Spark's jars there by absolute paths.
     """
     return ClassArchive.named(Path(sys.prefix) / "class-archives", f"spark-{importlib.metadata.version('pyspark')}")
 
@@ -78,7 +83,8 @@ def class_archive() -> ClassArchive:
 def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
     """Returns a session in a JVM of this process or, under `spark-submit`, the session that `spark-submit` configured.
 
-    Properties given to `spark-submit` take precedence. Spark's workers run the same Python interpreter as this process.
+    `records`: as in `settings`. `master`: Spark's master URL. Under `spark-submit`, both are ignored, because the JVM
+    is running already. Spark's workers run the same Python interpreter as this process.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     _forget_ended_jvm()
@@ -95,7 +101,10 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 
 
 def living_session(spark: SparkSession) -> SparkSession:
-    """Returns `spark`, or a new session if the JVM of `spark` has ended. Raises SparkGone if no new JVM starts."""
+    """Returns `spark`, or a new session if the JVM of `spark` has ended.
+
+    Raises SparkGone if the new JVM ends, too, before its session is there.
+    """
     _forget_ended_jvm()
     if SparkContext._active_spark_context is spark.sparkContext:
         return spark
@@ -105,9 +114,9 @@ def living_session(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def naming_jvm_end() -> Iterator[None]:
-    """Turns an error in the block into SparkGone if the JVM has ended. SparkGone says how the JVM ended.
+    """Turns an error in the block into SparkGone if the JVM that this process started has ended. SparkGone says how.
 
-    Afterwards, the next `local_session` of this process starts another JVM.
+    After SparkGone, the next `local_session` of this process starts another JVM. Any other error passes unchanged.
     """
     try:
         yield
@@ -143,10 +152,10 @@ def _forget_jvm() -> None:
 
 
 def end(spark: SparkSession) -> None:
-    """Stops the session, and the JVM too, unless `spark-submit` started the JVM.
+    """Stops the session and, unless `spark-submit` started the JVM, the JVM. Then keeps the class data archive.
 
-    A JVM that is not stopped would outlive this process by seconds. If the JVM does not end within END_S, this function
-    kills the JVM and raises subprocess.TimeoutExpired.
+    Without this call, the JVM would outlive this process by seconds. If the JVM does not end within END_S, this
+    function kills the JVM and raises subprocess.TimeoutExpired.
     """
     _forget_ended_jvm()
     gateway = SparkContext._gateway

@@ -1,4 +1,7 @@
-"""The timeline: the load of each arm over time, its latencies, and the longest silence of each partition."""
+"""The timeline: the load of each arm over time, its latencies, and the longest silence of each partition.
+
+A *silence* is the time between two consecutive reports of the client for attempts to the same partition.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ LONG_RUN_US = 300_000_000
 _LATENCY_ACCURACY = 200
 """Accuracy for percentile_approx: the rank of a percentile is off by at most 1/200 of the interval's records."""
 BUCKETS_PER_DECADE = 20
-"""Buckets of latency per decade (factor of ten). Each bucket is 12 % wider than the bucket before it."""
+"""The number of buckets of latency per decade, i.e. between a latency and ten times this latency. Each bucket is 12 %
+wider than the bucket before it."""
 _FOREVER_US = 2**62
 """Stands for the recovery of an injection that has not recovered."""
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
@@ -33,7 +37,7 @@ _COUNTED = ("sent", "reported", "indeterminate", "failed")
 
 
 def interval_us(from_us: int, until_us: int) -> int:
-    """Width of the timeline's intervals in µs, for a run that began and ended at two times in µs since the epoch."""
+    """Width of the timeline's intervals in µs, for a load from `from_us` to `until_us` (both µs since the epoch)."""
     return COARSE_US if until_us - from_us > LONG_RUN_US else FINE_US
 
 
@@ -98,7 +102,7 @@ def windows(injections: Sequence[Injection]) -> list[tuple[int, int]]:
 
 
 def collect_both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.Table]:
-    """Collects both frames by one query. Returns LOAD and LATENCY as tables."""
+    """Collects both frames by one query, which is faster than two. Returns LOAD and LATENCY as tables."""
     rows = loads.unionByName(latencies, allowMissingColumns=True).toArrow()
     is_load = pc.is_valid(rows["at_us"])
     parts = [rows.filter(is_load).select(LOAD.names), rows.filter(pc.invert(is_load)).select(LATENCY.names)]
@@ -106,7 +110,10 @@ def collect_both(loads: DataFrame, latencies: DataFrame) -> tuple[pa.Table, pa.T
 
 
 def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
-    """Returns LOAD with a row of zeros for each interval within an arm's load in which nothing happened."""
+    """Returns LOAD: `table`, and a row of zeros for each interval within an arm's load in which nothing happened.
+
+    `width_us`: width of an interval.
+    """
     known = {(row["arm"], row["at_us"]): row for row in table.to_pylist()}
     rows: list[dict[str, Any]] = []
     for arm in sorted({arm for arm, _ in known}):
@@ -120,8 +127,9 @@ def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
 def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
     """Returns GAPS from LEDGER: the longest silence between consecutive reports, per arm and partition.
 
-    A partition with fewer than two reports has no silence. The verifier itself causes the silence between
-    the warm-up and the load: of this silence, only the part after `began_us`, the beginning of the load, counts.
+    A partition with fewer than two reports has no silence. Before the load, each producer warms up with a few records.
+    The verifier itself causes the silence between this warm-up and the load: of this silence, only the part after
+    `began_us`, the beginning of the load, counts.
     Reports are first grouped by millisecond, so that only a short list per partition is sorted. Silences below 1 ms are
     not found.
     """
@@ -140,7 +148,7 @@ def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
 
 
 def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
-    """Returns GAPS with a row for each partition of each loaded arm. Rows that `table` lacks have nulls."""
+    """Returns GAPS: `table`, and a row with nulls for each partition that it lacks, of each arm that carries load."""
     known = {(row["arm"], row["partition"]): row for row in table.to_pylist()}
     planned: Sequence[tuple[str, int]] = [
         (arm.name, partition) for arm in scenario.loaded for partition in range(scenario.load.partitions)

@@ -1,4 +1,7 @@
-"""The first half of a reconciliation: writes what the topics hold to log/, and seals log/ with read_topic.json."""
+"""The first half of a reconciliation: writes what the topics hold to log/.
+
+The manifest read_topic.json seals log/: it names each file with the file's SHA-256.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from spark_jobs.parse import parse
 from spark_jobs.read_topic import SNAPSHOT, check_committed, count_tail, read_committed, read_topics, view
 
 READ: Final = "read_topic"
-"""The name of this step."""
+"""The name of the step that writes log/."""
 
 MAX_FILES = 64
 """The most files that log/ has."""
@@ -25,7 +28,11 @@ MAX_FILES = 64
 def write_log(
     run: RunDirectory, scenario: Scenario, spark: SparkSession, connection: Mapping[str, str] | None = None
 ) -> None:
-    """Reads the snapshot and the tail of the topics into log/. Topics of transactional arms are read in both views."""
+    """Reads the snapshot of every topic, and all records behind the snapshot, from Kafka into log/.
+
+    The topics of the arms in `Scenario.transactional` are read twice: as a read_uncommitted consumer sees them, and as
+    a read_committed consumer sees them. `connection` and errors: as in `read_topics` and `check_committed`.
+    """
     offsets = read_offsets_of(run)
     with run.writing(READ) as output:
         raw_counts = Observation("read")

@@ -1,4 +1,7 @@
-"""Views of Data Docs whose pages contain their own style. Stock pages load styles and scripts from public hosts."""
+"""Views of Data Docs whose pages contain their own style, so that they can be read without a network.
+
+The stock pages of Great Expectations load styles and scripts from public hosts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Results(ValidationResultsPageRenderer):
     """
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
-        """Returns the content of the page, with the name of the asset added."""
+        """Returns the content of the page. Adds the name of the data asset, which is an arm's name or `evidence`."""
         meta = validation_results.meta
         asset = (meta.get("active_batch_definition") or {}).get("data_asset_name")
         if asset and isinstance(meta.get("batch_spec"), dict):
@@ -53,7 +56,7 @@ class Page(DefaultJinjaPageView):
 
 
 class Listed(Renderer):
-    """Passes the content of the index page on to the view `Index`: the links to all validations."""
+    """Gives the view `Index` the links to all validations unchanged, in place of the stock renderer of the index."""
 
     @classmethod
     def render(cls, index_links_dict: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -65,7 +68,10 @@ class Index(Page):
     """Renders the index page: one row per validation, newest run first. A row says whether the validation succeeded."""
 
     def render(self, document: Mapping[str, Any], template: str | None = None, **more: Any) -> str:
-        """Returns the page. `document` has the links that the site builder collected."""
+        """Returns the page as HTML. `document` has the links that the site builder of Great Expectations collected.
+
+        `template` and `more`, which the stock view takes, are ignored.
+        """
         validations = sorted(
             document.get("validations_links", []), key=lambda link: str(link["run_time"]), reverse=True
         )

@@ -1,4 +1,7 @@
-"""Folders: the project, the home of runs and state, and the directory of each run."""
+"""Folders: the checkout of this project, the home, and the directory of each run.
+
+The *home* is the folder below which runs and private state are kept.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from delivery_verifier.model.inputs import BadInput, bad_input
 DATA_DOCS = "data_docs"
 """The name of the folder, below the runs folder, that holds the Data Docs site. No run directory may have this name."""
 CATALOGUES = "catalogues"
-"""The name of the folder, below the runs folder, that holds the catalogue runs. No run directory may have this name."""
+"""The name of the folder, below the runs folder, that holds the catalogue runs: runs of many scenarios one
+after another, with one result page. No run directory may have this name."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _MAX_NAME = 120
@@ -27,14 +31,18 @@ _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.~:+-]{{0,{_MAX_NAME - 1}}}")
 def project_root() -> Path:
     """Returns the checkout of this project, which holds dags/ and plugins/.
 
-    If this package is an editable installation, its checkout is returned; otherwise the current directory.
+    If this package is not imported from such a checkout, e.g. after an installation from a wheel, the current directory
+    is returned instead.
     """
     checkout = Path(__file__).resolve().parents[3]
     return checkout if (checkout / "dags" / "verify_delivery.py").is_file() else Path.cwd()
 
 
 def home() -> Path:
-    """Returns the home, which holds runs and state: KDV_HOME or, if that variable is unset, the project."""
+    """Returns the home, below which runs and state are kept: KDV_HOME or, if that variable is unset, `project_root()`.
+
+    Raises BadInput if KDV_HOME is a relative path.
+    """
     return variables.path("KDV_HOME") or project_root().absolute()
 
 
@@ -44,7 +52,7 @@ def runs_dir() -> Path:
 
 
 def state_dir() -> Path:
-    """Returns the folder of private state (local Airflow, secrets, locks): `.kdv/` below the home."""
+    """Returns the folder of private state (the local Airflow, passwords, locks): `.kdv/` below the home."""
     return home() / ".kdv"
 
 
@@ -59,12 +67,12 @@ def require_writable() -> None:
 
 
 def run_directory_name(run_id: str) -> str:
-    """Returns the name of a run's directory: `run_id` if it is safe, else its safe form with a hash of `run_id`.
+    """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name with a hash of `run_id`.
 
-    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, begins with a letter or digit, and is neither
-    DATA_DOCS nor CATALOGUES. Airflow's `manual__2026-01-01T00:00:00+00:00` becomes
-    `manual__2026-01-01T00-00-00-00-00-<8 hex>`. The hash keeps two run ids with the same safe form apart. Raises
-    BadInput if `run_id` is empty.
+    A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, begins with a letter or digit, and is neither DATA_DOCS
+    nor CATALOGUES. In any other run id, each other character becomes `-`. Airflow's `manual__2026-01-01T00:00:00+00:00`
+    becomes `manual__2026-01-01T00-00-00-00-00-<8 hex>`. The hash keeps two run ids apart that differ only in replaced
+    characters. Raises BadInput if `run_id` is empty.
     """
     if not run_id:
         raise BadInput("run_id is empty: give the run a name")
@@ -77,7 +85,11 @@ def run_directory_name(run_id: str) -> str:
 
 
 def check_run_id(run_id: str) -> str:
-    """Returns `run_id`, which a user chose, unchanged. Raises BadInput if Airflow or the file system forbids it."""
+    """Returns `run_id`, which a user chose, unchanged.
+
+    Raises BadInput unless it has 1 to 120 of the characters `A-Za-z0-9_.~:+-` and begins with a letter or digit.
+    Airflow accepts every such run id.
+    """
     if not _RUN_ID.fullmatch(run_id):
         proposal = _UNSAFE.sub("-", run_id).strip("-._")[:_MAX_NAME] or "my-run"
         allowed = f"1 to {_MAX_NAME} of A-Z a-z 0-9 _ . ~ : + -, the first a letter or digit"
@@ -109,8 +121,8 @@ def remove_folder(folder: Path) -> None:
 
 
 def new_run_id() -> str:
-    """Returns a name for a new run: the local time and four random characters.
+    """Returns a run id for a new run, e.g. `20260101T000000-2f64`: the local time and four random characters.
 
-    The random characters tell two runs that begin in the same second apart.
+    Two runs can begin in the same second. Only the random characters tell their run ids apart.
     """
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{secrets.token_hex(2)}"

@@ -43,7 +43,7 @@ class ProcessId(Struct, frozen=True):
 
 
 def lives(name: str) -> bool:
-    """Whether the process that `name` identifies still runs. `name` has the form `pid:started`.
+    """Whether the process that `name` identifies still runs. `name` has the form `pid:started`, as `str(ProcessId)`.
 
     False for a text of another form.
     """
@@ -65,15 +65,19 @@ def myself() -> ProcessId:
 
 
 def state(pid: int) -> str:
-    """Returns the kernel's one-letter state of the process with this pid, or '' if there is no such process."""
+    """Returns the kernel's one-letter state of the process with this pid, e.g. `R` for running, or `T` for stopped.
+
+    Returns '' if there is no such process.
+    """
     fields = _stat(pid)
     return fields[0] if fields else ""
 
 
 def is_frozen(pid: int) -> bool:
-    """Whether every thread of the process with this pid is stopped.
+    """Whether every thread of the process with this pid is stopped. False if there is no such process.
 
-    SIGSTOP takes effect some time after it was sent, and a single running thread can still answer a request.
+    All threads are looked at, because SIGSTOP stops them one after another, some time after it was sent. Until then, a
+    single running thread can still answer a request.
     """
     states = set()
     try:
@@ -85,7 +89,10 @@ def is_frozen(pid: int) -> bool:
 
 
 def how_it_ended(code: int) -> str:
-    """Returns an exit code in words. A negative code is minus the number of the signal that killed the process."""
+    """Returns an exit code in words, e.g. `exit code -9 (killed by SIGKILL)`.
+
+    `code` is as in subprocess.Popen: if a signal killed the process, it is minus the number of the signal.
+    """
     return f"exit code {code}" if code >= 0 else f"exit code {code} (killed by {signal.Signals(-code).name})"
 
 

@@ -1,4 +1,7 @@
-"""The variables: every environment variable KDV_*, its allowed values, and warnings about unknown variables."""
+"""The variables: every environment variable KDV_*, its allowed values, and warnings about unknown variables.
+
+A variable that holds an empty text counts as unset.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from delivery_verifier.model.inputs import bad_input, nearest, whole
 KEPT_WORKSPACES = 3
 """How many workspaces of violated runs are kept, unless KDV_KEPT sets another number."""
 SOCKET_PATH_BYTES = 107
-"""The greatest length of a Unix socket's path."""
+"""The greatest length of a Unix socket's path in bytes. Linux has no room for more in a socket's address."""
 _CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
 _IN_A_WORKSPACE = len("/12345678/keeper.sock")
 """The length that a workspace adds to the folder of workspaces in the path of its socket."""
@@ -33,8 +36,8 @@ def path(name: str) -> Path | None:
 def short_path(name: str) -> Path | None:
     """Returns the path that the variable `name` holds, or None if it is unset.
 
-    Raises BadInput for a relative path, and for a path so long that the path of a Unix socket below it would exceed 107
-    bytes.
+    Raises BadInput for a relative path. Raises BadInput also for a path that is too long to hold workspaces: the path
+    of a workspace's Unix socket may have at most SOCKET_PATH_BYTES bytes.
     """
     folder, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
     if folder is not None and len(os.fsencode(folder)) > most:
@@ -78,9 +81,10 @@ def url(name: str, default: str) -> str:
 
 
 def cron(name: str) -> str:
-    """Returns the value of the variable `name`: 1, 0, or a cron expression of five fields. If it is unset: empty text.
+    """Returns the value of the variable `name`, a schedule: 1, 0, or a cron expression of five fields.
 
-    Raises BadInput for any other value.
+    Returns an empty text if the variable is unset. Raises BadInput for any other value. The caller gives 1 (the default
+    schedule) and 0 (never) their meaning.
     """
     text = " ".join(os.environ.get(name, "").split())
     if text not in ("", "0", "1") and not _CRON.fullmatch(text):
@@ -89,7 +93,10 @@ def cron(name: str) -> str:
 
 
 def workspaces_to_keep() -> int:
-    """Returns how many workspaces are kept at most. Only workspaces of VIOLATED runs, and with KDV_KEEP, are kept."""
+    """Returns how many workspaces are kept at most: KDV_KEPT or, if that variable is unset, KEPT_WORKSPACES.
+
+    A workspace is kept only if its run ended VIOLATED, or if KDV_KEEP is 1.
+    """
     return number("KDV_KEPT", KEPT_WORKSPACES, 0, 1000)
 
 
@@ -109,13 +116,15 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
-"""The function that reads each variable, by the variable's name. The program itself sets the last two variables."""
+"""For each variable, by name: the function that reads it, and that raises BadInput for a value that is not allowed. The
+program itself sets the last two variables. Users set the others."""
 
 
 def check() -> list[str]:
     """Returns a warning for each unknown variable. Raises BadInput for a variable with a value that is not allowed.
 
-    A variable whose name begins with KDV_TEST_ gets no warning.
+    A variable is unknown if its name begins with KDV_ and KNOWN does not have it. A variable whose name begins with
+    KDV_TEST_ gets no warning, because the tests use such names.
     """
     for name, read in KNOWN.items():
         read(name)

@@ -1,4 +1,7 @@
-"""Waiting until a predicate is true, with a deadline and a message. No other module of this project sleeps."""
+"""Waiting: until a predicate is true, with a deadline and a message, or for a fixed time.
+
+No other module of this project sleeps. So each wait has a deadline, or is an obvious `pause`.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,11 @@ def wait_until(
     every_s: float = 0.05,
     detail: Callable[[], str] = str,
 ) -> T:
-    """Calls `predicate` every `every_s` seconds until it returns a true value. Returns that value.
+    """Calls `predicate` at once and then every `every_s` seconds, until it returns a true value. Returns that value.
 
-    Raises DeadlinePassed after `deadline_s` seconds. The error's message is "waited ... in vain: ", then `what`, then
-    the text that `detail` returns when the deadline passes.
+    Raises DeadlinePassed after `deadline_s` seconds. `what` says in the error what was awaited. `detail` is called when
+    the deadline passes, and returns what the error says about the state at that time. The error's message is
+    "waited <deadline_s> s in vain: <what> <detail()>".
     """
     end = time.monotonic() + deadline_s
     while True:

@@ -1,8 +1,9 @@
-"""The books as the reconciliation wrote them: small exact tables. They are read strictly: every problem is named.
+"""The books as the step reconcile wrote them: small tables of exact counts. They are read strictly.
 
-A table that is missing or empty, or that has nulls, is never read as "nothing found". It becomes a `problem`, and each
-problem is a checker doubt. There are two exceptions: books/exposure.parquet may be empty if there was no injection, and
-the laws decide whether books/cases.parquet may be empty.
+A table that is missing, that is empty, or that has nulls in a column that forbids them, is never read as "nothing
+found". It becomes a `problem`, and each problem is a doubt that forbids HELD and VIOLATED. Two tables may be empty
+here: books/exposure.parquet, which is empty if there was no injection, and books/cases.parquet, whose counts are
+checked without it: the rows of books/laws.parquet for the law `anomaly_rows` have them, too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ BOOKS = (
     declared.GAPS,
     declared.LOAD,
 )
-"""The tables that a judgement needs."""
+"""The declarations of the tables that a judgement needs."""
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
 """The columns of each table in BOOKS, by the file of the table."""
@@ -40,7 +41,11 @@ TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table i
 
 @dataclass(frozen=True)
 class Books:
-    """The books of one run: its tables by their files, and their problems as pairs of (name of the doubt, sentence)."""
+    """The books of one run.
+
+    `tables` maps the file of each table in BOOKS to the table; a missing table has no rows. `problems` has what is
+    wrong with the tables, as pairs of (name of the doubt, sentence).
+    """
 
     tables: Mapping[str, pa.Table]
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -53,14 +58,17 @@ class Books:
 
     @classmethod
     def read(cls, run_dir: Path) -> Books:
-        """Reads the books of a run directory. Raises pyarrow.ArrowInvalid if a file is not Parquet."""
+        """Reads the books of the run directory `run_dir`. A missing file becomes a problem.
+
+        Raises pyarrow.ArrowInvalid if a file is not Parquet.
+        """
         present = {file: run_dir / file for file in TABLES if (run_dir / file).exists()}
         return cls.from_tables({file: pq.read_table(path) for file, path in present.items()})
 
     def rows(self, name: str, **where: object) -> pa.Table:
-        """The rows of a table (`producers`, `laws`, ...) whose columns equal the values of `where`.
+        """The rows of the table called `name` (`producers`, `laws`, ...) whose columns equal the values of `where`.
 
-        If the table lacks one of these columns, there are no rows. The missing column is one of `problems` already.
+        If the table lacks one of these columns, no rows are returned. The missing column is one of `problems` already.
         """
         table = self.tables[_file(name)]
         for key, value in where.items():
@@ -76,19 +84,26 @@ class Books:
         return [value for value in values if value is not None]
 
     def totals(self, arm: str) -> dict[str, int]:
-        """The arm's counts by column, each summed over the arm's rows. A missing column has no entry, not 0."""
+        """The sum of each column of COUNTS over the arm's rows of books/producers, by column.
+
+        A column that the table lacks has no entry, because 0 would say that nothing was found.
+        """
         rows = self.rows("producers", arm=arm)
         return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """The cases of `anomaly` in a partition of the arm, including cases that a kind of higher precedence hides."""
+        """The number of cases of `anomaly` in `partition` of the arm, with those that another kind hides.
+
+        A record can show several kinds of anomaly. It is a case of the first of them in order of precedence (see
+        `Anomaly`), and this kind hides the others.
+        """
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
 
 def total_column(anomaly: Anomaly) -> str:
-    """The column of `with_totals` that Great Expectations judges.
+    """The column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this column.
 
-    It counts the cases of the anomaly, including cases that a kind of higher precedence hides.
+    It counts the cases of the anomaly, and the records that show it but are cases of a kind of higher precedence.
     """
     return f"{column(anomaly)}_total"
 
@@ -96,9 +111,9 @@ def total_column(anomaly: Anomaly) -> str:
 def with_totals(rows: pa.Table) -> pa.Table:
     """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`.
 
-    The total is `<anomaly>`, plus `also_<anomaly>` for anomalies that can be hidden. The total is missing if one of
-    these two columns is missing. The total is null if one of the two values is null. So every evaluation of the rows
-    sees both problems.
+    The total is `<anomaly>`, plus `also_<anomaly>` if another kind can hide the anomaly (see `Books.cases_at`). If one
+    of these columns is missing, the total is missing. If one of the values is null, the total is null. So a missing
+    column and a null cannot pass for 0 when Great Expectations evaluates the totals.
     """
     for anomaly in Anomaly:
         parts = _columns(anomaly)

@@ -1,4 +1,7 @@
-"""The records of catalogue runs. catalogue.json says which entries were chosen, and how each entry ended."""
+"""The records of catalogue runs. A catalogue run runs chosen entries of the catalogue one after another.
+
+Each catalogue run has a folder. Its file catalogue.json says which entries were chosen, and how each entry ended.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def directory(name: str) -> Path:
 
 
 def write(catalogue: CatalogueRun) -> None:
-    """Writes catalogue.json. The file is replaced as a whole, so that no reader ever sees half a file."""
+    """Writes catalogue.json of this catalogue run. No reader sees half a file: it is replaced as a whole."""
     target = directory(catalogue.id)
     target.mkdir(parents=True, exist_ok=True)
     partial = target / f".{FILE}.{os.getpid()}.partial"
@@ -55,7 +58,10 @@ def _files() -> list[Path]:
 
 
 def newest(most: int) -> list[CatalogueRun]:
-    """The `most` newest catalogue runs, newest first. A run whose file is damaged is left out."""
+    """The newest catalogue runs, at most `most`, newest first. A catalogue run whose file is damaged is left out.
+
+    The choice goes by the time of the last write, and the order by the time of the start.
+    """
     files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
     runs = []
     for file in files:
@@ -78,12 +84,15 @@ class _Summary(Struct, frozen=True):
 
 
 def names(path: Path) -> tuple[str, ...]:
-    """The names of the scenarios of the catalogue run at `path`, without repetition. Empty if its file is damaged."""
+    """The names of the entries that were chosen for the catalogue run at `path`, each name once.
+
+    Empty if its catalogue.json cannot be read.
+    """
     return tuple(dict.fromkeys(item.name for item in _summary(path).items if item.name))
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the catalogue run at `path` has ended. Also true if its file cannot be read."""
+    """Whether the catalogue run at `path` has ended. Also true if its catalogue.json cannot be read."""
     return bool(_summary(path).ended_at)
 
 

@@ -1,4 +1,7 @@
-"""The counts of the books: how many attempts, records and cases each producer has in each partition."""
+"""The counts of the books: how many attempts, records and cases each producer has in each partition.
+
+The books are the small tables by which a run is judged. A case is one record that shows an anomaly.
+"""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ def sha256(file: Path) -> str:
     """The SHA-256 of a file, as hexadecimal digits. Raises OSError if the file cannot be read.
 
     This process remembers the digest as long as path, size, inode, modification time and change time of the file stay
-    the same. So a check of a step does not read the whole ledger again. The remembered digest is safe enough here:
-    files of a finished step are replaced as a whole or not at all, and every write call changes the times, even if the
-    size stays the same. A file that changed less than one second ago is read every time, because a second write
-    within the resolution of the file system's clock would leave the same times.
+    the same. So the ledger, which can be large, is not read again whenever its step is checked. The remembered digest
+    is safe enough here: files of a finished step are replaced as a whole or not at all, and every write call changes
+    the times, even if the size stays the same. A file that changed less than one second ago is read every time, because
+    a second write within the resolution of the file system's clock would leave the same times.
 
     Some changes escape this process: a write to the block device, a write through a memory map, a write while the
     clock of the machine is set back, and any write on a file system that keeps no change times. These changes do not

@@ -12,7 +12,8 @@ from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.tables import LEDGER
 
 LOAD_BEGAN = "load_began_at_us"
-"""The name of a count of `produce`: when the load began, after the warm-up (wall time, µs since the epoch)."""
+"""The name of a count in produce.json: when the load began (wall time, µs since the epoch). Before that, each producer
+warms up with a few records."""
 
 SCHEMA = arrow_schema(LEDGER)
 """The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""
@@ -41,12 +42,15 @@ dense numbers, and dictionaries only for values that repeat."""
 
 
 def writer(file: Path) -> pq.ParquetWriter:
-    """Opens a writer that writes ledger rows to `file`."""
+    """Returns a new writer that writes rows of the ledger to `file`. The caller must close it."""
     return pq.ParquetWriter(file, SCHEMA, **WRITE_OPTIONS)
 
 
 def check_schema(file: Path) -> None:
-    """Raises BadInput if `file` differs from the ledger's schema. The error names the columns that differ."""
+    """Raises BadInput unless the Parquet `file` has exactly the columns of SCHEMA, with the same types, in any order.
+
+    The error names the columns that differ.
+    """
     types = column_types(file)
     problems = [
         f"{field.name}: {types.get(field.name, 'missing')}, expected {field.type}"

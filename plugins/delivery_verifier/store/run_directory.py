@@ -1,4 +1,5 @@
-"""The run directory: the output of each step. A manifest seals the output with digests; only whole output is read."""
+"""The run directory: the output of each step. A finished step seals its output: its manifest names each file with the
+file's SHA-256. Later steps read only sealed output, and only if no file has changed since."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The manifest of a finished step, `<step>.json`. The step writes the manifest last.
 
     So an unfinished step has no manifest, and cannot pass for a step without output. `files` maps the path of each file
-    that the step wrote, relative to the run directory, to its SHA-256. `counts` are the step's own figures.
-    `format_version` is the version of the run directory's format (docs/run-directory.md). A manifest without this field
-    is of version 1.
+    that the step wrote, relative to the run directory, to its SHA-256. `counts` and `notes` are the step's own figures
+    and texts. `started_at_us` and `finished_at_us` are in µs since the epoch. `format_version` is the version of the
+    run directory's format (docs/run-directory.md). A manifest without this field is of version 1.
     """
 
     step: str
@@ -63,7 +64,7 @@ class RunDirectory:
         self.path = Path(path).absolute()
 
     def read_scenario(self) -> Scenario:
-        """Reads, decodes and checks scenario.json. A caller reads the scenario once, and passes the scenario on.
+        """Reads and checks scenario.json. Returns the scenario. A caller reads it once, and passes it on.
 
         Raises IncompleteRun if the file is missing or its format is unknown, and ValueError if the file is malformed.
         """
@@ -75,9 +76,9 @@ class RunDirectory:
         return loads(file.read_bytes())
 
     def verdict(self) -> RunVerdict:
-        """The verdict that `conclude` sealed.
+        """The verdict that the step conclude sealed.
 
-        Raises IncompleteRun if there is no verdict, or if a file that `conclude` sealed was altered or is damaged.
+        Raises IncompleteRun if there is no verdict, or if a file that conclude sealed was altered or is damaged.
         """
         try:
             return msgspec.json.decode(self.sealed("conclude", "verdict.json"), type=RunVerdict)
@@ -86,7 +87,7 @@ class RunDirectory:
             raise IncompleteRun(f"{file} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
     def manifest(self, step: str) -> Manifest:
-        """Reads the manifest of a finished step. Raises IncompleteRun if the manifest is missing or damaged."""
+        """Reads the manifest of a finished step. Raises IncompleteRun if it is missing, damaged or too new."""
         file = self.path / f"{step}.json"
         if not file.is_file():
             raise IncompleteRun(f"step {step} did not finish: {file} is missing")
@@ -101,7 +102,7 @@ class RunDirectory:
         return manifest
 
     def sealed(self, step: str, name: str) -> bytes:
-        """The bytes of a file that `step` sealed. All files of the step are checked.
+        """The bytes of the file `name` that `step` sealed. First checks all files of the step, as `require` does.
 
         Raises IncompleteRun if a check fails, or if the step did not seal this file.
         """
@@ -111,9 +112,10 @@ class RunDirectory:
         return (self.path / name).read_bytes()
 
     def sealed_alone(self, step: str, name: str) -> bytes:
-        """The bytes of a file that `step` sealed. Only this file is checked, because some pages list thousands of runs.
+        """The bytes of the file `name` that `step` sealed. Checks only this file.
 
-        Raises IncompleteRun if the file was altered or the step did not seal it, and OSError if it cannot be read.
+        This is for pages that list thousands of runs: there, checking all files of the step would take too long. Raises
+        IncompleteRun if the file was altered or the step did not seal it, and OSError if it cannot be read.
         """
         content = (self.path / name).read_bytes()
         if self.manifest(step).files.get(name) != hashlib.sha256(content).hexdigest():
@@ -146,7 +148,10 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[StepOutput]:
-        """Collects a step's outputs in a temporary folder. Publishes the outputs only if the block succeeds."""
+        """Gives the block a StepOutput, which collects the output of `step` in a temporary folder.
+
+        The output is published at the end of the block. If the block raises an error, nothing is published.
+        """
         output = StepOutput(self, step)
         try:
             yield output
@@ -156,7 +161,11 @@ class RunDirectory:
 
 
 class StepOutput:
-    """The output that a step is about to publish. The step writes below `staging`, under the final names."""
+    """The output that a step is about to publish.
+
+    The step writes its files to the temporary folder `staging`, under their final paths. The manifest will hold
+    `counts` and `notes`, to which the step adds its figures and texts.
+    """
 
     def __init__(self, run: RunDirectory, step: str) -> None:
         self.run, self.step = run, step
@@ -191,7 +200,9 @@ class StepOutput:
         return file
 
     def publish(self) -> None:
-        """Moves all files below `staging` into the run directory. Writes the manifest last."""
+        """Moves all files below `staging` into the run directory. Writes the manifest last.
+        First removes the old manifests of this step and of the steps whose output becomes invalid (VOIDS).
+        """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         manifest = Manifest(
             step=self.step,

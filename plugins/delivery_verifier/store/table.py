@@ -17,7 +17,10 @@ ColumnType = Literal["string", "int32", "int64", "double", "boolean", "timestamp
 
 @dataclass(frozen=True)
 class Column:
-    """The declaration of one column. `unit` is empty for names, flags and plain numbers."""
+    """The declaration of one column. `nullable`: whether the column may have nulls.
+
+    `meaning` explains the column in the documentation. `unit` is empty for names, flags and plain numbers.
+    """
 
     name: str
     type: ColumnType
@@ -30,8 +33,8 @@ class Column:
 class Table:
     """The declaration of one table.
 
-    `file` is relative to the run directory. It is a pattern if the table has several files. `rows` says what one row
-    is. `may_be_empty` is true if a whole run can have no row.
+    `file` is relative to the run directory. It is a glob pattern if the table has several files. `rows` says what one
+    row is. `may_be_empty`: whether the table can have no rows although nothing is missing from the run.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Times in tables, as µs since the epoch. Tables may be written with other units."""
+"""Times in tables, as µs since the epoch. Other programs may write tables with other units of time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pyarrow as pa
 
 
 def as_us(moments: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns timestamps of any unit and zone as int64 µs since the epoch. Returns other columns unchanged."""
+    """Returns a column of timestamps of any unit and zone as int64 µs since the epoch.
+
+    Finer units are truncated to µs. A column that has no timestamps is returned unchanged.
+    """
     if not pa.types.is_timestamp(moments.type):
         return moments
     return moments.cast(pa.timestamp("us", tz=moments.type.tz), safe=False).cast(pa.int64())

@@ -1,5 +1,7 @@
-"""The class data archive: a JVM writes the classes that it has loaded and verified to a file, and later JVMs map that
-file (JEP 310, JEP 350)."""
+"""The class data archive: a file with classes that a JVM has loaded and verified once (JEP 310, JEP 350).
+
+The JVM writes this file when it exits. Later JVMs map the file instead of loading the classes, and so start faster.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,25 @@ from typing import NamedTuple
 from delivery_verifier.host.java.runtime import java_home, version
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""JVM options that silence the message on stdout that an archive does not fit. The JVM simply runs without such an
-archive."""
+"""JVM options that silence a JVM's message about an archive that does not fit. The JVM would print the message to
+stdout. It runs without the archive, so nothing is wrong."""
 
 
 class ClassArchive(NamedTuple):
-    """One archive. `file` exists only if the archive is complete.
+    """One class data archive. `file` is its path, and exists only if the archive is complete.
 
-    A JVM writes the file `written`. Once that JVM has ended, `keep` renames `written` to `file`.
+    So that no JVM maps half an archive, a JVM writes the archive to another path, `written`. Once that JVM has ended,
+    `keep` renames `written` to `file`.
     """
 
     file: Path
 
     @classmethod
     def named(cls, folder: Path, program: str) -> ClassArchive:
-        """Returns the archive of `program` in `folder` for the Java in use.
+        """Returns the archive of `program`, e.g. `kafka-4.3.1`, in `folder` for the Java in use (see `java_home`).
 
         The file's name identifies that Java, because an archive fits only the runtime that wrote it.
+        Raises JavaError if there is no usable Java.
         """
         home = java_home()
         stat = (home / "bin/java").stat()
@@ -36,7 +40,7 @@ class ClassArchive(NamedTuple):
 
     @property
     def written(self) -> Path:
-        """The file into which a JVM that this process started writes the archive."""
+        """The path to which a JVM that this process started writes the archive. Its name has this process's pid."""
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:
@@ -55,9 +59,10 @@ class ClassArchive(NamedTuple):
         return [f"-XX:ArchiveClassesAtExit={self.written}", *QUIET.split()]
 
     def keep(self) -> None:
-        """Gives its final name to the archive that a JVM of this process wrote.
+        """Renames `written` to `file`. Removes the unfinished archives of other processes.
 
-        Removes unfinished archives of other processes. Call this method once that JVM has ended.
+        Call this method only when that JVM has ended: before, the archive is not complete. Does nothing if no JVM of
+        this process wrote an archive.
         """
         if self.written.exists():
             os.replace(self.written, self.file)

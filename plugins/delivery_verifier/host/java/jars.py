@@ -1,7 +1,8 @@
-"""The jars: a lock file pins the jars by checksum. The jars are fetched once into the user's cache, and verified.
+"""The jars of Kafka's brokers and of Spark's Kafka connector.
 
-An interrupted download is resumed. The jars come from Maven Central or from the mirror that KDV_MAVEN_MIRROR names (a
-base URL with Maven's layout).
+The lock file `jars.lock.json` names each jar with its size and checksum. A jar is fetched once into the user's cache,
+and its checksum is verified. An interrupted download is resumed. The jars come from Maven Central or from the mirror
+that KDV_MAVEN_MIRROR names (a base URL with Maven's layout).
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class JarError(VerifierError, RuntimeError):
 
 
 def cache_dir() -> Path:
-    """Returns the folder of fetched and derived files: KDV_CACHE or, if that is unset, a folder in the user's cache."""
+    """Returns the folder of files that can be fetched or made again: jars, class data archives, a wrapper of Java.
+
+    KDV_CACHE names this folder. If KDV_CACHE is unset, it is a folder in the user's cache.
+    """
     return variables.path("KDV_CACHE") or Path(platformdirs.user_cache_dir("kafka-delivery-verifier"))
 
 
@@ -41,10 +45,11 @@ def kafka_versions() -> list[str]:
 
 
 def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
-    """Returns the class path of a broker. Fetches missing jars, and gives `progress` a line about that.
+    """Returns the class path of a broker of Kafka `version`. Fetches missing jars.
 
-    The jars have a fixed order, because a class data archive depends on the order. Raises JarError for a version that
-    the lock file does not know, a failed download or a wrong checksum.
+    Before it fetches jars, it calls `progress` with a line about them. The jars have a fixed order, because a JVM uses
+    a class data archive (see `class_archive`) only with the class path with which the archive was written. Raises
+    JarError for a version that the lock file does not know, a failed download or a wrong checksum.
     """
     if f"kafka-{version}" not in _lock():
         raise JarError(f"kafka_version is {version!r}; known are {', '.join(kafka_versions())}")
@@ -52,12 +57,18 @@ def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None
 
 
 def spark_jars(progress: Callable[[str], None] = lambda line: None) -> list[Path]:
-    """Returns the jars of Spark's Kafka connector and its dependencies, for `spark.jars`. Fetches missing jars."""
+    """Returns the jars of Spark's Kafka connector and its dependencies, for the property `spark.jars`.
+
+    Fetches missing jars. `progress` and errors: as in `kafka_jars`.
+    """
     return fetch("spark-kafka", progress)
 
 
 def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
-    """Returns all jars of the set `name` of the lock file. Fetches missing jars into the cache."""
+    """Returns all jars of the set `name` of the lock file, e.g. `spark-kafka`. Fetches missing jars into the cache.
+
+    Raises KeyError for an unknown set. `progress` and all other errors: as in `kafka_jars`.
+    """
     folder = cache_dir() / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     entries = _lock()[name]
@@ -72,13 +83,16 @@ def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> lis
 
 
 def missing_bytes(version: str = DEFAULT_KAFKA) -> int:
-    """Returns how many bytes a run with this Kafka version would have to fetch. Fetches nothing."""
+    """Returns how many bytes of jars a run with Kafka `version` would have to fetch. Fetches nothing."""
     entries = [*_lock().get(f"kafka-{version}", []), *_lock()["spark-kafka"]]
     return sum(int(entry["bytes"]) for entry in entries if not _is_whole(cache_dir() / "jars" / entry["path"], entry))
 
 
 def mirror() -> str:
-    """Returns the base URL from which jars are fetched, without a slash at its end. Raises BadInput."""
+    """Returns the base URL from which jars are fetched, without a slash at its end.
+
+    Raises BadInput if KDV_MAVEN_MIRROR is no http or https URL.
+    """
     return variables.url("KDV_MAVEN_MIRROR", MAVEN_CENTRAL)
 
 
@@ -130,8 +144,9 @@ def _resume(client: httpx.Client, url: str, partial: Path) -> None:
 
 
 def main() -> int:
-    """Runs `python -m delivery_verifier.host.java.jars [VERSION]`, which fetches all jars. Returns the exit code.
+    """Runs `python -m delivery_verifier.host.java.jars [VERSION]`. Returns the exit code.
 
+    Fetches the jars of Kafka VERSION (default: 4.3.1) and of Spark's Kafka connector.
     If a jar cannot be fetched, prints one line to stderr and returns 1.
     """
     try:

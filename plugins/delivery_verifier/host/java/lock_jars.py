@@ -19,8 +19,8 @@ from delivery_verifier.host.java.jars import LOCK_FILE
 KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 LOG4J = "2.25.4"
 NOT_PUBLISHED = {"4.4.0": "kafka-tools-api"}
-"""For a Kafka version, the module that is left out: interfaces of command line tools, which no broker loads, and which
-not every mirror carries."""
+"""For a Kafka version: the module that is left out of its jars. The module has interfaces of command line tools. No
+broker loads them, and some mirrors lack the module."""
 TOOLS_VERSION = "4.3.1"
 SPARK_JARS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",

