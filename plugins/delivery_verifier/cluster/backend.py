@@ -195,8 +195,8 @@ class RunningCluster(Protocol):
         ...
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of `brokers`: a power cut then loses nothing that was written before. Raises OSError;
-        CapabilityMissing without the capability power."""
+        """Flushes the disks of `brokers`. Raises OSError if a disk cannot be flushed, and CapabilityMissing if the
+        cluster was started without the capability `power`."""
         ...
 
     def is_off(self, broker: int) -> bool:

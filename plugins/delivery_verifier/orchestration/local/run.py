@@ -83,7 +83,8 @@ def run_through_airflow(
 
     `conf`: the fields of the run, by name. `listener`: is told each change of a task's state. `port`: the port of the
     local Airflow, which is started if it is not running. The run belongs to this process, and ends when this process
-    ends. Raises RunFailed if there is no verdict, and AirflowError if Airflow refuses the run or cannot be reached.
+    ends. Raises RunFailed if there is no verdict, or if the state in Airflow contradicts it; AirflowError if Airflow
+    refuses the run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])

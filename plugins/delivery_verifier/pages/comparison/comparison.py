@@ -42,10 +42,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """An arm of the left run and the arm of the right run that it is compared with.
+    """Two matching arms, one of each run, side by side. One of them is missing if its run has no match for the other.
 
-    Subjects are paired by their order, other arms by role and name. `name`: the names of both arms. `verdicts`: of the
-    left and the right arm; None if its run has no such arm. `anomalies`: the cases per kind of anomaly.
+    Subjects match by their order, other arms by role and name. `name`: the arms' names, once if they are equal.
+    `verdicts`: of the left and the right arm; None for a missing arm. `anomalies`: per kind, the number of cases and
+    the ruling.
     """
 
     name: str
