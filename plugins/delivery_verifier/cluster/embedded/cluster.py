@@ -61,8 +61,8 @@ class EmbeddedCluster:
         return "proxy" not in self.capabilities or (self.workspace / PROXY_SOCKET).exists()
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of `brokers`, so that a power cut loses nothing that was written before. Raises OSError if a
-        disk cannot be flushed, and CapabilityMissing if the cluster was started without the capability `power`."""
+        """Flushes the disks of `brokers`, so that a power cut loses nothing that was written before. Raises OSError if
+        a disk cannot be flushed, and CapabilityMissing if the cluster was started without the capability `power`."""
         self._require("power")
         for broker in brokers:
             Disk.of_broker(self.workspace, broker).sync()
