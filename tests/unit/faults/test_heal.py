@@ -15,12 +15,11 @@ from delivery_verifier.model.act import CAPABILITIES
 from delivery_verifier.model.fault_actions import ACTS
 
 LASTING = [name for name, act in ACTS.items() if act.bites and not act.momentary and not act.clients]
-OPTIONS: dict[str, Any] = {"delay_ms": 10, "megabytes": 1, "links": "controller"}
+OPTIONS: dict[str, Any] = {"delay_ms": 10, "links": "controller"}
 
 
 @pytest.mark.parametrize("action", LASTING)
 def test_heal_undoes_every_action_that_lasts(action: str, tmp_path: Path) -> None:
-    (tmp_path / "data" / "1").mkdir(parents=True)
     fake = FakeCluster(capabilities=CAPABILITIES, workspace=tmp_path)
     known = {option.name for option in ACTS[action].options}
     options = {name: value for name, value in OPTIONS.items() if name in known}

@@ -20,6 +20,13 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation
 
 _LOAD = scripted(50)
+_SAFE = ArmPlan(
+    name="safe",
+    role="control",
+    profile=PROFILES["safe"],
+    claim="exactly_once",
+    expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
+)
 _TOPICS = "Apache Kafka documentation, topic configurations"
 
 _REFUSED = Entry(
@@ -43,13 +50,7 @@ _REFUSED = Entry(
                 )
             ),
         ),
-        ArmPlan(
-            name="safe",
-            role="control",
-            profile=PROFILES["safe"],
-            claim="exactly_once",
-            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
-        ),
+        _SAFE,
     ),
     load=_LOAD,
     fault=FaultPlan(
@@ -87,13 +88,7 @@ _TIMED_OUT = Entry(
                 )
             ),
         ),
-        ArmPlan(
-            name="safe",
-            role="control",
-            profile=PROFILES["safe"],
-            claim="exactly_once",
-            expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
-        ),
+        _SAFE,
     ),
     load=_LOAD,
     fault=FaultPlan(
