@@ -1,11 +1,11 @@
 """The interface between a backend, which runs the cluster under test, and the code that uses this cluster.
 
-A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. It implements three protocols:
+A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. A backend implements three
+protocols:
 
 * `Backend`: tells which `Capability` this host has, starts clusters, and removes what killed runs left on the host.
 * `RunningCluster`: gives any process of a run access to the run's cluster.
-* `KeeperOperations`: what the keeper of that cluster does on request. The backend starts the keeper as a process that
-  outlives the steps of a run. `cluster.keeper_client` makes its requests from the methods of this protocol.
+* `KeeperOperations`: the operations of the cluster's keeper, a process that outlives the steps of a run.
 
 Every backend has to pass the tests in `tests/support/backend_contract.py`.
 """
@@ -30,23 +30,23 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 
 class Lack(NamedTuple):
-    """Why this host lacks a capability or a backend. `why`: the reason and its remedy, in words. `failed`: an attempt
-    to use it failed, but not because the host is known to forbid or lack something. So the host may have it."""
+    """Why this host lacks a capability or a backend. `why`: the reason and its remedy, in words. `failed`: True if a
+    trial failed for an unknown reason, so that the host may have the capability or backend all the same."""
 
     why: str
     failed: bool = False
 
 
 class CapabilityMissing(VerifierError, RuntimeError):
-    """A request to a cluster needs a capability that the cluster was started without."""
+    """A request needs a capability that the cluster was started without."""
 
     def __init__(self, capability: Capability) -> None:
         super().__init__(f"this cluster was started without the capability {capability}")
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True):
-    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives; if a
-    signal killed it, minus the signal's number. `pid`: 0 if the backend runs no process for the node on this host."""
+    """The state of the process of one node, a broker or controller. `exit_code`: None while the process lives; minus
+    the signal's number if a signal killed the process. `pid`: 0 if the node is no process on this host."""
 
     state: ProcessState
     exit_code: int | None = None
@@ -63,12 +63,13 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
 
 
 class StartRequest(Struct, frozen=True, kw_only=True):
-    """The inputs of a backend that is to start a cluster.
+    """The input of `Backend.start`.
 
     `workspace`: a folder for the cluster's data, logs and sockets. It contains at most an empty file
-    `layout.KEEPER_SPEC`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: the cluster ends when
-    this process ends; None if no process owns the cluster. `lock_descriptor`: the open file that holds the host's lock.
-    The keeper inherits this file, so that no other run can start and remove this workspace until the keeper ends.
+    `layout.KEEPER_SPEC`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: the keeper also ends
+    the cluster when this process ends; None if there is no such process. `lock_descriptor`: the descriptor of the open
+    file that holds the host's lock. The keeper inherits this file, so that no other run can start and remove this
+    workspace until the keeper ends.
     """
 
     run_id: str
@@ -80,13 +81,13 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 
 
 class KeeperOperations(Protocol):
-    """The operations that the keeper of a running cluster carries out on request. Nodes are addressed by id.
+    """The operations that the keeper of a running cluster carries out on request. Nodes are identified by id.
 
     Every operation raises RuntimeError with the reason if the keeper refuses the request. Wall times are in µs.
     """
 
     def renew(self) -> None:
-        """Extends the lease."""
+        """Extends the lease: without another call, the keeper ends the cluster after `lease.LEASE_S` seconds."""
         ...
 
     def status(self) -> ClusterStatus:
@@ -94,34 +95,34 @@ class KeeperOperations(Protocol):
         ...
 
     def start(self, node: int) -> None:
-        """Starts the process of a node that does not run. If the node's disk has no power, switches it on before."""
+        """Starts a node that does not run. If the power of the node's disk is off, first switches the power on."""
         ...
 
     def send(self, node: int, signal_name: str) -> int:
-        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the wall time just before the signal."""
+        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time just before the signal."""
         ...
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
         """Drops the packets of the brokers `nodes` on `links` (see step_options.LINKS). Returns the wall time just
-        before. Needs the capability network."""
+        before the first packet was dropped. Needs the capability network."""
         ...
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated."""
+        """Lets the packets of the brokers `nodes` through again. Does nothing to brokers that are not isolated."""
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that is no
-        longer cut completely."""
+        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that lets
+        some packets through again."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:
-        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time just before. Needs the
-        capability power."""
+        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time just before the first
+        kill. Needs the capability power."""
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics whose partitions `cluster.observer` polls."""
+        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, too."""
         ...
 
     def adopt(self, pid: int) -> None:
@@ -129,7 +130,7 @@ class KeeperOperations(Protocol):
         ...
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster, and removes its workspace unless `keep_workspace`. Returns before the cluster has ended."""
+        """Ends the cluster, and removes its workspace unless `keep_workspace` is true. Does not wait for the end."""
         ...
 
 
@@ -147,7 +148,7 @@ class RunningCluster(Protocol):
 
     @property
     def socket(self) -> Path:
-        """The Unix socket at which the keeper takes requests, among them the renewals of the lease."""
+        """The Unix socket at which the keeper takes requests."""
         ...
 
     @property
@@ -157,7 +158,7 @@ class RunningCluster(Protocol):
 
     @property
     def controllers(self) -> list[int]:
-        """Ids of the controllers that are not brokers, too. Empty if the backend does not report on controllers."""
+        """The ids of nodes that are controllers and not brokers. Empty if the backend does not report their states."""
         ...
 
     @property
@@ -172,22 +173,22 @@ class RunningCluster(Protocol):
 
     @property
     def load_connection(self) -> Connection:
-        """Addresses and security settings for the producers under test: those of the proxy, if there is a proxy."""
+        """Like `connection`, but for the producers under test. If there is a proxy, the addresses are the proxy's."""
         ...
 
     @property
     def keeper(self) -> KeeperOperations:
-        """The keeper of this cluster."""
+        """The object that sends requests to the keeper of this cluster."""
         ...
 
     @property
     def requests(self) -> BrokerRequests:
-        """Sends requests of Kafka's protocol to single brokers."""
+        """The object that sends requests of Kafka's protocol to single brokers."""
         ...
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
         """Sends one request to the proxy (see `cluster.proxy.server`). Returns the answer. Raises RuntimeError with the
-        reason if the proxy refuses, CapabilityMissing if the cluster has no proxy."""
+        reason if the proxy refuses, and CapabilityMissing if the cluster has no proxy."""
         ...
 
     def proxy_listens(self) -> bool:
@@ -208,8 +209,8 @@ class RunningCluster(Protocol):
         ...
 
     def release(self) -> None:
-        """Removes from the host what a killed keeper left, e.g. mounts. The cluster's data and logs stay. Harmless
-        after `finish`."""
+        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay. After `finish`,
+        the call does no harm."""
         ...
 
 
@@ -218,27 +219,26 @@ class Backend(Protocol):
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
         """Returns why this host lacks `capability` or, without `capability`, why the backend cannot run on this host.
-        None if nothing is lacking. Tries to use the capability, but only at the first call in a process."""
+        Returns None if nothing is lacking. Tries the capability out at the first call in a process."""
         ...
 
     def start(self, request: StartRequest) -> RunningCluster:
         """Starts a cluster, and returns it once its keeper answers. Brokers may still be booting then. Raises
-        RuntimeError with the reason if the keeper ends before."""
+        RuntimeError with the reason if the keeper ends before it answers."""
         ...
 
     def attach(self, workspace: Path) -> RunningCluster:
-        """Returns the cluster in `workspace`, which another process has started. Raises ClusterGone if the cluster has
-        ended."""
+        """Returns the cluster that another process started in `workspace`. Raises ClusterGone if it has ended."""
         ...
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Whether the host still uses a workspace, e.g. has a disk mounted there. If so, call `release` before the
-        folder is removed."""
+        """Whether the host still uses a workspace, e.g. has a disk mounted there. If so, the caller must call `release`
+        before it removes the folder."""
         ...
 
     def release(self, workspace: Path) -> None:
-        """Makes the host let go of a workspace, e.g. unmounts its disks. The data stay. Raises DeadlinePassed if the
-        workspace is in use."""
+        """Ends the host's use of a workspace, e.g. unmounts its disks. The data stay. Raises DeadlinePassed if a
+        process uses the workspace for too long."""
         ...
 
     def leftovers(self) -> list[str]:

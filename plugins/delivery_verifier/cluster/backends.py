@@ -14,8 +14,7 @@ BACKENDS: dict[str, Backend] = {
 
 
 def backend_of(spec: ClusterSpec) -> Backend:
-    """Returns the backend that runs a cluster of this spec. Raises BadInput if the spec names a backend that is not
-    registered."""
+    """Returns the backend that `spec` names. Raises BadInput if there is no such backend."""
     if spec.backend not in BACKENDS:
         raise BadInput(f"cluster.backend is {spec.backend!r}; allowed: {', '.join(BACKENDS)}")
     return BACKENDS[spec.backend]

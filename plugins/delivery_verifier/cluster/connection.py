@@ -1,8 +1,8 @@
 """The connection: how clients reach a cluster. The module also converts a connection into the settings of each kind of
 client.
 
-Security properties have librdkafka's names (its CONFIGURATION.md). Their values never leave the process that connects:
-the connection's repr shows only names, and nothing writes a connection into a run directory.
+Security properties have the names that librdkafka gives them (its CONFIGURATION.md). Their values stay secret: the repr
+of a connection shows only names, and no code writes a connection into a run directory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PREFIXES = ("sasl.", "ssl.")
 """Prefixes of the names of security properties. `PROTOCOL` is the only security property without such a prefix."""
 PROTOCOL = "security.protocol"
 RAW_PROTOCOLS = ("plaintext",)
-"""The values of `PROTOCOL`, in lower case, with which `cluster.protocol` can send its requests."""
+"""The values of `PROTOCOL`, in lower case, that the requests of `cluster.protocol` support."""
 SAME_NAME_IN_JAVA = (
     PROTOCOL,
     "ssl.key.password",
@@ -30,7 +30,7 @@ LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-"""The Java login module of each SASL mechanism that has a user name and a password (Kafka's documentation, 7.4)."""
+"""The Java login module of each SASL mechanism that uses a user name and a password (Kafka's documentation, 7.4)."""
 
 
 class UnsupportedSecurity(VerifierError, RuntimeError):
@@ -75,7 +75,7 @@ class Connection:
         return {"bootstrap.servers": self.bootstrap_servers, **self.security}
 
     def spark_options(self) -> dict[str, str]:
-        """Returns the options that Spark's Kafka source needs to connect: Java's property names with the prefix
+        """Returns the options with which Spark's Kafka source can connect: Java's property names with the prefix
         `kafka.`.
 
         Raises UnsupportedSecurity for a property that `java_security` cannot translate.
@@ -98,10 +98,11 @@ class Connection:
 
 
 def java_security(security: Mapping[str, str]) -> dict[str, str]:
-    """Returns librdkafka's security properties under the names of Kafka's Java clients.
+    """Returns the security properties `security` under the names of Kafka's Java clients.
 
-    librdkafka's `ssl.*.pem` properties have certificates and keys in PEM, and Java takes the same text (KIP-651).
-    Raises UnsupportedSecurity if this function cannot translate a property; the error names all such properties.
+    The keys of `security` are librdkafka's names. The values of librdkafka's properties `ssl.*.pem` are texts in PEM,
+    which Java's properties take unchanged (KIP-651). Raises UnsupportedSecurity if this function cannot translate some
+    properties. The error names these properties.
     """
     properties = {name: security[name] for name in SAME_NAME_IN_JAVA if name in security}
     if PROTOCOL in properties:
@@ -113,8 +114,8 @@ def java_security(security: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sasl(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds mechanism and credentials to `properties`. Returns the names of the properties of `security` that were
-    translated."""
+    """Adds the SASL mechanism and credentials to `properties`. Returns the names of the properties of `security` that
+    this function translated. Raises UnsupportedSecurity for a mechanism that is not in `LOGIN_MODULES`."""
     names = ("sasl.mechanism", "sasl.mechanisms")
     mechanism = next((security[name] for name in names if name in security), None)
     if mechanism is None:
@@ -137,8 +138,8 @@ def _quoted(text: str) -> str:
 
 
 def _stores(security: Mapping[str, str], properties: dict[str, str]) -> Iterable[str]:
-    """Adds trust store, key store and the check of host names to `properties`. Returns the names of the properties of
-    `security` that this function can translate."""
+    """Adds the trust store, the key store and the check of host names to `properties`. Returns the names of all
+    properties that this function can translate, even if `security` lacks them."""
     if "ssl.ca.location" in security:
         properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": security["ssl.ca.location"]}
     if "ssl.ca.pem" in security:

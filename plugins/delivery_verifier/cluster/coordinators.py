@@ -1,5 +1,5 @@
-"""Transaction coordinators. The coordinator of a transactional.id is the broker that leads the partition of
-`__transaction_state` that keeps this transactional.id."""
+"""Transaction coordinators. The coordinator of a transactional.id is the broker that leads one partition of the topic
+`__transaction_state`: the partition that keeps this transactional.id."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _WRAP = 2**32
 
 
 def partition_of(transactional_id: str, partitions: int) -> int:
-    """Returns the number of the partition that keeps `transactional_id`. `partitions`: how many partitions
-    `__transaction_state` has.
+    """Returns the number of the partition of `__transaction_state` that keeps `transactional_id`. `partitions`: the
+    number of partitions of `__transaction_state`.
 
-    The number is Java's String.hashCode without its sign, modulo the number of partitions (Kafka:
+    The result is the absolute value of Java's String.hashCode, modulo `partitions` (Kafka:
     `TransactionStateManager.partitionFor`, `Utils.abs`).
     """
     code = 0
@@ -27,10 +27,10 @@ def partition_of(transactional_id: str, partitions: int) -> int:
 
 
 def states(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[int, PartitionState]:
-    """Returns the states of the partitions that keep `transactional_ids`, by partition number.
+    """Returns the states of the partitions of `__transaction_state` that keep `transactional_ids`, by partition number.
 
-    Empty until the first transactional producer of the cluster has begun, because `__transaction_state` does not exist
-    before. Also empty if no broker answers.
+    The result is empty if no broker answers, or if the cluster has had no transactional producer. Kafka creates
+    `__transaction_state` only for the first transactional producer.
     """
     all_states = {partition: state for (_, partition), state in cluster.partitions([TOPIC]).items()}
     if not all_states:

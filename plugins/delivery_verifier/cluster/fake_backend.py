@@ -11,19 +11,19 @@ from delivery_verifier.model.act import Capability
 
 
 class FakeBackend:
-    """Starts fake clusters. `lacks`: the answers of `lack`; the key None stands for the backend itself. `clusters`: the
-    clusters started so far, by workspace."""
+    """Starts fake clusters. `lacks`: the results of the method `lack`, by capability; the key None stands for the
+    backend itself. `clusters`: the clusters started so far, by workspace."""
 
     def __init__(self, lacks: Mapping[Capability | None, Lack] | None = None) -> None:
         self.lacks = lacks or {}
         self.clusters: dict[Path, FakeCluster] = {}
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns the entry of `lacks` for `capability`; None if there is no entry."""
+        """Returns the entry of `lacks` for `capability`, or None if there is no entry."""
         return self.lacks.get(capability)
 
     def start(self, request: StartRequest) -> FakeCluster:
-        """Returns a new cluster with the number of brokers and the capabilities that the request's spec names."""
+        """Returns a new cluster. The request's `spec` gives the number of brokers and the capabilities."""
         workspace, spec = Path(request.workspace), request.spec
         self.clusters[workspace] = FakeCluster(range(1, spec.brokers + 1), spec.equipment, workspace)
         return self.clusters[workspace]
@@ -33,16 +33,16 @@ class FakeBackend:
         return self.clusters[workspace]
 
     def is_mounted(self, workspace: Path) -> bool:
-        """Always False."""
+        """Returns False, because a fake cluster mounts no disk."""
         return False
 
     def release(self, workspace: Path) -> None:
-        """Does nothing, because a fake cluster binds nothing of the host to a workspace."""
+        """Does nothing, because a fake cluster mounts no disk."""
 
     def leftovers(self) -> list[str]:
-        """Always an empty list."""
+        """Returns an empty list, because a fake cluster leaves nothing on the host."""
         return []
 
     def sweep(self) -> list[str]:
-        """Removes nothing, because a fake cluster leaves nothing behind. Returns an empty list."""
+        """Returns an empty list, because there is nothing to remove."""
         return []

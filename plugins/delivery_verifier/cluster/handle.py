@@ -1,5 +1,5 @@
-"""A handle on the running cluster. Steps and faults use the cluster through this handle, whichever backend runs the
-cluster. Brokers are named by id."""
+"""A handle on the running cluster. The steps of a run and the faults use the cluster through this handle, whichever
+backend runs the cluster. Methods identify a broker by its id."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ END_DEADLINE_S = 40.0
 
 
 class ControllerDied(VerifierError, RuntimeError):
-    """The controller ended. No leader can be elected any more, so that waiting for the cluster would be in vain."""
+    """The controller process has ended. No leader can be elected any more, so it is useless to wait for the cluster."""
 
 
 class Cluster:
-    """The cluster of one run. Any process of the run may have such a handle on the cluster. `backend`: the object that
-    the backend returns for this cluster.
+    """The cluster of one run. Every process of the run may create its own `Cluster` object. `backend`: the running
+    cluster, as `Backend.start` or `Backend.attach` returns it.
 
-    Every method that sends a request to keeper or proxy raises ClusterGone if the cluster has ended, and RuntimeError
-    with the reason if the request is refused.
+    Every method that sends a request to the keeper or to the proxy raises ClusterGone if the cluster has ended, and
+    RuntimeError with the reason if the request is refused.
     """
 
     def __init__(self, backend: RunningCluster) -> None:
@@ -40,8 +40,8 @@ class Cluster:
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
-        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, ClusterGone if it has
-        ended."""
+        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, and ClusterGone if the
+        cluster has ended."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
 
@@ -52,7 +52,7 @@ class Cluster:
 
     @property
     def socket(self) -> Path:
-        """The Unix socket at which the keeper takes requests, among them the renewals of the lease."""
+        """The Unix socket at which the keeper (the parent process of the brokers) takes requests."""
         return self.backend.socket
 
     @property
@@ -62,7 +62,8 @@ class Cluster:
 
     @property
     def load_connection(self) -> Connection:
-        """Addresses and security settings for the producers under test: those of the proxy, if there is a proxy."""
+        """Addresses and security settings for the producers under test. If there is a proxy, these are the addresses of
+        the proxy."""
         return self.backend.load_connection
 
     @property
@@ -81,7 +82,8 @@ class Cluster:
         return self.backend.brokers
 
     def states(self) -> dict[int, str]:
-        """Returns the state of every broker by id: running, frozen or exited. Raises ControllerDied."""
+        """Returns the state of every broker by id: running, frozen or exited. Raises ControllerDied if a controller has
+        exited."""
         status = self.backend.keeper.status()
         self._require_controllers(status)
         return {broker: status.nodes[broker].state for broker in self.brokers}
@@ -99,29 +101,30 @@ class Cluster:
             raise ControllerDied(message)
 
     def send(self, broker: int, signal_name: str) -> int:
-        """Sends the signal `signal_name`, e.g. SIGKILL, to a broker. Returns the wall time (µs) just before."""
+        """Sends the signal `signal_name`, e.g. SIGKILL, to a broker. Returns the wall time (µs) just before the
+        signal."""
         return self.backend.keeper.send(broker, signal_name)
 
     def start(self, broker: int) -> None:
-        """Starts a broker that does not run. If its disk has no power, switches it on before."""
+        """Starts a broker that does not run. If the broker's disk has no power, first switches the power on."""
         self.backend.keeper.start(broker)
 
     def isolate(self, brokers: list[int], links: Sequence[Link]) -> int:
-        """Drops the packets of `brokers` on `links` (see step_options.LINKS). Returns the wall time (µs) just
-        before."""
+        """Drops the packets of `brokers` on `links` (see step_options.LINKS). Returns the wall time (µs) just before
+        the first packet was dropped."""
         return self.backend.keeper.isolate(brokers, list(links))
 
     def rejoin(self, brokers: list[int]) -> None:
-        """Lets the packets of `brokers` through again. Does no harm to brokers that are not isolated."""
+        """Lets the packets of `brokers` through again. Does nothing to brokers that are not isolated."""
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that is no
-        longer cut completely."""
+        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that lets
+        some packets through again."""
         return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:
-        """Kills `brokers` and cuts the power of their disks. Returns the wall time (µs) just before."""
+        """Kills `brokers` and cuts the power of their disks. Returns the wall time (µs) just before the first kill."""
         return self.backend.keeper.power_off(brokers)
 
     def is_off(self, broker: int) -> bool:
@@ -129,11 +132,12 @@ class Cluster:
         return self.backend.is_off(broker)
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Flushes the disks of `brokers`: a power cut then loses nothing that was written before. Raises OSError."""
+        """Flushes the disks of `brokers`, so that a later power cut loses nothing that was written before. Raises
+        OSError if a disk cannot be flushed, and CapabilityMissing if the cluster lacks the capability power."""
         self.backend.sync(brokers)
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics whose partitions `cluster.observer` polls."""
+        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, too."""
         self.backend.keeper.watch(topics)
 
     def adopt(self, pid: int) -> None:
@@ -150,15 +154,15 @@ class Cluster:
         return "proxy" in self.backend.capabilities
 
     def finish(self, keep_workspace: bool) -> None:
-        """Ends the cluster, and waits until its keeper is gone. The workspace is removed unless `keep_workspace`.
-        Raises DeadlinePassed after `END_DEADLINE_S` seconds."""
+        """Ends the cluster, and waits until its keeper process has ended. Removes the workspace unless `keep_workspace`
+        is true. Raises DeadlinePassed after `END_DEADLINE_S` seconds."""
         keeper = identify(self.backend.keeper.status().pid)
         self.backend.keeper.finish(keep_workspace=keep_workspace)
         if keeper is not None:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
 
     def release(self) -> None:
-        """Removes from the host what a killed keeper left, e.g. mounts. The cluster's data and logs stay."""
+        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay."""
         self.backend.release()
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
@@ -177,23 +181,24 @@ class Cluster:
         return [broker for broker, state in self.states().items() if state == "running"]
 
     def assign_replicas(self, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions the replicas `replicas`, the preferred leader first. Raises OSError if the request is
-        refused."""
+        """Assigns replicas to partitions. `replicas`: for each (topic, partition), the broker ids with the preferred
+        leader first. Raises OSError if the request is refused."""
         self.backend.requests.assign_replicas(self.running()[0], replicas)
 
     def alter_topics(self, topics: list[str], setting: str, value: str) -> None:
-        """Sets `setting` of every topic to `value`, through a broker that runs. Raises OSError if the request is
-        refused."""
+        """Sets `setting` of every topic to `value`. Sends the request to a running broker. Raises OSError if the
+        request is refused."""
         self.backend.requests.alter_topics(self.running()[0], topics, setting, value)
 
     def topic_setting(self, topics: list[str], setting: str) -> dict[str, str]:
-        """Returns the value of `setting` by topic, as a broker that runs knows the value. Raises OSError."""
+        """Returns the value of `setting` by topic, as a running broker reports it. Raises OSError if this broker does
+        not answer."""
         return self.backend.requests.topic_setting(self.running()[0], topics, setting)
 
     def wait_up(self, *brokers: int, deadline_s: float = UP_DEADLINE_S) -> None:
-        """Waits until each of `brokers` (all brokers, if none is given) serves metadata in which all of `brokers` are
-        unfenced, and until the proxy, if there is one, takes requests. Raises StepFailed if one of `brokers` ends
-        meanwhile, ControllerDied, DeadlinePassed after `deadline_s` seconds."""
+        """Waits until `brokers` (default: all brokers) are up, and until the proxy, if there is one, takes requests. A
+        broker is up if its metadata lists all of `brokers` as unfenced. Raises StepFailed if one of `brokers` exits,
+        ControllerDied if the controller exits, and DeadlinePassed after `deadline_s` seconds."""
         expected = set(brokers or self.brokers)
 
         def up() -> bool:
@@ -210,8 +215,8 @@ class Cluster:
         wait_until(up, f"brokers {sorted(expected)} to be up", deadline_s)
 
     def isr_full(self, topics: list[str]) -> bool:
-        """Whether every partition of `topics` has a leader and all of its replicas in sync. True only if every broker
-        runs, and every broker itself reports this state."""
+        """Whether every partition of `topics` has a leader and all of its replicas in the ISR. Returns True only if
+        every broker runs, and if every broker itself reports this state."""
         if any(state != "running" for state in self.states().values()):
             return False
         for broker in self.brokers:
@@ -223,8 +228,8 @@ class Cluster:
         return True
 
     def out_of_sync(self, topics: list[str]) -> str:
-        """Returns, for messages, why `isr_full` is False: brokers that do not run, and partitions whose ISR is not
-        full."""
+        """Returns a text for messages that says why `isr_full` is False. The text names brokers that do not run, and
+        partitions whose ISR is not full."""
         reasons = [f"broker {broker} {state}" for broker, state in self.states().items() if state != "running"]
         reasons += [
             f"{topic}/{partition}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}"

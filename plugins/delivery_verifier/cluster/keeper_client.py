@@ -1,7 +1,8 @@
-"""Requests to a keeper from another process. There is one request for each method of `KeeperOperations`.
+"""Sends requests to a keeper (the parent process of a cluster's brokers) from another process. There is one request for
+each method of `KeeperOperations`.
 
-The arguments travel as JSON, under the parameter names of that method. The result is converted to the type that the
-method declares.
+A request holds the method's arguments as JSON, under the names of the method's parameters. The client converts the
+result to the type that the method declares.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def _signature(operation: str) -> tuple[inspect.Signature, Any]:
 
 
 def keeper_at(socket: Path) -> KeeperOperations:
-    """Returns an object that sends each operation to the keeper that listens at `socket`.
+    """Returns an object whose methods send requests to the keeper that listens at `socket`.
 
-    Every operation raises lease.ClusterGone if no keeper is there, and RuntimeError with the reason if the keeper
-    refuses.
+    Every method raises lease.ClusterGone if no keeper answers, and RuntimeError with the reason if the keeper refuses
+    the request.
     """
     return cast("KeeperOperations", _KeeperClient(socket))

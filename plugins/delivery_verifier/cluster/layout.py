@@ -1,5 +1,5 @@
-"""The layout: where the nodes of an embedded cluster listen and keep their data. The module also names the files of a
-workspace."""
+"""The layout of an embedded cluster: the ports at which its nodes listen, and its workspace. The module also names the
+files of a workspace."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ CONTROLLER = 100
 """Node id of the controller."""
 HOST = "127.0.0.1"
 KEEPER_SPEC = "keeper.json"
-"""The file with the inputs of the keeper. It is the first file of a workspace, and at first it is empty: its name shows
-that the folder is a workspace, even if the start of the cluster is interrupted."""
+"""The file with the inputs of the keeper (the parent process of the brokers). It is the first file of a workspace, and
+is empty at first. Even if the start of the cluster is interrupted, this file shows that its folder is a workspace."""
 KEEPER_SOCKET, PROXY_SOCKET = "keeper.sock", "proxy.sock"
-"""The Unix sockets at which keeper and proxy take requests."""
+"""The Unix sockets at which the keeper and the proxy take requests."""
 
 
 class ClusterLayout(Struct, frozen=True, kw_only=True):
-    """The ports and the workspace of one embedded cluster. Ports are by node id."""
+    """The ports and the workspace of one embedded cluster. The keys of all mappings are broker ids."""
 
     workspace: str
     spec: ClusterSpec
@@ -27,9 +27,9 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
     client_ports: dict[int, int]
     replication_ports: dict[int, int]
     proxied_ports: dict[int, int] = {}
-    """The ports at which brokers listen for the proxy's connections. Empty without a proxy."""
+    """The ports at which the brokers listen for connections from the proxy. Empty if there is no proxy."""
     proxy_ports: dict[int, int] = {}
-    """The ports at which the proxy listens, by the broker to which the proxy forwards. Empty without a proxy."""
+    """The ports at which the proxy listens for clients of each broker. Empty if there is no proxy."""
 
     @property
     def brokers(self) -> list[int]:
@@ -43,12 +43,12 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
 
     @property
     def load_connection(self) -> Connection:
-        """The addresses for the producers under test: those of the proxy, if there is a proxy, or of the brokers."""
+        """The addresses for the producers under test. If there is a proxy, these are the addresses of the proxy."""
         return _connection(self.proxy_ports or self.client_ports)
 
     def listeners(self, broker: int) -> dict[str, tuple[int, int]]:
-        """Returns, for each listener of a broker, the port that the broker binds and the port that the broker
-        advertises."""
+        """Returns, by name of the listener, two ports of a broker: the port that the broker binds, and the port that
+        the broker advertises. The ports differ only for the listener PROXIED."""
         client, replication = self.client_ports[broker], self.replication_ports[broker]
         ports = {"CLIENT": (client, client), "REPL": (replication, replication)}
         if self.proxy_ports:

@@ -1,7 +1,7 @@
-"""The observer: records every change of leadership, ISR and process state, whatever caused the change.
+"""The observer: records every change of leadership, of an ISR, and of the state of a node's process.
 
-The observer knows nothing of the fault plan. Its record can therefore prove that a fault bit, and that nothing else
-happened.
+The observer does not use the fault plan, and records a change whatever caused the change. So its record can prove that
+a fault took effect, and that nothing else happened.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ EVERY_S = 0.1
 
 
 class Observer:
-    """Appends `Observation`s to `file`, one JSON object per line. Polls the partitions of the watched topics in a
-    thread of its own. The caller reports the states of the processes, by `process`."""
+    """Appends each change as an `Observation` to `file`, one JSON object per line. A thread of the observer polls the
+    partitions of the watched topics. The caller reports the states of the processes with the method `process`."""
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
         self._requests, self._brokers, self._file = requests, brokers, file
@@ -48,7 +48,8 @@ class Observer:
             self._topics = sorted({*self._topics, *topics})
 
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
-        """Records the state of a node's process if the state has changed. `state`: running, frozen or exited."""
+        """Records the state of a node's process if the state has changed. `broker`: the node's id. `state`: running,
+        frozen or exited. `exit_code`: the exit code of a process that has exited."""
         if self._processes.get(broker) != state:
             self._processes[broker] = state
             self._write(Observation(at_us=now_us(), kind="process", broker=broker, state=state, exit_code=exit_code))
@@ -61,8 +62,8 @@ class Observer:
                 self._look(topics)
 
     def _look(self, topics: list[str]) -> None:
-        """Asks every running broker for the state of the partitions, and records what is new. A single broker would not
-        do: a broker that was cut off, or has just woken up, may report an old state."""
+        """Asks every running broker for the state of the partitions, and records what is new. One broker is not enough,
+        because a broker that was cut off or frozen may report an old state."""
         views = []
         for broker in self._brokers:
             if self._processes.get(broker) != "running":
@@ -75,8 +76,8 @@ class Observer:
             self._note(key, state)
 
     def _note(self, key: tuple[str, int], state: PartitionState) -> None:
-        """Records the state of a partition if the state differs from the last recorded state. Ignores states of an
-        earlier leader epoch, and states with an error code other than 5."""
+        """Records the state of a partition if the state differs from the last recorded state. Ignores a state with an
+        earlier leader epoch, and a state with an error code other than 0 and 5."""
         before = self._partitions.get(key)
         if state.error not in (0, 5) or (before and state.leader_epoch < before.leader_epoch):  # 5: no leader now
             return
@@ -111,11 +112,11 @@ View = dict[tuple[str, int], PartitionState]
 
 
 def newest(views: Iterable[View]) -> View:
-    """Returns, for each partition, the state with the highest leader epoch. If several states have this epoch, the
-    state that most brokers report is returned.
+    """Returns, for each partition, the state with the highest leader epoch. If several states have this epoch, returns
+    the state that most brokers report.
 
-    A broker that is cut off from the controller goes on to report the last state that it knew. So does a broker that
-    has just woken up.
+    A broker that is cut off from the controller still reports the last state that it received. A broker that was frozen
+    until now also reports an old state.
     """
     states_of: dict[tuple[str, int], list[PartitionState]] = {}
     for view in views:

@@ -1,5 +1,5 @@
-"""Topics: their creation with one replica assignment for all arms, the settings that keep every record in the log, and
-offsets."""
+"""Topics and their offsets. Creates the topics of all arms with one replica assignment, and checks the settings that
+keep every record in the log."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from delivery_verifier.model.data import setting_text
 from delivery_verifier.model.scenario import Scenario
 
 WHOLE_LOG = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
-"""Settings of every topic. Without these settings a broker may remove records itself, and the absence of a record would
-prove nothing."""
+"""Settings of every topic. Under other settings a broker may remove records itself, and then a missing record proves
+nothing."""
 TIMEOUT_S = 20.0
 
 
 def admin(connection: Connection) -> AdminClient:
-    """Returns an admin client with short timeouts."""
+    """Returns an admin client that gives up a request after 10 s."""
     return AdminClient({**connection.client_properties(), "socket.timeout.ms": 10_000, "log_level": 0})
 
 
 def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
-    """Returns the replicas of every partition, the preferred leader first. Leadership goes round `brokers`; the seed
-    decides which broker leads partition 0."""
+    """Returns the broker ids of the replicas, for each partition. The preferred leader stands first.
+
+    Consecutive partitions get consecutive brokers of `brokers` as their preferred leaders. The scenario's seed decides
+    which broker leads partition 0.
+    """
     copies = scenario.load.replication_factor
     return [
         [brokers[(scenario.seed + partition + copy) % len(brokers)] for copy in range(copies)]
@@ -35,7 +38,7 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 def create(scenario: Scenario, connection: Connection) -> None:
     """Creates the topics of all arms, all with the same replica assignment. Raises KafkaException with the broker's
-    reason."""
+    reason if a topic cannot be created."""
     client, brokers = admin(connection), sorted(connection.brokers)
     new_topics = [
         NewTopic(
@@ -51,8 +54,7 @@ def create(scenario: Scenario, connection: Connection) -> None:
 
 
 def check_whole_log(connection: Connection, topics: list[str]) -> None:
-    """Raises ValueError if a setting of a topic lets a broker remove records itself. The error names topic and
-    setting."""
+    """Raises ValueError unless every topic has the settings `WHOLE_LOG`. The error names the topic and the setting."""
     client = admin(connection)
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     for resource, future in client.describe_configs(resources).items():
@@ -65,22 +67,23 @@ def check_whole_log(connection: Connection, topics: list[str]) -> None:
 def offsets(
     client: AdminClient, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
 ) -> dict[tuple[str, int], int]:
-    """Returns an offset for each partition, as the partition's leader reports it. `spec` says which offset. For the
-    latest offset, `isolation` chooses between high watermark (READ_UNCOMMITTED) and last stable offset."""
+    """Returns one offset of each partition, as the partition's leader reports it. `spec` selects the offset, e.g. the
+    earliest. If `spec` is the latest offset, `isolation` selects the high watermark (READ_UNCOMMITTED) or the last
+    stable offset (READ_COMMITTED)."""
     specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
     answers = client.list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
     return {(key.topic, key.partition): future.result(TIMEOUT_S).offset for key, future in answers.items()}
 
 
 def high_watermarks(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Returns the high watermark of each partition. If the ISR is full, all replicas have the records below the high
+    """Returns the high watermark of each partition. While the ISR is full, every replica has all records below the high
     watermark."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
 
 def last_stable_offsets(client: AdminClient, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Returns the last stable offset of each partition. A read_committed consumer sees no record from this offset
-    on."""
+    """Returns the last stable offset of each partition. A read_committed consumer gets only records below this
+    offset."""
     return offsets(client, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
 
 

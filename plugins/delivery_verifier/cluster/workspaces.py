@@ -1,5 +1,5 @@
-"""Workspaces. A workspace is the folder with the data of one cluster: of a running cluster, or of an ended cluster
-whose data are kept."""
+"""Workspaces. A workspace is the folder with the data of one cluster. The cluster runs, or it has ended and its data
+are kept."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import identify, lives, myself
 
 KEPT = "KEPT"
-"""The name of the file that marks a workspace as kept, although its run is over."""
+"""The name of the file that marks a workspace as kept after the end of its run."""
 AWAITED = "AWAITED"
-"""The name of the file that holds the identity of the process that will judge the run of a workspace. This process then
-keeps or removes the workspace."""
+"""The name of a file in a workspace. The file identifies the process that will judge the workspace's run. After its
+judgement, this process keeps or removes the workspace."""
 
 
 def folder() -> Path:
-    """Returns the folder of all workspaces (KDV_WORKSPACES). Its path is short, because a Unix socket's path has at
-    most 107 bytes."""
+    """Returns the folder of all workspaces: the environment variable KDV_WORKSPACES or, if it is unset, a folder in the
+    system's temporary folder. The path is short, because the path of a Unix socket has at most 107 bytes."""
     return variables.short_path("KDV_WORKSPACES") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}"
 
 
 def all_workspaces() -> list[Path]:
-    """Returns all workspaces. Anything else in the folder does not belong to the verifier, and is never touched."""
+    """Returns all workspaces in the folder of workspaces. Ignores all other files and folders there."""
     return sorted(filter(is_workspace, folder().iterdir())) if folder().is_dir() else []
 
 
 def is_workspace(path: Path) -> bool:
-    """Whether `path` is a workspace: a folder that is empty or contains the file `KEEPER_SPEC`, and whose name is eight
-    small letters or digits."""
+    """Whether `path` is a workspace. A workspace is a folder that is empty or contains the file `KEEPER_SPEC`. Its name
+    is eight small letters or digits."""
     if path.is_symlink() or not path.is_dir() or not re.fullmatch(r"[a-z0-9]{8}", path.name):
         return False
     return (path / KEEPER_SPEC).is_file() or next(path.iterdir(), None) is None
 
 
 def is_served(workspace: Path) -> bool:
-    """Whether a keeper may still serve the workspace, i.e. whether the keeper's socket exists. A killed keeper leaves
-    its socket behind."""
+    """Whether a keeper (the parent process of a cluster's brokers) may serve the workspace. True if the keeper's socket
+    exists. A killed keeper leaves its socket behind, so True does not prove that the keeper lives."""
     return (workspace / KEEPER_SOCKET).exists()
 
 
 def remove(path: Path) -> None:
-    """Removes a workspace. Does nothing if `path` is no workspace: the path may come from a file, and such a file may
-    name any folder."""
+    """Removes a workspace. Does nothing if `path` is no workspace, because `path` may come from a file that names a
+    wrong folder."""
     if is_workspace(path):
         _erase(path)
 
@@ -63,13 +63,14 @@ def is_kept(workspace: Path) -> bool:
 
 
 def sweep() -> list[Path]:
-    """Removes workspaces that are not kept and have no keeper, superfluous kept workspaces (see `trim`), and what
-    killed runs left on the host. Unmounts the disks of kept workspaces without a keeper. Returns the removed
-    workspaces.
+    """Cleans up after killed runs, and returns the removed workspaces.
 
-    A keeper normally removes all this itself. The sweep is for keepers that were killed. Only a process that holds the
-    host's lock (lease.acquire_host) may sweep: any other sweep could remove the workspace of a run whose keeper has yet
-    to start.
+    Removes all workspaces that are not kept and have no keeper, superfluous kept workspaces (see `trim`), and what
+    killed processes left on the host. Also unmounts the disks of kept workspaces without a keeper. A keeper that was
+    not killed has done all this itself.
+
+    The caller must hold the host's lock (lease.acquire_host). Otherwise, the sweep could remove the workspace of a run
+    whose keeper has not started yet. Raises DeadlinePassed if a disk is still in use.
     """
     swept = [workspace for workspace in all_workspaces() if not is_kept(workspace) and not _keeper_lives(workspace)]
     for workspace in swept:
@@ -82,7 +83,7 @@ def sweep() -> list[Path]:
 
 
 def sweep_host() -> list[str]:
-    """Removes what `host_leftovers` names. Returns what was removed, in words."""
+    """Removes everything that `host_leftovers` names. Returns a description of each removed thing."""
     return [removed for backend in BACKENDS.values() for removed in backend.sweep()]
 
 
@@ -92,8 +93,8 @@ def host_leftovers() -> list[str]:
 
 
 def mounted() -> list[Path]:
-    """Returns the kept workspaces whose disks are still mounted. Their keeper was killed, and so could not unmount the
-    disks."""
+    """Returns the kept workspaces whose disks are still mounted because the keeper was killed. A keeper that ends
+    normally unmounts the disks."""
     return [
         workspace
         for workspace in all_workspaces()
@@ -102,8 +103,8 @@ def mounted() -> list[Path]:
 
 
 def unmount() -> list[Path]:
-    """Unmounts the disks of the workspaces that `mounted` returns. The image files with the disks' data stay. Returns
-    these workspaces. Raises DeadlinePassed if a disk is still in use."""
+    """Unmounts the disks of the workspaces that `mounted` returns, and returns these workspaces. The image files with
+    the disks' data stay. Raises DeadlinePassed if a disk is still in use."""
     workspaces = mounted()
     for workspace in workspaces:
         _release(workspace)
@@ -111,8 +112,10 @@ def unmount() -> list[Path]:
 
 
 def sweep_unless_busy() -> list[Path]:
-    """Calls `sweep`, unless a run uses the host. Returns the removed workspaces. Called after a run was ended by force,
-    because the keeper of such a run had no time to clean up."""
+    """Calls `sweep` and returns the removed workspaces. If a run uses the host, does nothing and returns an empty list.
+
+    For use after a run was ended by force, because the keeper of such a run may have had no time to clean up.
+    """
     try:
         with lease.acquire_host("a sweep"):
             return sweep()
@@ -121,8 +124,8 @@ def sweep_unless_busy() -> list[Path]:
 
 
 def hold(workspace: Path) -> None:
-    """Protects a workspace from every sweep as long as this process lives. For the process that will judge the run: it
-    then calls `keep` or `remove`."""
+    """Protects a workspace from every sweep as long as this process lives. Called by the process that will judge the
+    run. After its judgement, this process calls `keep` or `remove`."""
     (workspace / AWAITED).write_text(str(myself()))
 
 
@@ -133,7 +136,8 @@ def keep(workspace: Path) -> None:
 
 
 def trim() -> list[Path]:
-    """Removes all kept workspaces except the newest (KDV_KEPT says how many stay). Returns the removed workspaces."""
+    """Removes all kept workspaces except the newest. The environment variable KDV_KEPT says how many stay. Returns the
+    removed workspaces."""
     old = sorted(_marked_workspaces(), reverse=True)[variables.workspaces_to_keep() :]
     for _, workspace in old:
         _erase(workspace)
@@ -141,8 +145,8 @@ def trim() -> list[Path]:
 
 
 def _erase(workspace: Path) -> None:
-    """Removes a workspace. First unmounts its disks: otherwise a loop device would go on using the space of the removed
-    image."""
+    """Removes a workspace. First unmounts its disks, because a mounted loop device would still use the space of the
+    removed image."""
     _release(workspace)
     folders.remove_folder(workspace)
 
