@@ -1,8 +1,8 @@
 """A cluster in memory, for tests of code that uses a cluster. It satisfies `backend.RunningCluster`.
 
 Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
-its partitions at once, and leads them no more. The next broker of the ISR then leads in the next epoch. The fake
-cluster has no records, no clients and no time. `requested` lists the requests that a test's subject made.
+its partitions at once, and no longer leads them. The next broker of the ISR then leads in the next epoch. The fake
+cluster has no records, no clients and no time. `requested` lists the requests that the tested code made.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order: each with its name and arguments. Left out: `renew`, and the requests that
-        only read, except the proxy's `hits`."""
+        """The requests so far, in order: each with its name and arguments. The list leaves out `renew` and all requests
+        that only read, except the proxy's `hits`."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}
@@ -59,17 +59,17 @@ class FakeCluster:
         self.without_power: set[int] = set()
         self.proxy_rules: list[dict[str, Any]] = []
         self.proxy_hits: dict[str, dict[str, int]] = {}
-        """The proxy's answer to `hits`, whichever rule is asked for: counts by broker id and client.id."""
+        """The answer to every request `hits` to the proxy: counts by broker id and client.id."""
         self.finished = False
 
     @property
     def keeper(self) -> KeeperOperations:
-        """This object, which has the operations of a keeper, too."""
+        """This object itself, because it also has the operations of a keeper."""
         return self
 
     @property
     def requests(self) -> BrokerRequests:
-        """This object, which answers the requests to single brokers, too."""
+        """This object itself, because it also answers the requests to single brokers."""
         return self
 
     def set_partition(self, topic: str, partition: int, leader: int, epoch: int = 0) -> None:
@@ -88,8 +88,8 @@ class FakeCluster:
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
 
     def start(self, node: int) -> None:
-        """Starts a broker, and gives its disk power. The broker joins the ISR of its partitions that have a leader.
-        Raises RuntimeError if the broker has not exited."""
+        """Starts a broker, and switches the power of its disk on. The broker may join ISRs or become a leader (see
+        `_with_broker`). Raises RuntimeError if the broker has not exited."""
         if self.process_states[node] != "exited":
             raise RuntimeError(f"broker {node} is already running")
         self.requested.append(("start", node))
@@ -97,7 +97,8 @@ class FakeCluster:
         self._change(node, "running")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Signals a broker. Returns the wall time in µs. Raises RuntimeError if the broker has exited."""
+        """Changes a broker's state as the signal does (see `STATES`). Returns the wall time in µs. Raises RuntimeError
+        if the broker has exited."""
         if self.process_states[node] == "exited":
             raise RuntimeError(f"broker {node} is not running")
         self.requested.append(("send", node, signal_name))
@@ -114,8 +115,8 @@ class FakeCluster:
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Marks brokers as isolated. Returns the wall time in µs. Leaders do not change: a test calls `set_partition`
-        for that."""
+        """Marks brokers as isolated. Returns the wall time in µs. Does not change leaders; a test changes them with
+        `set_partition`. Raises CapabilityMissing without the capability network."""
         self._require("network")
         self.requested.append(("isolate", tuple(nodes), tuple(links)))
         self.isolated |= dict.fromkeys(nodes, links)
@@ -132,7 +133,8 @@ class FakeCluster:
         return {broker: dict.fromkeys(links, 1) for broker, links in self.isolated.items()}
 
     def power_off(self, nodes: list[int]) -> int:
-        """Lets brokers exit, and marks their disks as without power. Returns the wall time in µs."""
+        """Makes brokers exit, and marks their disks as without power. Returns the wall time in µs. Raises
+        CapabilityMissing without the capability power."""
         self._require("power")
         self.requested.append(("power_off", tuple(nodes)))
         for node in nodes:
@@ -145,16 +147,16 @@ class FakeCluster:
         return broker in self.without_power
 
     def sync(self, brokers: Sequence[int]) -> None:
-        """Records the request, and does nothing else."""
+        """Only records the request. Raises CapabilityMissing without the capability power."""
         self._require("power")
         self.requested.append(("sync", tuple(brokers)))
 
     def watch(self, topics: list[str]) -> None:
-        """Records the request, and does nothing else."""
+        """Only records the request."""
         self.requested.append(("watch", tuple(topics)))
 
     def adopt(self, pid: int) -> None:
-        """Records the request, and does nothing else."""
+        """Only records the request."""
         self.requested.append(("adopt", pid))
 
     def finish(self, keep_workspace: bool = False) -> None:
@@ -163,8 +165,8 @@ class FakeCluster:
         self.finished = True
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
-        """Plays the proxy: `put` adds a rule to `proxy_rules`, `hits` returns `proxy_hits`, `release` clears
-        `proxy_rules`."""
+        """Answers a request to the proxy: `put` adds a rule to `proxy_rules`, `hits` returns `proxy_hits`, `release`
+        clears `proxy_rules`. Raises CapabilityMissing if the cluster has no proxy."""
         self._require("proxy")
         self.requested.append(("proxy", operation, arguments))
         if operation == "put":
@@ -174,7 +176,7 @@ class FakeCluster:
         return self.proxy_hits if operation == "hits" else None
 
     def proxy_listens(self) -> bool:
-        """Always True."""
+        """Returns True, because the fake proxy always takes requests."""
         return True
 
     def last_log(self, node: int) -> str:
@@ -182,7 +184,7 @@ class FakeCluster:
         return f"node {node} logs nothing"
 
     def release(self) -> None:
-        """Records the request, and does nothing else."""
+        """Only records the request."""
         self.requested.append(("release",))
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
@@ -196,8 +198,7 @@ class FakeCluster:
         return {other for other, state in self.process_states.items() if state == "running"}
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions the replicas `replicas`. Their leaders and ISRs stay. Raises OSError unless `broker`
-        runs."""
+        """Assigns replicas to partitions. Does not change leaders and ISRs. Raises OSError unless `broker` runs."""
         self._require_running(broker)
         self.requested.append(("assign_replicas", dict(replicas)))
         for key, brokers in replicas.items():

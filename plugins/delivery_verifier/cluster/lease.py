@@ -1,7 +1,8 @@
 """The lease, requests to the keeper, and the host's lock.
 
-The lease is a run's claim to its cluster. Every working step renews the lease. The host's lock is a locked file, which
-lets only one run at a time have a cluster on this host.
+The keeper is the parent process of a cluster's brokers. The lease is the time after which the keeper ends the cluster
+unless a step of the run renews the lease. The host's lock is a locked file. It lets only one run at a time have a
+cluster on this host.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 
 LEASE_S = 60.0
-"""Seconds that a cluster lives after the last renewal of its lease. No process renews the lease while Airflow starts
-the next task, and such a start is slow on a loaded host. If a run has an owner (see StartRequest), the keeper notices
-the owner's end much sooner."""
+"""Seconds that a cluster lives after the last renewal of its lease. The time is long, because no process renews the
+lease while Airflow starts the next task, and such a start is slow on a loaded host. If a run has an owner (see
+StartRequest), the keeper notices the owner's end much sooner."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock. `holder`, which only asks who has the lock, takes a free lock for a moment."""
+"""Seconds to wait for the host's lock. `holder` briefly takes a free lock, so a failed first attempt does not prove
+that a run has the lock."""
 ANSWER_S = 5.0
 """Seconds that a server waits for the text of a request after the client has connected."""
 
@@ -45,15 +47,19 @@ class HostBusy(VerifierError, RuntimeError):
 
 
 def lock_file() -> Path:
-    """Returns the file of the host's lock (KDV_LOCK). There is one lock per host and user, whatever folder the project
-    is in, because two clusters at once would falsify each other's timing."""
+    """Returns the path of the host's lock: the environment variable KDV_LOCK or, if it is unset, a file in the system's
+    temporary folder.
+
+    There is one lock per host and user, even if the project is in several folders. Two clusters at once would falsify
+    each other's timing.
+    """
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
 
 def acquire_host(run_id: str) -> IO[str]:
     """Takes the host's lock. Returns the open file that holds the lock.
 
-    The lock lasts until this process, and every child that inherited the file, has closed the file. Raises HostBusy,
+    The lock lasts until the file is closed in this process and in every child that inherited the file. Raises HostBusy,
     which names the holder, if another process holds the lock.
     """
     stream = lock_file().open("a+")
@@ -71,15 +77,15 @@ def acquire_host(run_id: str) -> IO[str]:
 
 
 def sign(stream: IO[str], name: str) -> None:
-    """Writes `name` into the lock file: the name under which messages mention the lock's holder. `stream` is the open
-    file that holds the lock."""
+    """Writes `name` into the lock file. Messages then name the lock's holder `name`. `stream`: the open file that holds
+    the lock."""
     stream.truncate(0)
     stream.write(name)
     stream.flush()
 
 
 def _lock(stream: IO[str]) -> bool:
-    """Tries to take the lock. Returns whether that succeeded."""
+    """Tries to take the lock. Returns whether the lock was taken."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -88,7 +94,7 @@ def _lock(stream: IO[str]) -> bool:
 
 
 def holder() -> str | None:
-    """Returns the name that the holder of the host's lock gave with `sign`; None if the lock is free."""
+    """Returns the name of the process that holds the host's lock, as `sign` wrote it; None if the lock is free."""
     if not lock_file().exists():
         return None
     with lock_file().open("r+") as stream:
@@ -100,7 +106,7 @@ def holder() -> str | None:
 
 
 def listening(socket_path: Path) -> socket.socket:
-    """Returns a Unix socket that listens at `socket_path`. The file appears only once the socket listens, so that a
+    """Returns a Unix socket that listens at `socket_path`. The file appears only when the socket already listens, so a
     client that sees the file is never refused."""
     listener, partial = socket.socket(socket.AF_UNIX), socket_path.with_suffix(".new")
     listener.bind(str(partial))
@@ -117,9 +123,9 @@ def answer(
 ) -> None:
     """Accepts one connection and answers its request.
 
-    `carry_out` takes the operation's name and its arguments, and returns the result, which msgspec can encode. If
-    `carry_out` raises an error, the client gets its text as the answer. `server`: the name of this process, for its
-    log. `timeout_s`: seconds to wait for the text of the request.
+    `carry_out`: a function that takes the name and the arguments of an operation, and returns a result that msgspec can
+    encode. If `carry_out` raises an error, the client gets the text of this error as the answer. `server`: the name of
+    this process in its log. `timeout_s`: seconds to wait for the text of the request.
     """
     connection, _ = listener.accept()
     with connection:
@@ -139,10 +145,11 @@ def answer(
 def call(
     socket_path: Path, operation: str, timeout_s: float = 15.0, server: str = "keeper", **arguments: object
 ) -> Any:
-    """Sends a request to the process that listens at `socket_path`. Returns the result in plain data.
+    """Sends a request to the process that listens at `socket_path`. Returns the result as plain data (the types of
+    JSON).
 
-    `server`: what error messages call that process. `arguments`: the arguments of the operation. Raises ClusterGone if
-    the process does not answer, and RuntimeError with the reason if the process refuses the request.
+    `server`: the name of that process in error messages. `arguments`: the arguments of the operation. Raises
+    ClusterGone if the process does not answer, and RuntimeError with the reason if the process refuses the request.
     """
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -167,11 +174,12 @@ def call(
 @contextmanager
 def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> Iterator[threading.Event]:
     """Renews the lease while the block of the `with` statement runs. Yields an event that is set when the keeper is
-    gone. A block that waits for something checks this event.
+    gone or refuses a renewal. A block that waits for something must check this event.
 
-    A caller whose block cannot check the event passes `when_gone`. This function is called in another thread, and has
-    to make the block fail. If the block raises any error once the keeper is gone, ClusterGone is raised instead,
-    because the lost keeper is the cause of the error.
+    If the block cannot check the event, the caller passes `when_gone`. Another thread then calls `when_gone`, which has
+    to make the block fail. If the block raises an error after the event was set, this function raises ClusterGone
+    instead, because the lost keeper is the cause of the error. Raises ClusterGone before the block if the keeper is
+    gone already.
     """
     done, gone = threading.Event(), threading.Event()
 

@@ -1,1 +1,1 @@
-"""The embedded backend: real Apache Kafka as processes on this host, and the keeper that owns them."""
+"""The embedded backend: real Apache Kafka as processes on this host, and the keeper, their parent process."""

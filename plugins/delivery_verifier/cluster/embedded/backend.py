@@ -1,5 +1,5 @@
-"""The embedded backend: Apache Kafka as processes of this host. Every cluster has its own keeper, which starts these
-processes."""
+"""The embedded backend: Apache Kafka as processes of this host. Every cluster has a keeper of its own, the parent
+process of these processes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ANSWER_DEADLINE_S = 60.0
 class KeeperSpec(Struct, frozen=True, kw_only=True):
     """The inputs of a keeper, stored as the file `keeper.json` in its workspace.
 
-    `run_id`, `workspace`, `deadline_s` and `owner` are those of the `StartRequest`. `lock_descriptor`: an open file
-    that holds the host's lock. If it is None, the keeper takes the lock itself. `lease_s`: seconds that the cluster
-    lives after the last renewal of its lease.
+    `run_id`, `workspace`, `deadline_s` and `owner` are copied from the `StartRequest`. `lock_descriptor`: the
+    descriptor of an open file that holds the host's lock. If the descriptor is None, the keeper takes the lock itself.
+    `lease_s`: seconds that the cluster lives after the last renewal of its lease.
     """
 
     run_id: str
@@ -44,14 +44,17 @@ class EmbeddedBackend:
     """A backend that runs clusters as processes of this host."""
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns why this host lacks `capability`; None if the host has the capability. Always None without a
-        `capability`: a cluster that needs no capability runs on every host that passes `kdv doctor`."""
+        """Returns why this host lacks `capability`, or None if the host has it. Without `capability` the result is
+        always None, because a cluster without capabilities runs on every host that passes `kdv doctor`."""
         return None if capability is None else equipment.tried(capability)
 
     def start(self, request: StartRequest) -> EmbeddedCluster:
-        """Fills the workspace with configurations and data folders, and starts the keeper. Returns the cluster once
-        the keeper answers. Raises RuntimeError if the keeper ends before; the error quotes the last line of its log.
-        Raises DeadlinePassed if the keeper does not answer within `ANSWER_DEADLINE_S` seconds."""
+        """Fills the workspace with configurations and data folders, and starts the keeper. Returns the cluster once the
+        keeper answers.
+
+        If the keeper ends before it answers, raises RuntimeError with the last line of the keeper's log. Raises
+        DeadlinePassed if the keeper does not answer within `ANSWER_DEADLINE_S` seconds.
+        """
         workspace = Path(request.workspace)
         spec = KeeperSpec(
             run_id=request.run_id,
@@ -91,16 +94,16 @@ class EmbeddedBackend:
         return bool(disks.mounts(workspace))
 
     def release(self, workspace: Path) -> None:
-        """Unmounts the disks of the workspace. The images of the disks stay. Raises DeadlinePassed if a disk is still
-        in use."""
+        """Unmounts the disks of the workspace. The image files with the disks' data stay. Raises DeadlinePassed if a
+        disk is still in use."""
         disks.release(workspace)
 
     def leftovers(self) -> list[str]:
-        """Returns the names of what killed processes left on this host: chains of rules in the packet filter, and the
-        folders that `equipment.abandoned` returns."""
+        """Returns the names of what killed processes left on this host: chains of rules in the packet filter, and
+        folders of trials (see `equipment.abandoned`)."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:
-        """Removes the chains and folders that `leftovers` names. Returns what was removed, in words."""
+        """Removes the chains and folders that `leftovers` names. Returns a description of each removed thing."""
         chains = [f"the packet filter's chain {chain}" for chain in packet_filter.sweep()]
         return chains + [str(folder) for folder in equipment.sweep()]

@@ -46,13 +46,14 @@ class EmbeddedCluster:
 
     @property
     def load_connection(self) -> Connection:
-        """The addresses for the producers under test: those of the proxy, if there is a proxy, or of the brokers."""
+        """The addresses for the producers under test: those of the proxy if there is a proxy, else those of the
+        brokers."""
         return self.layout.load_connection
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
         """Sends one request to the proxy (see `cluster.proxy.server`), and returns the answer. Raises ClusterGone if
-        the proxy does not answer, RuntimeError with the reason if the proxy refuses, CapabilityMissing if the cluster
-        has no proxy."""
+        the proxy does not answer, RuntimeError with the reason if the proxy refuses, and CapabilityMissing if the
+        cluster has no proxy."""
         self._require("proxy")
         return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
 
@@ -72,14 +73,15 @@ class EmbeddedCluster:
         return "power" in self.capabilities and Disk.of_broker(self.workspace, broker).is_off()
 
     def last_log(self, node: int) -> str:
-        """Returns the last three error lines of a node's log, or its last three lines if it has no error lines."""
+        """Returns the last three lines of a node's log that report an error. If no line does, returns the last three
+        lines of the log."""
         lines = (self.workspace / f"logs/{node}.log").read_text(errors="replace").splitlines()
         return " | ".join([line for line in lines if "ERROR" in line or "Exception" in line][-3:] or lines[-3:])
 
     def release(self) -> None:
-        """Removes what a killed keeper left: its rules in the packet filter, mounts, and the sockets of keeper and
-        proxy. Logs stay, and so do the image files that hold the brokers' data. Also removes the rules of other killed
-        keepers."""
+        """Removes what a killed keeper left on the host: its rules in the packet filter, the mounts of the brokers'
+        disks, and the sockets of the keeper and the proxy. Keeps the logs, and the image files with the brokers' data.
+        Also removes rules that other killed processes left in the packet filter."""
         packet_filter.sweep()
         disks.release(self.workspace)
         for socket in (self.socket, self.workspace / PROXY_SOCKET):

@@ -1,4 +1,4 @@
-"""Equipment: whether this host has the capabilities (see model.act.Capability) that some faults need.
+"""Equipment: finds out which capabilities (see model.act.Capability) this host has. Some faults need a capability.
 
 For each capability there is a trial: a function that uses the capability on this host, and then cleans up.
 """
@@ -21,30 +21,31 @@ from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
 
 TRIAL = 16 << 20
-"""Size in bytes of the disk whose power the trial of the capability power cuts."""
+"""Size in bytes of the small disk that the trial `_power` makes."""
 LOOP_CONTROL = "/dev/loop-control"
 _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
-"""The name of the folder that a trial of the capability power uses. The name contains pid and start time of the process
-that made the trial."""
+"""The name of the folder in which the trial `_power` makes its disk. The name contains the pid and the start time of
+the process that runs the trial."""
 _REFUSALS = re.compile(
     r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
     r"no such device|protocol not available",
     re.IGNORECASE,
 )
-"""What tools say if the kernel forbids or lacks something. Such a lack lasts. If a tool fails with any other words,
-the host may have the capability all the same, and `Lack.failed` is True."""
+"""Error messages of tools that show that the kernel forbids or lacks something. After such a message, the host
+certainly lacks the capability. After another message, the host may have the capability all the same, and `Lack.failed`
+is True."""
 
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
-    """Returns why this host lacks the capability `equipment`; None if the host has it. The trial runs at the first
-    call in a process; later calls return the same result."""
+    """Returns why this host lacks the capability `equipment`, or None if the host has it. The first call in a process
+    runs the trial. Later calls return the same result."""
     return _TRIALS[equipment]()
 
 
 def _network() -> Lack | None:
-    """Tries the capability network: adds a rule to the packet filter, and reads the rule back. If the rule is not
-    there, `Lack.failed` is True, because no tool reported a refusal."""
+    """Tries the capability network: adds a rule to the packet filter, and reads the rule back. If the rule is missing
+    although no tool reported an error, `Lack.failed` is True."""
     if reason := _lacks("iptables", "iptables", "iptables-save", "iptables-restore"):
         return Lack(reason)
     chain = packet_filter.Chain.own("trial")
@@ -62,8 +63,8 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability power: makes a small disk, and cuts its power. If the disk works on without power,
-    `Lack.failed` is True, because no tool reported a refusal."""
+    """Tries the capability power: makes a small disk, and cuts its power. If the disk still works although no tool
+    reported an error, `Lack.failed` is True."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
     me = myself()
@@ -83,9 +84,9 @@ def _power() -> Lack | None:
 
 
 def abandoned() -> list[Path]:
-    """Returns the folders that a killed process left behind while it tried whether this host can cut the power of a
-    disk. The disk may still be mounted in such a folder. Folders of other users are left out, because any user may
-    create a folder with such a name."""
+    """Returns the folders that a killed process left behind while it ran the trial `_power`. A disk may still be
+    mounted in such a folder. Leaves out folders of other users, because any user may create a folder with such a
+    name."""
     folders = []
     for folder in Path(tempfile.gettempdir()).glob("kdv-trial-*"):
         name = _TRIAL_FOLDER.fullmatch(folder.name)
@@ -111,11 +112,10 @@ def sweep() -> list[Path]:
 
 
 def _refused(message: str, error: Exception) -> Lack:
-    """Returns the lack that `error` shows. `message`: the reason and the remedy.
+    """Returns a `Lack` with the text `message`, which names the reason and the remedy. `error`: the error of the trial.
 
-    `mount` reports a failed setup of the loop device both if the host lacks loop devices and if all loop devices are
-    busy. If this process may open the control device of the loop devices, they are only busy, and `Lack.failed` is
-    True.
+    `mount` reports the same error if the host lacks loop devices and if all loop devices are busy. If this process may
+    open the control device of the loop devices, the loop devices are only busy, and `Lack.failed` is True.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)
@@ -131,8 +131,8 @@ def _clear(folder: Path) -> None:
 
 
 def _lacks(packages: str, *programs: str) -> str | None:
-    """Returns why this process cannot use `programs`; None if it can. `packages`: the packages that contain the
-    programs."""
+    """Returns why this process cannot use `programs`, or None if it can. `packages`: the packages that contain the
+    programs, for the message."""
     if os.geteuid():
         return "only root may do that: run as root"
     missing = [program for program in programs if shutil.which(program) is None]
@@ -144,4 +144,5 @@ def _line(error: Exception) -> str:
 
 
 _TRIALS: dict[Capability, Callable[[], Lack | None]] = {"proxy": lambda: None, "network": _network, "power": _power}
-"""The function that tries each capability. The capability proxy needs nothing of the host."""
+"""The trial of each capability. The trial of the capability proxy always succeeds, because a proxy needs nothing of the
+host."""

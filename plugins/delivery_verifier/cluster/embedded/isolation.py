@@ -11,11 +11,12 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """Returns the rules of the packet filter that cut `broker` off on `links`: no request gets through either way.
+    """Returns the rules of the packet filter that cut `broker` off on `links`, for requests in both directions.
 
-    The broker's requests to the controller and to other brokers are dropped. The controller sends no requests to a
-    broker, but only answers; so nothing else need be dropped on the link to the controller. Other brokers and clients
-    send requests to the broker's own ports, so packets to and from these ports are dropped, too.
+    On the links to the controller and to other brokers, the rules drop the packets with the broker's requests. The
+    controller only answers requests of a broker, so the link to the controller needs no other rule. Other brokers and
+    clients send requests to the broker's own ports. On these links, the rules therefore also drop packets to and from
+    these ports.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]
@@ -35,8 +36,8 @@ def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[Fil
 
 
 class Isolation:
-    """Cuts brokers of one cluster off, and knows which are cut off. `token`: up to eight characters that become part of
-    the name of this process's chain of rules in the packet filter."""
+    """Cuts brokers of one cluster off, and remembers which brokers are cut off. `token`: up to eight characters that
+    become part of the name of this process's chain of rules in the packet filter."""
 
     def __init__(self, layout: ClusterLayout, token: str) -> None:
         self._layout, self._chain = layout, Chain.own(token)
@@ -44,8 +45,8 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, FilterError if the packet
-        filter cannot be changed."""
+        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, and FilterError if the
+        packet filter cannot be changed."""
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
@@ -53,7 +54,7 @@ class Isolation:
         self._chain.add(self._rules[broker])
 
     def mend(self, broker: int) -> None:
-        """Lets the packets of `broker` through again. Does no harm if `broker` is not cut off. Raises FilterError if
+        """Lets the packets of `broker` through again. Does nothing if `broker` is not cut off. Raises FilterError if
         the kernel still drops packets of `broker`."""
         self._chain.remove(self._rules.get(broker, []))
         if remaining := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:
@@ -61,8 +62,8 @@ class Isolation:
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, for each link of each broker that is cut off. A link is left
-        out if the kernel lacks one of the link's rules."""
+        """Returns the number of packets dropped so far, by broker that is cut off and by link. Leaves out a link if the
+        kernel lacks one of the link's rules."""
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}
@@ -74,10 +75,11 @@ class Isolation:
         return packets_of
 
     def end(self) -> None:
-        """Removes the chain with all its rules."""
+        """Removes this process's chain from the packet filter, with all rules of the chain."""
         if self._used:  # the chain stays when the last broker is mended
             self._chain.destroy()
 
     def _read(self) -> list[tuple[str, int]]:
-        """Returns the name and the number of dropped packets of every rule that the kernel has."""
+        """Returns (name, number of dropped packets) for every rule of this process's chain that the kernel has. Empty
+        if no broker is cut off."""
         return self._chain.dropped() if self._rules else []

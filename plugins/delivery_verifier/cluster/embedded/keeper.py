@@ -1,10 +1,10 @@
 """The keeper: the parent process of the brokers. The keeper makes sure that no process of a run outlives the run, even
 if the run was killed.
 
-The keeper ends the cluster on the request `finish`, when its lease runs out, when the process that owns the run is
-gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or SIGINT. The keeper then kills its children
-and the processes that it has adopted, and removes the workspace, unless the request `finish` asks to keep it. If the
-keeper itself is killed, the kernel kills its children.
+The keeper ends the cluster on the request `finish`, when its lease (the time since the last request `renew`) runs out,
+when the process that owns the run is gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or
+SIGINT. The keeper then kills its children and the processes that it has adopted. It also removes the workspace, unless
+the request `finish` asks to keep the workspace. If the keeper itself is killed, the kernel kills the keeper's children.
 
 The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
 are those of `backend.KeeperOperations`.
@@ -36,12 +36,12 @@ from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId, identify
 
 TICK_S = 0.05
-"""Seconds between two looks at the processes and at the reasons to end."""
+"""Seconds between two checks of the processes. At each check, the keeper also looks for a reason to end the cluster."""
 
 
 class Keeper(NodeProcesses):
-    """Carries out the requests to one embedded cluster, and ends the cluster. All this happens in the main thread. The
-    observer's thread changes nothing of the cluster."""
+    """Carries out the requests to one embedded cluster, and ends the cluster. The main thread does all this. The
+    observer's thread only reads the state of the cluster."""
 
     def __init__(self, spec: KeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
@@ -55,11 +55,11 @@ class Keeper(NodeProcesses):
         self.keep_workspace = False
 
     def renew(self) -> None:
-        """Extends the lease."""
+        """Extends the lease: without another call, the keeper ends the cluster after `lease_s` seconds."""
         self.lease_ends_at_s = time.monotonic() + self.lease_s
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics whose partitions the observer polls."""
+        """Makes the observer poll the partitions of `topics`, too."""
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
@@ -69,12 +69,13 @@ class Keeper(NodeProcesses):
             self.guests.append(process)
 
     def finish(self, keep_workspace: bool = False) -> None:
-        """Ends the cluster, and removes its workspace unless `keep_workspace`. Returns before the cluster has ended."""
+        """Asks the keeper to end the cluster. Returns before the cluster has ended. The keeper removes the workspace
+        unless `keep_workspace` is true."""
         self.end_reason, self.keep_workspace = "finished", keep_workspace
 
     def run(self, listener: socket.socket) -> None:
-        """Serves the requests that arrive at `listener` until the cluster has to end, for any of the reasons in this
-        module's docstring. Then cleans up."""
+        """Serves the requests that arrive at `listener` until there is a reason to end the cluster (see the docstring
+        of this module). Then cleans up."""
         selector = selectors.DefaultSelector()
         selector.register(listener, selectors.EVENT_READ)
         self.observer.start()
@@ -96,7 +97,7 @@ class Keeper(NodeProcesses):
         return getattr(operations, operation)(**arguments)
 
     def _reason_to_end(self) -> str:
-        """Returns why the cluster has to end now; an empty text if the cluster goes on."""
+        """Returns why the cluster has to end now, or an empty text if there is no reason."""
         now_s = time.monotonic()
         if ended := self.proxy_ended():
             return f"the proxy ended with {ended}, by no plan"
@@ -109,9 +110,9 @@ class Keeper(NodeProcesses):
         return ""
 
     def clean_up(self) -> None:
-        """Kills the children of the keeper and the adopted processes, removes the cluster's rules from the packet
-        filter, and unmounts the brokers' disks. Removes the workspace, unless `finish` asked to keep it. After
-        `finish`, one broker may first end by itself (see `keep_class_archive`)."""
+        """Kills the keeper's children and the adopted processes, removes the cluster's rules from the packet filter,
+        and unmounts the brokers' disks. Removes the workspace, unless `finish` asked to keep it. After the request
+        `finish`, first lets one broker exit by itself (see `keep_class_archive`)."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:
@@ -125,7 +126,7 @@ class Keeper(NodeProcesses):
 
 
 def main() -> None:
-    """Runs a keeper: `python -m delivery_verifier.cluster.embedded.keeper SPEC`. SPEC is a JSON file with a
+    """Runs a keeper: `python -m delivery_verifier.cluster.embedded.keeper SPEC`. SPEC is the path of a JSON file with a
     KeeperSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=KeeperSpec)
     inherited = spec.lock_descriptor

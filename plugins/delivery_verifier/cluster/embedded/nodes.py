@@ -1,4 +1,4 @@
-"""The nodes of an embedded cluster: one KRaft controller and up to three brokers, real Apache Kafka on loopback. The
+"""The nodes of an embedded cluster: one KRaft controller and up to three brokers of real Apache Kafka on loopback. The
 module writes their configurations and data folders, and composes their command lines."""
 
 from __future__ import annotations
@@ -51,12 +51,13 @@ _BROKER = {
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.retention.ms": "-1",
 }
-"""Settings of every broker. `ClusterSpec.broker_settings` may replace them."""
+"""Settings of every broker. `ClusterSpec.broker_settings` may override these settings."""
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
     """Chooses free loopback ports, and writes configurations and formatted data folders into `workspace`. With the
-    capability power, each broker's data folder is a disk of its own. Returns the layout."""
+    capability power, each broker's data folder is a disk of its own. Returns the layout. Raises StepFailed if a data
+    folder cannot be formatted, and DiskError if a disk cannot be made."""
     ids = list(range(1, spec.brokers + 1))
     controller, *ports = _free_ports(1 + 4 * len(ids))
     client, replication, proxied, proxy = (dict(zip(ids, ports[kind::4], strict=True)) for kind in range(4))
@@ -92,22 +93,22 @@ def _disks(layout: ClusterLayout) -> list[Disk]:
 
 
 def command(layout: ClusterLayout, node: int) -> list[str]:
-    """Returns the command line of one node. The JVM uses the class data archive (see `archive`). If there is none yet,
-    the broker with the highest id writes it at exit."""
+    """Returns the command line that starts one node. The JVM uses the class data archive (see `archive`). If there is
+    no archive yet, the JVM of the broker with the highest id writes the archive when it exits."""
     classes = archive(layout)
     sharing = classes.options() if classes.file.exists() or node == max(layout.brokers) else []
     return _java(layout, *sharing, "kafka.Kafka", f"{layout.workspace}/conf/{node}.properties")
 
 
 def archive(layout: ClusterLayout) -> ClassArchive:
-    """Returns the class data archive of the nodes: a file of loaded classes, with which later JVMs boot faster. The
-    file need not exist yet."""
+    """Returns the class data archive of the nodes: a file of loaded classes that makes later JVMs boot faster. The file
+    need not exist yet."""
     return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 
 def _java(layout: ClusterLayout, *arguments: str) -> list[str]:
-    """Returns a command line of Java. `arguments`: JVM options, then the main class and its first argument. C1 only and
-    the serial collector gave the fastest measured boot of short-lived brokers."""
+    """Returns a command line of Java. `arguments`: JVM options, then the main class and its first argument. The JVM
+    uses only the C1 compiler, and the serial collector, because brokers boot fastest with these options (measured)."""
     classpath = ":".join(str(jar) for jar in kafka_jars(layout.spec.kafka_version))
     options, main = arguments[:-2], arguments[-2:]
     return [
@@ -161,9 +162,12 @@ def _properties(layout: ClusterLayout, node: int) -> str:
 
 
 def _template(layout: ClusterLayout) -> Path:
-    """Returns the folder with formatted data folders, from which the data folders of every cluster are copied. The
-    template is formatted once per Kafka version, number of brokers and use of ELR, because formatting takes one JVM
-    start per node."""
+    """Returns the template: a folder with a formatted data folder for each node. Every cluster gets a copy of the
+    template.
+
+    The template is made once per Kafka version, number of brokers and use of ELR (KIP-966), because formatting takes
+    one JVM start per node. Raises StepFailed if Kafka's storage tool fails.
+    """
     spec = layout.spec
     without = "" if spec.elr else "-without-elr"
     template = cache_dir() / "templates" / f"kafka-{spec.kafka_version}-{spec.brokers}{without}"

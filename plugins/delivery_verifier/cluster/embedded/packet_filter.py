@@ -1,9 +1,9 @@
 """The packet filter: rules of iptables that cut brokers off. Every process that adds rules has a chain of its own, so
 that the rules of a killed process can be recognised and removed.
 
-The group id of a broker's process marks the packets that the broker sends. Address and port are not enough: brokers on
-one host share their address, and connections that a broker opens have no fixed port of their own. All reading and
-writing goes through iptables. Every read asks the kernel.
+A rule recognises the packets that a broker sends by the group id of the broker's process. Address and port are not
+enough, because the brokers on one host have the same address, and connections that a broker opens have no fixed port of
+their own. This module reads and changes the packet filter only with iptables, and caches nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUPS = 22_000
 
 
 class FilterError(VerifierError, RuntimeError):
-    """The packet filter could not be read or changed. The message contains the error message of the tool."""
+    """The packet filter could not be read or changed. The message contains the error message of iptables."""
 
 
 class FilterRule(NamedTuple):
@@ -37,8 +37,8 @@ class FilterRule(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """A chain of rules in iptables. Its `name` contains a label, and pid and start time of the process that made the
-    chain. So a chain whose process has ended can be recognised."""
+    """A chain of rules in iptables. `name`: contains a label, and the pid and start time of the process that made the
+    chain. The pid and the start time show whether that process has ended."""
 
     name: str
 
@@ -57,8 +57,8 @@ class Chain(NamedTuple):
         return process is not None and process.alive and _short(process) == started
 
     def add(self, rules: Iterable[FilterRule]) -> None:
-        """Adds `rules`, and the chain if the kernel does not have it yet. All of the rules take effect at once. Raises
-        FilterError."""
+        """Adds `rules`. Also adds the chain if the kernel does not have it yet. All rules take effect at the same time.
+        Raises FilterError if the packet filter cannot be changed."""
         table = _save()
         if f":{self.name} " not in table:
             _call("iptables", "-w", "-N", self.name)
@@ -67,14 +67,15 @@ class Chain(NamedTuple):
         _call("iptables-restore", "-w", "--noflush", stdin=commands)
 
     def remove(self, rules: Iterable[FilterRule]) -> None:
-        """Removes each of `rules` once. It is no error if a rule does not exist."""
+        """Removes one copy of each of `rules`. Ignores rules that do not exist. Raises FilterError if iptables cannot
+        be run."""
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """Returns, for every rule that the kernel has now, the rule's name and the number of packets that the rule
-        dropped. Empty if no rule of OUTPUT jumps to the chain, because then the chain drops nothing. Raises
-        FilterError."""
+        """Returns (name, number of dropped packets) for every rule of the chain that the kernel has now. Empty if no
+        rule of the chain OUTPUT jumps to this chain, because then this chain drops nothing. Raises FilterError if the
+        packet filter cannot be read."""
         table = _save()
         if self._jump not in table:
             return []
@@ -82,7 +83,7 @@ class Chain(NamedTuple):
         return [(name, int(packets)) for packets, name in line.findall(table)]
 
     def destroy(self) -> None:
-        """Removes the chain with all its rules. Does no harm if there is no such chain."""
+        """Removes the chain with all its rules. Does nothing if there is no such chain."""
         while _run("iptables", "-w", "-D", "OUTPUT", "-o", "lo", "-p", "tcp", "-j", self.name).returncode == 0:
             continue
         for option in ("-F", "-X"):
@@ -90,7 +91,7 @@ class Chain(NamedTuple):
 
     @property
     def _jump(self) -> str:
-        """The rule of OUTPUT that jumps to this chain, as `iptables-save` prints the rule."""
+        """The rule of the chain OUTPUT that jumps to this chain, as `iptables-save` prints that rule."""
         return f" -A OUTPUT -o lo -p tcp -j {self.name}\n"
 
 
@@ -114,8 +115,8 @@ def sweep() -> list[str]:
 
 
 def _short(process: ProcessId) -> int:
-    """Returns the low 32 bits of the start time. The full time would be too long: a chain's name has at most 28
-    characters."""
+    """Returns the low 32 bits of the process's start time. The full start time does not fit into a chain's name, which
+    has at most 28 characters."""
     return process.started & 0xFFFF_FFFF
 
 

@@ -1,1 +1,2 @@
-"""The proxy before every broker. Its rules drop, hold or delay requests and responses, or close connections."""
+"""The proxy between the producers under test and the brokers. Its rules drop, hold or delay requests and responses, or
+close connections."""

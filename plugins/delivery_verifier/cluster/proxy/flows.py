@@ -1,7 +1,8 @@
-"""One connection through the proxy. Each of its two directions passes frames (see `proxy.frames`) on in order, and
-keeps the frames that have to wait.
+"""One connection through the proxy. The connection has two directions. Each direction passes on frames (see
+`proxy.frames`) in order, and keeps the frames that have to wait.
 
-This module has no sockets and no clock. Bytes and times come in as arguments, and bytes go out.
+This module uses no sockets and no clock. Its functions take bytes and times as arguments, and return or store the bytes
+to send.
 """
 
 from __future__ import annotations
@@ -13,20 +14,24 @@ from delivery_verifier.cluster.proxy.rules import Direction, ProxyRule, RuleBook
 from delivery_verifier.model.errors import VerifierError
 
 UNTIL_RELEASED = float("inf")
-"""The due time of a frame that a rule holds: never. Such a frame waits until `Flow.release` is called."""
+"""The due time of a frame that a rule holds. The time is infinite, because such a frame waits until `Flow.release` is
+called."""
 BUFFER_BYTES = 1 << 25
-"""Bytes of one direction that the proxy buffers. If the buffer is full, the sender has to wait, as on any network."""
+"""The size of the proxy's buffer for one direction, in bytes. If the buffer is full, the proxy reads no more, and the
+sender has to wait."""
 
 
 class Closed(VerifierError):
-    """A rule requires that this connection is closed."""
+    """A rule of the proxy requires that this connection is closed."""
 
 
 class Flow:
-    """One direction of a connection. `splitter`: cuts the sender's bytes into frames. `out`: the bytes to send to the
-    receiver now. `waiting`: a queue of frames that a rule holds or delays, and of all frames that came after them; each
-    entry is the time at which the frame is due, and the frame. `ended`: the sender has closed its side of the
-    connection."""
+    """One direction of a connection.
+
+    `splitter`: cuts the sender's bytes into frames. `out`: the bytes that can be sent to the receiver now. `waiting`:
+    the frames that wait, each preceded by the time at which the frame is due. A frame waits if a rule holds or delays
+    it, or if an earlier frame waits. `ended`: whether the sender has closed its side of the connection.
+    """
 
     def __init__(self) -> None:
         self.splitter, self.out, self.ended = Splitter(), bytearray(), False
@@ -40,7 +45,7 @@ class Flow:
 
     @property
     def drained(self) -> bool:
-        """Whether the sender has ended and all bytes of the sender have been handed to the receiver's socket."""
+        """Whether the sender has closed its side of the connection, and no bytes are left to send to the receiver."""
         return self.ended and not self.waiting and not self.out
 
     @property
@@ -50,8 +55,8 @@ class Flow:
         return self.waiting[0][0] if self.waiting else UNTIL_RELEASED
 
     def put(self, frame: bytes, due_at: float = 0.0) -> None:
-        """Queues the frame for sending at `due_at` (seconds, monotonic; 0: at once). The frame goes out after all
-        earlier frames."""
+        """Queues a frame. The frame goes out at `due_at` (seconds, monotonic; 0: at once), but never before an earlier
+        frame."""
         if not due_at and not self.waiting:
             self.out += frame
         else:
@@ -80,7 +85,7 @@ class Flow:
 
 class Conversation:
     """A client's connection to the broker `broker`, under the rules of `book`. A rule for responses names the API of
-    their requests, so each response is matched to its request by the correlation id."""
+    the request. The conversation therefore finds the request of each response by the correlation id."""
 
     def __init__(self, broker: int, book: RuleBook) -> None:
         self.broker, self._book = broker, book
@@ -89,7 +94,7 @@ class Conversation:
 
     def from_client(self, data: bytes, now: float) -> None:
         """Takes in bytes that the client sent, and applies the rules to each complete request. `now`: seconds,
-        monotonic. Raises NotKafka; Closed if a rule closes the connection."""
+        monotonic. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection."""
         for frame in self.requests.splitter.feed(data):
             request = request_of(frame)
             rule = self._decide("request", request)
@@ -100,7 +105,7 @@ class Conversation:
 
     def from_broker(self, data: bytes, now: float) -> None:
         """Takes in bytes that the broker sent, and applies the rules to each complete response. `now`: seconds,
-        monotonic. Raises NotKafka; Closed if a rule closes the connection."""
+        monotonic. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection."""
         for frame in self.responses.splitter.feed(data):
             request = self._open.pop(correlation_of(frame), None)
             rule = None if request is None else self._decide("response", request)
@@ -111,7 +116,8 @@ class Conversation:
         return self._book.decide(direction, request.api, request.client, self.broker)
 
     def _pass(self, flow: Flow, frame: bytes, rule: ProxyRule | None, now: float) -> None:
-        """Queues a frame as its rule says: at once without a rule, later if the rule holds or delays. Raises Closed."""
+        """Puts a frame into `flow`. Without a rule, the frame is due at once. A rule can make the frame due later.
+        Raises Closed if the rule closes the connection."""
         if rule is None:
             flow.put(frame)
         elif rule.action == "close":

@@ -1,6 +1,6 @@
 """Kafka's frames, and the part of their headers that identifies a request.
 
-A frame is a size (int32), followed by as many bytes. A request begins with API key and version (int16 each),
+A frame is a size (int32), followed by that number of bytes. A request begins with API key and version (int16 each),
 correlation id (int32) and client.id (nullable string). A response begins with the correlation id of its request.
 Sources: the Kafka protocol guide, and `ProduceRequest.json` for the position of acks.
 """
@@ -31,7 +31,8 @@ class Splitter:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Takes in `data`. Returns the frames that are now complete, each with its size before it. Raises NotKafka."""
+        """Takes in `data`. Returns the frames that are now complete, each including its size field. Raises NotKafka if
+        a size is below 4 or above `LARGEST`."""
         self._rest += data
         frames, start = [], 0
         while len(self._rest) - start >= 4:
@@ -58,7 +59,7 @@ class Request:
 
 
 def request_of(frame: bytes) -> Request:
-    """Returns the header of the request in `frame`. Raises NotKafka."""
+    """Returns the header of the request in `frame`. Raises NotKafka if the frame ends too early."""
     try:
         api, version, correlation, length = struct.unpack_from(">hhih", frame, 4)
         body = 14 + max(length, 0)
@@ -75,8 +76,8 @@ def correlation_of(frame: bytes) -> int:
 
 
 def _acks(frame: bytes, version: int, offset: int) -> int:
-    """Returns the acks of a Produce request. `offset`: the position after the client.id, where flexible versions have
-    tagged fields."""
+    """Returns the acks of a Produce request. `version`: the request's version. `offset`: the position after the
+    client.id. If the request has tagged fields there, returns 1 without reading the acks."""
     if version >= PRODUCE_FLEXIBLE:
         # No client here sends tagged fields. A request that has tagged fields counts as a request with a response.
         if frame[offset]:

@@ -1,4 +1,5 @@
-"""A link of the proxy: the socket of a client's connection, and the socket of the proxy's connection to the broker."""
+"""A link of the proxy. A link consists of two sockets: the socket of a client's connection to the proxy, and the socket
+of the proxy's connection to the broker."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from delivery_verifier.cluster.proxy.flows import Conversation, Flow
 from delivery_verifier.cluster.proxy.rules import RuleBook
 
 CHUNK = 1 << 18
-"""The most bytes that one read returns."""
+"""The largest number of bytes that one read returns."""
 
 
 class LinkEnd:
     """One of the two sockets of a `Link`. `stream`: the socket. `incoming`: the direction whose bytes are read from the
     socket. `outgoing`: the direction whose bytes are written to the socket. `take`: a function that is called with the
-    bytes read and the time (seconds, monotonic). `registered_events`: the events for which the proxy waits now."""
+    bytes read and the time (seconds, monotonic). `registered_events`: the events for which the proxy now waits at the
+    socket."""
 
     def __init__(
         self, stream: socket.socket, incoming: Flow, outgoing: Flow, take: Callable[[bytes, float], None]
@@ -39,8 +41,8 @@ class LinkEnd:
         return events
 
     def read(self) -> None:
-        """Reads the bytes that have arrived, unless the buffer of `incoming` is full. Raises NotKafka; Closed if a rule
-        closes the connection."""
+        """Reads the bytes that have arrived, unless the buffer of `incoming` is full. Raises NotKafka if the bytes are
+        not Kafka's protocol, and Closed if a rule closes the connection."""
         if self.incoming.full:
             return
         try:
@@ -55,8 +57,8 @@ class LinkEnd:
             self.incoming.ended = True
 
     def write(self) -> None:
-        """Sends as many bytes as the socket accepts. Sends nothing to a peer that has ended its side of the connection:
-        no client of Kafka closes only one side."""
+        """Sends as many bytes as the socket accepts. If the peer has ended its side of the connection, drops the bytes
+        instead, because no Kafka client closes only one side."""
         try:
             if self.outgoing.out and not self.incoming.ended:
                 del self.outgoing.out[: self.stream.send(self.outgoing.out)]
@@ -72,9 +74,10 @@ class LinkEnd:
 
 
 class Link:
-    """A client's connection, and the connection that the proxy opens for it to the broker at `upstream`. `book`: the
-    rules. If the client hangs up, the broker still gets all requests that the client sent before, unless a rule drops
-    them."""
+    """A client's connection to the proxy, and the proxy's connection to the broker at `upstream`. `book`: the rules.
+
+    If the client hangs up, the broker still gets all requests that the client sent before, unless a rule drops them.
+    """
 
     def __init__(self, client: socket.socket, upstream: Address, broker: int, book: RuleBook) -> None:
         conversation, stream = Conversation(broker, book), socket.socket()
@@ -88,18 +91,18 @@ class Link:
 
     @property
     def over(self) -> bool:
-        """Whether the broker has ended the connection and all bytes of the broker have been handed to the client's
-        socket."""
+        """Whether the broker has ended the connection, and no bytes are left to send to the client."""
         return self.flows[1].drained
 
     @property
     def due_at(self) -> float:
-        """The time at which the next waiting frame is due (seconds, monotonic). Infinite if no frame waits, or if a
-        rule holds the next frame of each direction that has waiting frames."""
+        """The time at which the next waiting frame is due (seconds, monotonic), in either direction. Infinite if no
+        frame waits, or if every next frame is held by a rule."""
         return min(flow.due_at for flow in self.flows)
 
     def release(self) -> None:
-        """Lets every waiting frame go out now, whatever rule made it wait."""
+        """Ends the wait of every waiting frame, even if a rule holds or delays the frame. The next `advance` sends the
+        frames."""
         for flow in self.flows:
             flow.release()
 

@@ -14,16 +14,17 @@ from delivery_verifier.model.step_options import APIS
 
 Direction = Literal["request", "response"]
 Hits = dict[str, dict[str, int]]
-"""How often a rule acted, by broker id (as text, because of JSON) and client.id."""
+"""The numbers of times that a rule acted, by broker id and client.id. Broker ids are text, because JSON requires
+that."""
 
 
 class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One rule: what the proxy does to requests of clients to `brokers`, or to the responses of these brokers.
 
-    Actions: `drop` swallows the frame. `hold` makes the frame, and all later frames of the same direction of the
-    connection, wait until the proxy gets the request `release` for the broker. All these frames then go out in order;
-    requests even if the client has hung up meanwhile. `delay` makes the frame wait for `delay_ms`, and later frames go
-    out behind it. `close` closes both sides of the connection and does not pass the frame on.
+    Actions: `drop` discards the frame. `hold` makes the frame, and all later frames of the same direction of the
+    connection, wait until the proxy gets the request `release` for the broker. All these frames then go out in order.
+    Held requests go out even if the client has hung up meanwhile. `delay` makes the frame wait for `delay_ms`, and
+    later frames go out after this frame. `close` closes both sides of the connection and does not pass the frame on.
 
     A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and belongs to the API
     `api`: a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame on, `count` times
@@ -41,13 +42,13 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The rule as text. This text identifies the rule, so that a rule is in force at most once."""
+        """The rule as text. The text identifies the rule, because the same rule cannot be in force twice."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
 def rule_of(fields: object) -> ProxyRule:
-    """Returns the rule that `fields`, plain data, describe. Raises ValueError, which names the field and its allowed
-    values."""
+    """Returns the rule that `fields` describes. `fields`: a mapping of plain data, with the names of `ProxyRule`.
+    Raises ValueError with the wrong field and its allowed values."""
     rule = msgspec.convert(fields, ProxyRule)
     number(rule.api)
     return rule
@@ -62,7 +63,7 @@ def number(api: str | int) -> int:
 
 class _RuleInForce:
     """A rule in force. `matched`: how often the rule matched a frame, by (broker, client.id). `acted`: how often the
-    rule acted, by the same keys. `brokers`: the brokers that have not been released."""
+    rule acted, by (broker, client.id). `brokers`: the brokers of the rule that have not been released."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
@@ -71,8 +72,8 @@ class _RuleInForce:
 
 
 class RuleBook:
-    """The rules in force, in the order in which they were put. For a frame that several rules match, only one rule
-    acts: the first rule whose `nth` and `count` (see ProxyRule) select this frame."""
+    """The rules in force, in the order in which they were put in force. Only one rule acts on a frame: the first
+    matching rule whose `nth` and `count` (see ProxyRule) select this frame."""
 
     def __init__(self) -> None:
         self._in_force: dict[str, _RuleInForce] = {}
@@ -84,8 +85,8 @@ class RuleBook:
         self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """Returns the rule that acts on a frame; None if no rule acts, so that the frame passes. `api` and `client`:
-        API key and client.id of the frame's request. Counts the frame for the rule that acts, and for all earlier rules
+        """Returns the rule that acts on a frame, or None if no rule acts on the frame. `api` and `client`: the API key
+        and the client.id of the frame's request. Counts the frame for the rule that acts, and for all earlier rules
         that match the frame."""
         for active in self._in_force.values():
             rule = active.rule
@@ -99,16 +100,16 @@ class RuleBook:
         return None
 
     def release(self, brokers: Sequence[int]) -> None:
-        """Takes `brokers` out of every rule: no rule acts on their frames any more. If a rule has no brokers left, the
-        rule and its counts are removed."""
+        """Removes `brokers` from all rules in force, so that these rules no longer act on frames of these brokers. If a
+        rule has no brokers left, removes the rule and its counts."""
         for key, active in list(self._in_force.items()):
             active.brokers -= set(brokers)
             if not active.brokers:
                 del self._in_force[key]
 
     def hits(self, rule: ProxyRule) -> Hits:
-        """Returns how often the rule has acted. Empty if the rule has not acted, or is not in force, e.g. because all
-        of its brokers were released."""
+        """Returns how often the rule has acted. Empty if the rule has not acted, or is not in force. A rule is no
+        longer in force after all of its brokers were released."""
         hits: Hits = {}
         active = self._in_force.get(rule.key)
         for (broker, client), count in sorted(active.acted.items()) if active else ():

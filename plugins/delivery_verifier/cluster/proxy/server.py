@@ -1,10 +1,10 @@
-"""The process of the proxy before every broker. The proxy forwards Kafka's frames, and applies its rules to some of the
-frames.
+"""The process of the proxy between the producers under test and the brokers. The proxy forwards Kafka's frames, and
+applies its rules to some of the frames.
 
-The keeper starts this process. Brokers advertise the proxy on their listener PROXIED only, so that proxied clients and
-direct clients coexist. The proxy takes control requests on a Unix socket in the workspace (see `lease.call`): `put`
-puts a rule in force, `hits` asks how often a rule acted, `release` takes brokers out of all rules and lets their
-waiting frames go out.
+The keeper, the parent process of the brokers, starts the proxy. Brokers advertise the proxy's addresses only on their
+listener PROXIED, so that clients can also connect directly. The proxy takes control requests on a Unix socket in the
+workspace (see `lease.call`): `put` puts a rule in force, `hits` asks how often a rule acted, `release` removes brokers
+from all rules and sends their waiting frames.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from delivery_verifier.cluster.proxy.links import Link, LinkEnd
 from delivery_verifier.cluster.proxy.rules import RuleBook, rule_of
 
 REQUEST_S = 2.0
-"""Seconds that a control request may take to arrive. The time is short, because no frame passes meanwhile."""
+"""Seconds that a control request may take to arrive. The time is short, because the proxy forwards no frame
+meanwhile."""
 
 
 class Proxy:
-    """Serves all links (see `proxy.links`) to all brokers, in one thread. `ports`, by broker id: the port at which the
-    proxy listens, and the port of the broker. `book`: the rules in force."""
+    """Serves all links (see `proxy.links`) to all brokers, in one thread. `ports`: by broker id, the port at which the
+    proxy listens and the port at which the broker listens for the proxy. `book`: the rules in force."""
 
     def __init__(self, ports: dict[int, tuple[int, int]]) -> None:
         self.selector, self.book = selectors.DefaultSelector(), RuleBook()
@@ -60,8 +61,8 @@ class Proxy:
             self.turn()
 
     def turn(self, patience_s: float | None = None) -> None:
-        """Waits for events at the sockets, and handles them. If a frame with a due time waits, this method waits at
-        most until that time; otherwise at most `patience_s` seconds (None: without limit)."""
+        """Waits for events at the sockets, and handles them. Waits at most until the next waiting frame is due. If no
+        frame will become due, waits at most `patience_s` seconds (None: without limit)."""
         due_at = min((link.due_at for link in self._waiting), default=UNTIL_RELEASED)
         if due_at != UNTIL_RELEASED:
             patience_s = max(0.0, due_at - time.monotonic())
@@ -129,8 +130,8 @@ class Proxy:
             end.stream.close()
 
     def carry_out(self, operation: str, arguments: Mapping[str, Any]) -> object:
-        """Carries out one control request. Returns its result. Raises ValueError if there is no such operation,
-        KeyError if an argument is missing."""
+        """Carries out one control request. Returns its result. Raises ValueError if the operation is unknown or a rule
+        is not accepted, and KeyError if an argument is missing."""
         if operation == "put":
             self.book.put(rule_of(arguments["rule"]))
             return None
@@ -142,7 +143,7 @@ class Proxy:
         raise ValueError(f"unknown operation {operation!r}")
 
     def release(self, brokers: list[int]) -> None:
-        """Takes `brokers` out of every rule. All waiting frames to and from these brokers go out, in order."""
+        """Removes `brokers` from all rules in force. All waiting frames to and from these brokers go out, in order."""
         self.book.release(brokers)
         for link in self.links:
             if link.broker in brokers:
@@ -151,8 +152,8 @@ class Proxy:
 
 
 def main() -> None:
-    """Runs the proxy: `python -m delivery_verifier.cluster.proxy.server SPEC`. SPEC is the keeper's spec, a JSON
-    file."""
+    """Runs the proxy: `python -m delivery_verifier.cluster.proxy.server SPEC`. SPEC is the path of a JSON file with the
+    inputs of the keeper (see `embedded.backend.KeeperSpec`)."""
     spec = json.loads(Path(sys.argv[1]).read_text())
     layout = msgspec.convert(spec["layout"], ClusterLayout, strict=False)
     proxy = Proxy({broker: (layout.proxy_ports[broker], layout.proxied_ports[broker]) for broker in layout.proxy_ports})
