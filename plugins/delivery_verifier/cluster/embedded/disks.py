@@ -1,9 +1,9 @@
-"""Disks: file systems that hold one broker's data each, and whose power can be cut.
+"""Disks: file systems for the data of single brokers. The power of a disk can be cut.
 
-Each disk is an ext4 file system in a sparse file, mounted through a loop device. A power cut is the kernel's own
-shutdown of the file system without a flush of its journal (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`). Data that had not
-reached the disk are lost, as after a power failure of the host. If only the broker's process is killed, these data
-survive in the page cache.
+Each disk is an ext4 file system in a sparse file, mounted through a loop device. To cut the power, the kernel shuts the
+file system down without a flush of its journal (`EXT4_IOC_SHUTDOWN` with `NOLOGFLUSH`). Data that had not reached the
+disk are lost, as after a power failure of the host. If only the broker's process is killed, these data survive in the
+page cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
 _OPTIONS = "loop,noatime,commit=300"
 """Mount options. With `commit=300` the kernel commits the journal on request or after 300 s; the default is 5 s."""
 FREE_DEADLINE_S = 10.0
-"""Seconds that an unmount waits for a disk that is in use."""
+"""Seconds that `unmount` waits for a disk that is in use."""
 
 
 class DiskError(VerifierError, RuntimeError):
@@ -46,7 +46,7 @@ class Disk(NamedTuple):
         return cls(workspace / f"disks/{broker}.img", workspace / f"data/{broker}")
 
     def make(self, size: int = SIZE) -> None:
-        """Formats the image, and mounts the empty file system. `size` is in bytes. Raises DiskError."""
+        """Formats the image, and mounts the empty file system. `size` is in bytes. Raises DiskError if a tool fails."""
         self.image.parent.mkdir(parents=True, exist_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.image.open("wb") as out:
@@ -56,18 +56,20 @@ class Disk(NamedTuple):
         (self.folder / "lost+found").rmdir()  # a broker reads every folder here as a partition
 
     def mount(self) -> None:
-        """Mounts the disk. The kernel replays the journal, as after a reboot. Raises DiskError."""
+        """Mounts the disk. The kernel then replays the journal, as after a reboot. Raises DiskError if the mount
+        fails."""
         _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
 
     def remount(self) -> None:
-        """Switches the power on again, i.e. unmounts and mounts a disk whose power is off. The data that had reached
-        the disk before the power cut are then readable. Raises DiskError; DeadlinePassed if the disk is in use."""
+        """Switches the power on again: unmounts and mounts the disk. Does nothing if the power is on. Afterwards, only
+        the data that had reached the disk before the power cut can be read. Raises DiskError if the disk cannot be
+        mounted, and DeadlinePassed if the disk is in use."""
         if self.is_off():
             unmount(self.folder)
             self.mount()
 
     def sync(self) -> None:
-        """Flushes everything that was written so far to the disk. Raises OSError."""
+        """Flushes to the disk everything that was written so far. Raises OSError if that fails."""
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             if LIBC.syncfs(descriptor):
@@ -76,8 +78,8 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def cut_power(self) -> None:
-        """Cuts the power. Data that have not reached the disk are lost, and nothing more can be written. Raises
-        OSError."""
+        """Cuts the power. Data that have not reached the disk are lost, and nothing more can be written. Raises OSError
+        if the kernel refuses."""
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
@@ -85,8 +87,8 @@ class Disk(NamedTuple):
             os.close(descriptor)
 
     def is_off(self) -> bool:
-        """Whether the disk is mounted, but has no power. The method tries to open a new file without a name. Without
-        power this fails; with power it leaves nothing on the disk."""
+        """Whether the disk is mounted, but has no power. The method tries to create a temporary file without a name.
+        Without power, this fails. With power, the file vanishes when the method closes it."""
         try:
             os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
         except OSError:
@@ -99,8 +101,8 @@ class Disk(NamedTuple):
 
 
 def mounts(below: Path) -> list[Path]:
-    """Returns the mount points at `below` and in its subfolders, in the order in which they can be unmounted: the last
-    mounted first (proc(5): mountinfo, field 5)."""
+    """Returns the mount points at `below` and in its subfolders, the last mounted first. They can be unmounted in this
+    order. Source: proc(5), mountinfo, field 5."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = [Path(re.sub(r"\\([0-7]{3})", _unescaped, line.split()[4])) for line in lines]
     real = below.resolve()
@@ -108,12 +110,13 @@ def mounts(below: Path) -> list[Path]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """Returns the character that stands in mountinfo as an octal number."""
+    """Returns the character for an octal escape in mountinfo, e.g. a space for 040. `match`: group 1 has the octal
+    digits."""
     return chr(int(match[1], 8))
 
 
 def unmount(folder: Path) -> None:
-    """Unmounts the disk at `folder`, which also frees its loop device. Waits while a process uses the disk. Raises
+    """Unmounts the disk at `folder`, and so frees its loop device. Waits while a process uses the disk. Raises
     DeadlinePassed after `FREE_DEADLINE_S` seconds."""
     wait_until(lambda: _quietly("umount", str(folder)), f"{folder} to be unmounted", FREE_DEADLINE_S)
 

@@ -1,5 +1,5 @@
-"""The processes of an embedded cluster, and the operations on these processes. The keeper, their parent process, runs
-this code."""
+"""The processes of an embedded cluster, and the operations on these processes. This code runs in the keeper, the parent
+process of these processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from delivery_verifier.model.step_options import Link
 
 Process = subprocess.Popen[bytes]
 ARCHIVE_DEADLINE_S = 20.0
-"""Seconds that a broker may take to end after SIGTERM, if it writes a class data archive meanwhile (see
+"""Seconds to wait after SIGTERM for the end of the broker that writes the class data archive when it exits (see
 `NodeProcesses.keep_class_archive`)."""
 
 
 class NodeProcesses:
-    """The controller, the brokers and the proxy of one cluster. `observer` is told every change of a process's state.
-    Not safe for use by several threads."""
+    """The controller, the brokers and the proxy of one cluster. This object reports every change of a process's state
+    to `observer`. Several threads must not use this object at the same time."""
 
     def __init__(self, workspace: Path, layout: ClusterLayout, observer: Observer) -> None:
         self.workspace, self.layout, self.observer = workspace, layout, observer
@@ -38,8 +38,8 @@ class NodeProcesses:
         self.isolation = Isolation(layout, workspace.name[:8])
 
     def start(self, node: int) -> None:
-        """Starts the process of a node. If the broker's disk has no power, switches it on before. Raises ValueError if
-        the node already runs."""
+        """Starts the process of a node. If the power of the broker's disk is off, first switches the power on. Raises
+        ValueError if the node already runs."""
         running = self.processes.get(node)
         if running is not None and running.poll() is None:
             raise ValueError(f"broker {node} is already running")
@@ -58,7 +58,7 @@ class NodeProcesses:
         self.observer.process(node, "running")
 
     def start_proxy(self) -> None:
-        """Starts the proxy before the brokers."""
+        """Starts the process of the proxy between the producers under test and the brokers."""
         with (self.workspace / "logs/proxy.log").open("ab") as log:
             self.proxy = subprocess.Popen(
                 [sys.executable, "-m", "delivery_verifier.cluster.proxy.server", str(self.workspace / KEEPER_SPEC)],
@@ -77,13 +77,12 @@ class NodeProcesses:
             raise CapabilityMissing(capability)
 
     def _group(self, node: int) -> int | None:
-        """Returns the group id (gid) of a broker's process. By this gid the packet filter tells the broker's
-        connections from the connections of other processes. Returns None if no packet filter needs a gid for the
-        node."""
+        """Returns the group id (gid) for the process of a broker. The packet filter recognises the broker's packets by
+        this gid. Returns None for the controller, and if the cluster lacks the capability network."""
         return GROUPS + node if node in self.layout.brokers and self._has("network") else None
 
     def send(self, node: int, signal_name: str) -> int:
-        """Signals a node: SIGKILL, SIGTERM, SIGSTOP or SIGCONT. Returns the wall time (µs) just before the signal.
+        """Sends SIGKILL, SIGTERM, SIGSTOP or SIGCONT to a node. Returns the wall time (µs) just before the signal.
         Raises ValueError if the node does not run."""
         process = self.processes[node]
         if process.poll() is not None:
@@ -93,7 +92,7 @@ class NodeProcesses:
         return at_us
 
     def status(self) -> ClusterStatus:
-        """Returns the state of every node."""
+        """Returns the state of every node, and the pids of the keeper and the proxy."""
         statuses = {}
         for node, process in self.processes.items():
             state, exit_code = _state(process)
@@ -102,9 +101,9 @@ class NodeProcesses:
         return ClusterStatus(nodes=statuses, pid=os.getpid(), proxy=proxy)
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops the packets of the brokers `nodes` on `links`. Returns the wall time (µs) just before. Raises
-        CapabilityMissing without the capability network, ValueError if a broker is isolated already, FilterError if the
-        packet filter cannot be changed."""
+        """Drops the packets of the brokers `nodes` on `links`. Returns the wall time (µs) just before the first packet
+        was dropped. Raises CapabilityMissing if the cluster lacks the capability network, ValueError if a broker is
+        isolated already, and FilterError if the packet filter cannot be changed."""
         self._require("network")
         at_us = now_us()
         for node in nodes:
@@ -112,7 +111,7 @@ class NodeProcesses:
         return at_us
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated. Raises
+        """Lets the packets of the brokers `nodes` through again. Does nothing to brokers that are not isolated. Raises
         FilterError if a broker stays cut off."""
         for node in nodes:
             self.isolation.mend(node)
@@ -123,8 +122,9 @@ class NodeProcesses:
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:
-        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before. Raises
-        CapabilityMissing without the capability power, ValueError if a broker does not run, OSError."""
+        """Kills the brokers `nodes` and cuts the power of their disks. Returns the wall time (µs) just before the first
+        kill. Raises CapabilityMissing if the cluster lacks the capability power, ValueError if a broker does not run,
+        and OSError if a disk's power cannot be cut."""
         self._require("power")
         at_us = min(self.send(node, "SIGKILL") for node in nodes)
         for node in nodes:
@@ -132,19 +132,19 @@ class NodeProcesses:
         return at_us
 
     def observe(self) -> None:
-        """Tells the observer the state of every node's process."""
+        """Reports the state of every node's process to the observer."""
         for node, process in self.processes.items():
             state, exit_code = _state(process)
             self.observer.process(node, state, exit_code)
 
     def proxy_ended(self) -> str:
-        """Returns, in words, how the proxy ended. No fault ends a proxy, so the run cannot go on then. Returns an empty
-        text if the proxy runs, or if the cluster has no proxy."""
+        """Returns, in words, how the proxy ended. Returns an empty text if the proxy runs, or if the cluster has no
+        proxy. No fault ends a proxy, so a run whose proxy has ended cannot go on."""
         exit_code = self.proxy.poll() if self.proxy is not None else None
         return "" if exit_code is None else how_it_ended(exit_code)
 
     def kill_all(self) -> None:
-        """Kills every process, also frozen processes. Removes the cluster's rules from the packet filter."""
+        """Kills every process, even a frozen process. Then removes the cluster's rules from the packet filter."""
         children = [*self.processes.values(), *([self.proxy] if self.proxy is not None else [])]
         for process in children:
             if process.poll() is None:
@@ -154,9 +154,11 @@ class NodeProcesses:
         self.isolation.end()
 
     def keep_class_archive(self) -> None:
-        """Makes the class data archive of the brokers, unless there is one: a file of loaded classes, with which later
-        clusters boot faster. A JVM writes the archive when it exits, so the broker with the highest id gets SIGTERM and
-        time to end. Does nothing if this broker does not run."""
+        """Makes the class data archive of the brokers, a file of loaded classes that makes later clusters boot faster.
+
+        A JVM writes the archive when it exits. This method therefore sends SIGTERM to the broker with the highest id,
+        and waits for its end. Does nothing if the archive exists already, or if this broker does not run.
+        """
         last, archive = self.processes.get(max(self.layout.brokers)), nodes.archive(self.layout)
         if last is None or last.poll() is not None or archive.file.exists():
             return

@@ -1,10 +1,10 @@
-"""Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so they
-are counted from the headers of the log's batches.
+"""Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so this
+module counts them from the headers of the log's batches.
 
-The batches are fetched from the leader in Kafka's own protocol (`FetchRequest.json` v4, isolation level
-read_uncommitted). This code shares nothing with the code that reads the log's records for the verdict, so that each
-checks the other: every offset that a consumer skips has to be counted here. The control batch that ends a transaction
-in the partition shows how the transaction ended. What a producer reported does not matter here.
+The module fetches the batches from the leader in Kafka's own protocol (`FetchRequest.json` v4, isolation level
+read_uncommitted). It shares no code with the program that reads the log's records for the verdict. So each of the two
+checks the other: every offset that a consumer skips must be counted here. The module learns how a transaction ended
+only from the control batch in the log, and not from the producer's reports.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1
 """Types of control records in the log of a data topic (Kafka: `ControlRecordType`)."""
 _FRAME = struct.Struct(">qi")
-"""The first fields of a batch: its base offset, and the length of all fields that follow."""
+"""The first fields of a batch: its base offset, and the length in bytes of all fields after these two."""
 _HEADER = struct.Struct(">ibIhiqqqhii")
 """The fields after `_FRAME`: leader epoch, magic, CRC, attributes, last offset delta, two timestamps, producer id,
 producer epoch, base sequence, number of records."""
 
 
 class Batch(NamedTuple):
-    """The batch at offsets [first, end) of a log. `records`: the number of records that the batch's header gives.
-    `kind`: `ABORT` or `COMMIT`, the type of the control record; None if the batch is no control batch."""
+    """The batch at the offsets [first, end) of a log. `records`: the number of records according to the batch's header.
+    `kind`: the type of the control record, `ABORT` or `COMMIT`; None if the batch is no control batch."""
 
     first: int
     end: int
@@ -43,20 +43,20 @@ class Batch(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """How many records of a log no read_committed consumer shows. `control`: the number of control records. `aborted`:
-    the number of records of aborted transactions."""
+    """The numbers of records in a log that are hidden from every read_committed consumer. `control`: the number of
+    control records. `aborted`: the number of records of aborted transactions."""
 
     control: int
     aborted: int
 
 
 def unseen(address: Address, topic: str, partition: int, start: int, end: int) -> Unseen:
-    """Counts the records at the offsets [start, end) that no read_committed consumer shows, as the leader at `address`
-    has them.
+    """Counts the records at the offsets [start, end) that are hidden from every read_committed consumer. `address`: the
+    address of the partition's leader.
 
     Every transaction with records in this range must have been committed or aborted. The control batch that ends such a
-    transaction may stand behind `end`, so the log is read until all these transactions have ended. Raises OSError if a
-    transaction is still open, or if the broker does not lead, cannot be reached, or leaves out an offset on the way.
+    transaction may stand after `end`, so the log is read until all these transactions have ended. Raises OSError if a
+    transaction is still open, if the broker cannot be reached or is not the leader, or if an offset is missing.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()
@@ -74,7 +74,7 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
 
 
 def _batches(address: Address, topic: str, partition: int, offset: int) -> Iterator[Batch]:
-    """Yields the log's batches from `offset` on. Raises ConnectionError at the end of the log, and if an offset is
+    """Yields the log's batches from `offset` on. Raises ConnectionError at the end of the log, or if an offset is
     missing."""
     while True:
         batches = [batch for batch in parse(_fetch(address, topic, partition, offset)) if batch.end > offset]
@@ -90,8 +90,8 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """Yields the complete batches in `data`, the bytes of a fetch. A broker may cut the last batch short; such a batch
-    is left out. Raises ConnectionError if a batch has another format than 2."""
+    """Yields the complete batches in `data`, the bytes of a fetch. Leaves out the last batch if the broker sent only a
+    part of it. Raises ConnectionError if the format (magic) of a batch is not 2."""
     position = 0
     while position + _FRAME.size + _HEADER.size <= len(data):
         first, length = _FRAME.unpack_from(data, position)
@@ -106,9 +106,11 @@ def parse(data: bytes) -> Iterator[Batch]:
 
 
 def _control_kind(record: bytes, offset: int) -> int:
-    """Returns the type in the key of a control batch's only record. `offset` is for the error message.
+    """Returns the type of a control record, `ABORT` or `COMMIT`. `record`: the only record of a control batch.
+    `offset`: the record's offset, for the error message. Raises ConnectionError if the record has another type or ends
+    too early.
 
-    The record's fields: length, attributes, two deltas, length of the key, version, type.
+    The fields of the record are: length, attributes, timestamp delta, offset delta, length of the key, version, type.
     """
     position = _behind_varint(record, 0) + 1
     for _ in range(3):
@@ -127,7 +129,8 @@ def _behind_varint(data: bytes, position: int) -> int:
 
 
 def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
-    """Fetches batches of a partition from `offset` on. Returns the bytes of these batches. Raises OSError."""
+    """Fetches batches of a partition from `offset` on. Returns the bytes of these batches. Raises OSError if the broker
+    does not answer or reports an error."""
     body = struct.pack(">hhih", 1, 4, 6, 3) + b"kdv" + struct.pack(">iiiibi", -1, 1000, 1, FETCH_BYTES, 0, 1)
     body += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">iiqi", 1, partition, offset, FETCH_BYTES)
     answer = call(address, body, TIMEOUT_S)
@@ -139,7 +142,7 @@ def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
 
 def _records(answer: bytes, name_bytes: int) -> bytes:
     """Returns the bytes of the batches in a FetchResponse v4 of one partition. `name_bytes`: the length of the topic's
-    name."""
+    name. Raises ConnectionError if the response reports an error."""
     position = 4 + 4 + 4 + 2 + name_bytes + 4  # correlation id, throttle time, topics, name, partitions
     partition, error, _mark, _stable, aborted = struct.unpack_from(">ihqqi", answer, position)
     if error:

@@ -1,4 +1,4 @@
-"""Requests to single brokers of a real cluster, addressed by broker id. They implement
+"""Requests to single brokers of a real cluster. The caller names a broker by its id. This module implements
 `cluster.protocol.interface.BrokerRequests`."""
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
 class SocketRequests:
-    """Sends each request over a plain socket of its own. Every method raises OSError if the broker does not answer or
-    refuses, and connection.UnsupportedSecurity if the connection is not plain TCP."""
+    """Sends each request over a new plain socket. Every method raises OSError if the broker does not answer or refuses
+    the request, and connection.UnsupportedSecurity if the connection is not plain TCP."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` reports it."""
         return requests.describe_partitions(self._connection.address(broker), topics)
 
     def live_brokers(self, broker: int) -> set[int]:
-        """Returns the ids of the unfenced brokers, as `broker` sees them."""
+        """Returns the ids of the unfenced brokers, as `broker` reports them."""
         return requests.live_brokers(self._connection.address(broker))
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions the replicas `replicas`, the preferred leader first. `broker` passes the request to the
-        controller."""
+        """Assigns replicas to partitions. `replicas`: for each (topic, partition), the broker ids with the preferred
+        leader first. `broker` passes the request to the controller."""
         requests.assign_replicas(self._connection.address(broker), replicas)
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
@@ -35,5 +35,5 @@ class SocketRequests:
         requests.alter_topics(self._connection.address(broker), topics, setting, value)
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """Returns the value of `setting` by topic, as `broker` knows the value."""
+        """Returns the value of `setting` by topic, as `broker` reports it."""
         return requests.topic_setting(self._connection.address(broker), topics, setting)

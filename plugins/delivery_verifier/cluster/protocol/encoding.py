@@ -10,8 +10,8 @@ from delivery_verifier.cluster.connection import Address
 
 
 class Reader:
-    """Reads the fields of an answer one after the other. Raises struct.error, IndexError or ValueError if the answer
-    ends too early."""
+    """Reads the fields of an answer one after the other. A method raises struct.error or IndexError if a number is
+    missing at the end of the answer, and ValueError if a string is not UTF-8."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._offset = data, 0
@@ -38,21 +38,22 @@ class Reader:
         self._offset += count
 
     def text(self, length: int) -> str:
-        """Reads a string of `length` bytes. A negative length means null. Null is returned as an empty string."""
+        """Reads a string of `length` bytes. A negative length means null; the result is then an empty string. If the
+        answer ends too early, returns a shorter string without an error."""
         value = self._data[self._offset : self._offset + max(length, 0)].decode()
         self._offset += max(length, 0)
         return value
 
     def short_text(self) -> str:
-        """Reads a string with its length before it, as int16."""
+        """Reads a string. Its length stands before the string, as an int16."""
         return self.text(self.number("h"))
 
     def compact_text(self) -> str:
-        """Reads a string with its length plus one before it, as a varint."""
+        """Reads a string. Its length plus one stands before the string, as a varint."""
         return self.text(self.varint() - 1)
 
     def compact_ints(self) -> tuple[int, ...]:
-        """Reads an array of int32 with its length plus one before it, as a varint."""
+        """Reads an array of int32 numbers. Its length plus one stands before the array, as a varint."""
         return tuple(self.number("i") for _ in range(self.varint() - 1))
 
     def tags(self) -> None:
@@ -63,7 +64,7 @@ class Reader:
 
 
 def short_text(text: str) -> bytes:
-    """Returns `text` encoded, with its length before it, as int16."""
+    """Returns the encoded string `text`: its length as an int16, then the string."""
     return struct.pack(">h", len(text)) + text.encode()
 
 
@@ -77,8 +78,8 @@ def varint(value: int) -> bytes:
 
 
 def call(address: Address, request: bytes, timeout_s: float) -> bytes:
-    """Sends `request` to the broker at `address`. Returns the answer without the size that precedes it. Raises OSError,
-    also if the broker is silent for `timeout_s` seconds."""
+    """Sends `request` to the broker at `address`. Returns the answer without the size that precedes it. Raises OSError
+    if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds."""
     with socket.create_connection(address, timeout=timeout_s) as connection:
         connection.settimeout(timeout_s)
         connection.sendall(struct.pack(">i", len(request)) + request)
@@ -87,7 +88,8 @@ def call(address: Address, request: bytes, timeout_s: float) -> bytes:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
-    """Reads `count` bytes. Raises ConnectionError if the broker closes the connection before."""
+    """Reads `count` bytes. Raises ConnectionError if the broker closes the connection before it has sent all of
+    them."""
     chunks = bytearray()
     while len(chunks) < count:
         chunk = connection.recv(count - len(chunks))

@@ -9,21 +9,23 @@ from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
 class BrokerRequests(Protocol):
-    """Requests of Kafka's protocol, each to one broker. All raise OSError if the broker does not answer or refuses.
+    """Requests of Kafka's protocol. Each request goes to one broker. Every method raises OSError if the broker does not
+    answer or refuses the request.
 
     `cluster.protocol.broker_requests` sends these requests to any real broker.
     """
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` reports it."""
         ...
 
     def live_brokers(self, broker: int) -> set[int]:
-        """Returns the ids of the unfenced brokers, as `broker` sees them."""
+        """Returns the ids of the unfenced brokers, as `broker` reports them."""
         ...
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Gives partitions the replicas `replicas`, the preferred leader first."""
+        """Assigns replicas to partitions. `replicas`: for each (topic, partition), the broker ids with the preferred
+        leader first."""
         ...
 
     def alter_topics(self, broker: int, topics: Sequence[str], setting: str, value: str) -> None:
@@ -31,5 +33,5 @@ class BrokerRequests(Protocol):
         ...
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
-        """Returns the value of `setting` by topic, as `broker` knows the value."""
+        """Returns the value of `setting` by topic, as `broker` reports it."""
         ...

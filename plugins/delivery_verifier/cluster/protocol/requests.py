@@ -22,9 +22,9 @@ ASSIGNMENT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of one partition, as one broker sees the partition. `leader`: the leader's broker id; -1 if the
-    partition has no leader. `elr`: the eligible leader replicas (KIP-966). `error`: an error code of Kafka's protocol;
-    0 means no error."""
+    """The state of one partition, as one broker reports it. `leader`: the leader's broker id; -1 if the partition has
+    no leader. `elr`: the eligible leader replicas (KIP-966). `error`: an error code of Kafka's protocol; 0 means no
+    error."""
 
     leader: int
     leader_epoch: int
@@ -37,9 +37,9 @@ class PartitionState:
 def describe_partitions(
     address: Address, topics: list[str], timeout_s: float = TIMEOUT_S
 ) -> dict[tuple[str, int], PartitionState]:
-    """Returns the state of every partition of `topics`, as the broker at `address` sees it.
+    """Returns the state of every partition of `topics`, by (topic, partition), as the broker at `address` reports it.
 
-    Raises OSError, also on a timeout and if the answer cannot be read.
+    Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
     """
     names = b"".join(varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
     body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + varint(len(topics) + 1) + names
@@ -77,7 +77,8 @@ def _partition(reader: Reader) -> tuple[int, PartitionState]:
 
 
 def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
-    """Returns the ids of the unfenced brokers, as the broker at `address` sees them. Raises OSError."""
+    """Returns the ids of the unfenced brokers, as the broker at `address` reports them. Raises OSError if the broker
+    does not answer within `timeout_s` seconds."""
     reader = Reader(call(address, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
     reader.skip(8)
     ids = set()
@@ -92,10 +93,10 @@ def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
 def assign_replicas(
     address: Address, replicas_of: Mapping[tuple[str, int], Sequence[int]], timeout_s: float = ASSIGNMENT_S
 ) -> None:
-    """Gives partitions the replicas in `replicas_of`, the preferred leader first. The broker at `address` passes the
-    request to the controller.
+    """Assigns replicas to partitions. `replicas_of`: for each (topic, partition), the broker ids with the preferred
+    leader first. The broker at `address` passes the request to the controller.
 
-    Raises OSError, also if the controller refuses any of the changes.
+    Raises OSError if the broker does not answer, or if the controller refuses any of the changes.
     """
     topics = sorted({topic for topic, _ in replicas_of})
     body = (
@@ -123,8 +124,8 @@ def assign_replicas(
 
 
 def _refusals(reader: Reader) -> Iterator[str]:
-    """Yields the refusals in an AlterPartitionReassignmentsResponse v0: a refusal of all changes, or of single
-    partitions."""
+    """Yields a text for each refusal in an AlterPartitionReassignmentsResponse v0. If the controller refused the whole
+    request, yields only one text."""
     reader.skip(4)
     reader.tags()
     reader.skip(4)
@@ -151,7 +152,7 @@ def alter_topics(
 ) -> None:
     """Sets `setting` of every topic to `value`. The broker at `address` passes the request to the controller.
 
-    Raises OSError, also if the controller refuses any of the changes.
+    Raises OSError if the broker does not answer, or if the controller refuses any of the changes.
     """
     change = struct.pack(">i", 1) + short_text(setting) + struct.pack(">b", _SET) + short_text(value)
     body = struct.pack(">hhih", 44, 0, 4, 3) + b"kdv" + struct.pack(">i", len(topics))
@@ -162,7 +163,8 @@ def alter_topics(
 def topic_setting(
     address: Address, topics: Sequence[str], setting: str, timeout_s: float = TIMEOUT_S
 ) -> dict[str, str]:
-    """Returns the value of `setting` by topic, as the broker at `address` knows the value. Raises OSError."""
+    """Returns the value of `setting` by topic, as the broker at `address` reports it. Raises OSError if the broker does
+    not answer, or refuses the request."""
     body = struct.pack(">hhih", 32, 1, 5, 3) + b"kdv" + struct.pack(">i", len(topics))
     body += b"".join(
         struct.pack(">b", _TOPIC) + short_text(topic) + struct.pack(">i", 1) + short_text(setting) for topic in topics
@@ -171,9 +173,12 @@ def topic_setting(
 
 
 def _settings(address: Address, answer: bytes, with_values: bool) -> dict[str, str]:
-    """Returns the values by topic in a DescribeConfigsResponse v1. If not `with_values`, the answer is an
-    IncrementalAlterConfigsResponse v0, which has no values. Raises ConnectionError if the answer refuses a setting or
-    cannot be read."""
+    """Reads `answer`, a response of the broker at `address` about topic settings.
+
+    If `with_values` is true, the answer is a DescribeConfigsResponse v1, and the result is the value of the setting by
+    topic. Otherwise, the answer is an IncrementalAlterConfigsResponse v0, and the result is empty. Raises
+    ConnectionError if the broker refused a setting, or if the answer cannot be read.
+    """
     reader, values = Reader(answer), dict[str, str]()
     try:
         reader.skip(8)
