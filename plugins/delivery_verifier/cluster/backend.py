@@ -126,7 +126,7 @@ class KeeperOperations(Protocol):
         ...
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that it does not outlive the run."""
+        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run."""
         ...
 
     def finish(self, keep_workspace: bool = False) -> None:

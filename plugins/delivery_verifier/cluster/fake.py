@@ -97,8 +97,8 @@ class FakeCluster:
         self._change(node, "running")
 
     def send(self, node: int, signal_name: str) -> int:
-        """Changes a broker's state as the signal does (see `STATES`). Returns the wall time in µs. Raises RuntimeError
-        if the broker has exited."""
+        """Sets a broker's state to the state after the signal (see `STATES`). Returns the wall time in µs. Raises
+        RuntimeError if the broker has exited."""
         if self.process_states[node] == "exited":
             raise RuntimeError(f"broker {node} is not running")
         self.requested.append(("send", node, signal_name))

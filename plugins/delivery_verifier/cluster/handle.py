@@ -141,7 +141,7 @@ class Cluster:
         self.backend.keeper.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that it does not outlive the run."""
+        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run."""
         self.backend.keeper.adopt(pid)
 
     def proxy(self, operation: str, **arguments: Any) -> Any:

@@ -77,8 +77,8 @@ def acquire_host(run_id: str) -> IO[str]:
 
 
 def sign(stream: IO[str], name: str) -> None:
-    """Writes `name` into the lock file. Messages then name the lock's holder `name`. `stream`: the open file that holds
-    the lock."""
+    """Writes `name` into the lock file, as the name of the lock's holder. Error messages quote this name. `stream`: the
+    open file that holds the lock."""
     stream.truncate(0)
     stream.write(name)
     stream.flush()

@@ -1,5 +1,5 @@
-"""Topics and their offsets. Creates the topics of all arms with one replica assignment, and checks the settings that
-keep every record in the log."""
+"""Topics and their offsets. Every arm (one delivery configuration under test) has its own topic. This module creates
+these topics with one replica assignment, and checks the settings that keep every record in the log."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 
 def create(scenario: Scenario, connection: Connection) -> None:
-    """Creates the topics of all arms, all with the same replica assignment. Raises KafkaException with the broker's
-    reason if a topic cannot be created."""
+    """Creates the topics of all arms of the scenario (one topic per arm), with one replica assignment for all. Raises
+    KafkaException with the broker's reason if a topic cannot be created."""
     client, brokers = admin(connection), sorted(connection.brokers)
     new_topics = [
         NewTopic(

@@ -19,8 +19,8 @@ from delivery_verifier.host.processes import identify, lives, myself
 KEPT = "KEPT"
 """The name of the file that marks a workspace as kept after the end of its run."""
 AWAITED = "AWAITED"
-"""The name of a file in a workspace. The file identifies the process that will judge the workspace's run. After its
-judgement, this process keeps or removes the workspace."""
+"""The name of a file in a workspace. The file identifies the process that will decide the verdict of the workspace's
+run. After the verdict, this process keeps or removes the workspace."""
 
 
 def folder() -> Path:
@@ -56,8 +56,8 @@ def remove(path: Path) -> None:
 
 
 def is_kept(workspace: Path) -> bool:
-    """Whether a workspace must stay although no keeper serves it. True if the workspace is marked as kept, or if the
-    process that will judge its run still lives."""
+    """Whether a workspace must stay although no keeper (the parent process of the brokers) serves it. True if the
+    workspace is marked as kept, or if the process that will decide its run's verdict still lives."""
     awaited = workspace / AWAITED
     return (workspace / KEPT).exists() or (awaited.is_file() and lives(awaited.read_text()))
 
@@ -124,8 +124,8 @@ def sweep_unless_busy() -> list[Path]:
 
 
 def hold(workspace: Path) -> None:
-    """Protects a workspace from every sweep as long as this process lives. Called by the process that will judge the
-    run. After its judgement, this process calls `keep` or `remove`."""
+    """Protects a workspace from every sweep as long as this process lives. This process must be the one that will
+    decide the run's verdict. After the verdict, it calls `keep` or `remove`."""
     (workspace / AWAITED).write_text(str(myself()))
 
 

@@ -63,8 +63,8 @@ class Keeper(NodeProcesses):
         self.observer.watch(topics)
 
     def adopt(self, pid: int) -> None:
-        """Makes the keeper kill process `pid` when the cluster ends, so that it does not outlive the run. Does nothing
-        if there is no such process."""
+        """Makes the keeper kill process `pid` when the cluster ends, so that this process does not outlive the run.
+        Does nothing if there is no such process."""
         if (process := identify(pid)) is not None:
             self.guests.append(process)
 

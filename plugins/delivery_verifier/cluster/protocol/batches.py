@@ -2,9 +2,9 @@
 module counts them from the headers of the log's batches.
 
 The module fetches the batches from the leader in Kafka's own protocol (`FetchRequest.json` v4, isolation level
-read_uncommitted). It shares no code with the program that reads the log's records for the verdict. So each of the two
-checks the other: every offset that a consumer skips must be counted here. The module learns how a transaction ended
-only from the control batch in the log, and not from the producer's reports.
+read_uncommitted). Another program reads the log's records for the verdict. The module shares no code with that program,
+so their results check each other: every offset that a consumer skips must be counted here. The module learns how a
+transaction ended only from the control batch in the log, and not from the producer's reports.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Flow:
 
     `splitter`: cuts the sender's bytes into frames. `out`: the bytes that can be sent to the receiver now. `waiting`:
     the frames that wait, each preceded by the time at which the frame is due. A frame waits if a rule holds or delays
-    it, or if an earlier frame waits. `ended`: whether the sender has closed its side of the connection.
+    the frame, or if an earlier frame waits. `ended`: whether the sender has closed its side of the connection.
     """
 
     def __init__(self) -> None:
