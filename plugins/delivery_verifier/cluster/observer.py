@@ -43,7 +43,7 @@ class Observer:
         self._thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics whose partitions are polled."""
+        """Makes the observer poll the partitions of `topics`, too."""
         with self._lock:
             self._topics = sorted({*self._topics, *topics})
 

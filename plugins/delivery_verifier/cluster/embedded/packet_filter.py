@@ -134,7 +134,8 @@ def _call(*command: str, stdin: str | None = None) -> str:
 
 
 def _run(*command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs a command. Returns its result, whatever the exit code. Raises FilterError if the command cannot be run."""
+    """Runs a command. Returns its result, whatever the exit code. Raises FilterError if the command cannot be run, or
+    takes longer than 30 s."""
     try:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.SubprocessError) as error:

@@ -93,8 +93,9 @@ class Conversation:
         self._open: dict[int, Request] = {}
 
     def from_client(self, data: bytes, now: float) -> None:
-        """Takes in bytes that the client sent, and applies the rules to each complete request. `now`: seconds,
-        monotonic. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection."""
+        """Takes in bytes that the client sent, and applies the rules to each complete request. `now`: the monotonic
+        time in seconds. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the
+        connection."""
         for frame in self.requests.splitter.feed(data):
             request = request_of(frame)
             rule = self._decide("request", request)
@@ -104,8 +105,9 @@ class Conversation:
                 self._pass(self.requests, frame, rule, now)
 
     def from_broker(self, data: bytes, now: float) -> None:
-        """Takes in bytes that the broker sent, and applies the rules to each complete response. `now`: seconds,
-        monotonic. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the connection."""
+        """Takes in bytes that the broker sent, and applies the rules to each complete response. `now`: the monotonic
+        time in seconds. Raises NotKafka if the bytes are not Kafka's protocol, and Closed if a rule closes the
+        connection."""
         for frame in self.responses.splitter.feed(data):
             request = self._open.pop(correlation_of(frame), None)
             rule = None if request is None else self._decide("response", request)
