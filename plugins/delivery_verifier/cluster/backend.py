@@ -38,7 +38,7 @@ class Lack(NamedTuple):
 
 
 class CapabilityMissing(VerifierError, RuntimeError):
-    """A request needs a capability that the cluster was started without."""
+    """A request to a cluster needs a capability that the cluster was started without."""
 
     def __init__(self, capability: Capability) -> None:
         super().__init__(f"this cluster was started without the capability {capability}")
@@ -81,7 +81,7 @@ class StartRequest(Struct, frozen=True, kw_only=True):
 
 
 class KeeperOperations(Protocol):
-    """The operations that the keeper of a running cluster carries out on request. Nodes are identified by id.
+    """The operations that the keeper of a running cluster carries out on request. Nodes are addressed by id.
 
     Every operation raises RuntimeError with the reason if the keeper refuses the request. Wall times are in µs.
     """
@@ -108,7 +108,7 @@ class KeeperOperations(Protocol):
         ...
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does nothing to brokers that are not isolated."""
+        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated."""
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
@@ -148,7 +148,7 @@ class RunningCluster(Protocol):
 
     @property
     def socket(self) -> Path:
-        """The Unix socket at which the keeper takes requests."""
+        """The Unix socket at which the keeper takes requests, among them the renewals of the lease."""
         ...
 
     @property

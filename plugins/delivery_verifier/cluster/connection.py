@@ -30,7 +30,7 @@ LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-"""The Java login module of each SASL mechanism that uses a user name and a password (Kafka's documentation, 7.4)."""
+"""The Java login module of each SASL mechanism that has a user name and a password (Kafka's documentation, 7.4)."""
 
 
 class UnsupportedSecurity(VerifierError, RuntimeError):
@@ -75,7 +75,7 @@ class Connection:
         return {"bootstrap.servers": self.bootstrap_servers, **self.security}
 
     def spark_options(self) -> dict[str, str]:
-        """Returns the options with which Spark's Kafka source can connect: Java's property names with the prefix
+        """Returns the options that Spark's Kafka source needs to connect: Java's property names with the prefix
         `kafka.`.
 
         Raises UnsupportedSecurity for a property that `java_security` cannot translate.

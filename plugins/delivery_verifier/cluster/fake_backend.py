@@ -19,7 +19,7 @@ class FakeBackend:
         self.clusters: dict[Path, FakeCluster] = {}
 
     def lack(self, capability: Capability | None = None) -> Lack | None:
-        """Returns the entry of `lacks` for `capability`, or None if there is no entry."""
+        """Returns the entry of `lacks` for `capability`; None if there is no entry."""
         return self.lacks.get(capability)
 
     def start(self, request: StartRequest) -> FakeCluster:

@@ -40,8 +40,8 @@ class Cluster:
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
-        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, and ClusterGone if the
-        cluster has ended."""
+        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, ClusterGone if it has
+        ended."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
 
@@ -115,7 +115,7 @@ class Cluster:
         return self.backend.keeper.isolate(brokers, list(links))
 
     def rejoin(self, brokers: list[int]) -> None:
-        """Lets the packets of `brokers` through again. Does nothing to brokers that are not isolated."""
+        """Lets the packets of `brokers` through again. Does no harm to brokers that are not isolated."""
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
@@ -162,7 +162,7 @@ class Cluster:
             wait_until(lambda: not keeper.alive, f"the keeper (pid {keeper.pid}) to end", END_DEADLINE_S)
 
     def release(self) -> None:
-        """Removes what a killed keeper left on the host, e.g. mounts. The cluster's data and logs stay."""
+        """Removes from the host what a killed keeper left, e.g. mounts. The cluster's data and logs stay."""
         self.backend.release()
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
@@ -215,8 +215,8 @@ class Cluster:
         wait_until(up, f"brokers {sorted(expected)} to be up", deadline_s)
 
     def isr_full(self, topics: list[str]) -> bool:
-        """Whether every partition of `topics` has a leader and all of its replicas in the ISR. Returns True only if
-        every broker runs, and if every broker itself reports this state."""
+        """Whether every partition of `topics` has a leader and all of its replicas in sync. True only if every broker
+        runs, and every broker itself reports this state."""
         if any(state != "running" for state in self.states().values()):
             return False
         for broker in self.brokers:

@@ -15,7 +15,7 @@ KEEPER_SPEC = "keeper.json"
 """The file with the inputs of the keeper (the parent process of the brokers). It is the first file of a workspace, and
 is empty at first. Even if the start of the cluster is interrupted, this file shows that its folder is a workspace."""
 KEEPER_SOCKET, PROXY_SOCKET = "keeper.sock", "proxy.sock"
-"""The Unix sockets at which the keeper and the proxy take requests."""
+"""The Unix sockets at which keeper and proxy take requests."""
 
 
 class ClusterLayout(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
     client_ports: dict[int, int]
     replication_ports: dict[int, int]
     proxied_ports: dict[int, int] = {}
-    """The ports at which the brokers listen for connections from the proxy. Empty if there is no proxy."""
+    """The ports at which brokers listen for the proxy's connections. Empty without a proxy."""
     proxy_ports: dict[int, int] = {}
     """The ports at which the proxy listens for clients of each broker. Empty if there is no proxy."""
 

@@ -85,7 +85,7 @@ def sign(stream: IO[str], name: str) -> None:
 
 
 def _lock(stream: IO[str]) -> bool:
-    """Tries to take the lock. Returns whether the lock was taken."""
+    """Tries to take the lock. Returns whether that succeeded."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -106,7 +106,7 @@ def holder() -> str | None:
 
 
 def listening(socket_path: Path) -> socket.socket:
-    """Returns a Unix socket that listens at `socket_path`. The file appears only when the socket already listens, so a
+    """Returns a Unix socket that listens at `socket_path`. The file appears only once the socket listens, so that a
     client that sees the file is never refused."""
     listener, partial = socket.socket(socket.AF_UNIX), socket_path.with_suffix(".new")
     listener.bind(str(partial))

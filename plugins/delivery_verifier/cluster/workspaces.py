@@ -17,7 +17,7 @@ from delivery_verifier.host import folders, variables
 from delivery_verifier.host.processes import identify, lives, myself
 
 KEPT = "KEPT"
-"""The name of the file that marks a workspace as kept after the end of its run."""
+"""The name of the file that marks a workspace as kept, although its run is over."""
 AWAITED = "AWAITED"
 """The name of a file in a workspace. The file identifies the process that will decide the verdict of the workspace's
 run. After the verdict, this process keeps or removes the workspace."""
@@ -103,8 +103,8 @@ def mounted() -> list[Path]:
 
 
 def unmount() -> list[Path]:
-    """Unmounts the disks of the workspaces that `mounted` returns, and returns these workspaces. The image files with
-    the disks' data stay. Raises DeadlinePassed if a disk is still in use."""
+    """Unmounts the disks of the workspaces that `mounted` returns. The image files with the disks' data stay. Returns
+    these workspaces. Raises DeadlinePassed if a disk is still in use."""
     workspaces = mounted()
     for workspace in workspaces:
         _release(workspace)

@@ -94,8 +94,8 @@ class EmbeddedBackend:
         return bool(disks.mounts(workspace))
 
     def release(self, workspace: Path) -> None:
-        """Unmounts the disks of the workspace. The image files with the disks' data stay. Raises DeadlinePassed if a
-        disk is still in use."""
+        """Unmounts the disks of the workspace. The images of the disks stay. Raises DeadlinePassed if a disk is still
+        in use."""
         disks.release(workspace)
 
     def leftovers(self) -> list[str]:
@@ -104,6 +104,6 @@ class EmbeddedBackend:
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:
-        """Removes the chains and folders that `leftovers` names. Returns a description of each removed thing."""
+        """Removes the chains and folders that `leftovers` names. Returns what was removed, in words."""
         chains = [f"the packet filter's chain {chain}" for chain in packet_filter.sweep()]
         return chains + [str(folder) for folder in equipment.sweep()]

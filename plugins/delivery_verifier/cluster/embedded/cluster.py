@@ -46,14 +46,13 @@ class EmbeddedCluster:
 
     @property
     def load_connection(self) -> Connection:
-        """The addresses for the producers under test: those of the proxy if there is a proxy, else those of the
-        brokers."""
+        """The addresses for the producers under test: those of the proxy, if there is a proxy, or of the brokers."""
         return self.layout.load_connection
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
         """Sends one request to the proxy (see `cluster.proxy.server`), and returns the answer. Raises ClusterGone if
-        the proxy does not answer, RuntimeError with the reason if the proxy refuses, and CapabilityMissing if the
-        cluster has no proxy."""
+        the proxy does not answer, RuntimeError with the reason if the proxy refuses, CapabilityMissing if the cluster
+        has no proxy."""
         self._require("proxy")
         return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
 

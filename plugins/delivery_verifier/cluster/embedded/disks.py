@@ -27,7 +27,7 @@ _SHUTDOWN, _NO_LOG_FLUSH = 0x8004587D, 2
 _OPTIONS = "loop,noatime,commit=300"
 """Mount options. With `commit=300` the kernel commits the journal on request or after 300 s; the default is 5 s."""
 FREE_DEADLINE_S = 10.0
-"""Seconds that `unmount` waits for a disk that is in use."""
+"""Seconds that an unmount waits for a disk that is in use."""
 
 
 class DiskError(VerifierError, RuntimeError):
@@ -46,7 +46,7 @@ class Disk(NamedTuple):
         return cls(workspace / f"disks/{broker}.img", workspace / f"data/{broker}")
 
     def make(self, size: int = SIZE) -> None:
-        """Formats the image, and mounts the empty file system. `size` is in bytes. Raises DiskError if a tool fails."""
+        """Formats the image, and mounts the empty file system. `size` is in bytes. Raises DiskError."""
         self.image.parent.mkdir(parents=True, exist_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.image.open("wb") as out:
@@ -56,8 +56,7 @@ class Disk(NamedTuple):
         (self.folder / "lost+found").rmdir()  # a broker reads every folder here as a partition
 
     def mount(self) -> None:
-        """Mounts the disk. The kernel then replays the journal, as after a reboot. Raises DiskError if the mount
-        fails."""
+        """Mounts the disk. The kernel replays the journal, as after a reboot. Raises DiskError."""
         _call("mount", "-o", _OPTIONS, str(self.image), str(self.folder))
 
     def remount(self) -> None:
@@ -116,7 +115,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def unmount(folder: Path) -> None:
-    """Unmounts the disk at `folder`, and so frees its loop device. Waits while a process uses the disk. Raises
+    """Unmounts the disk at `folder`, which also frees its loop device. Waits while a process uses the disk. Raises
     DeadlinePassed after `FREE_DEADLINE_S` seconds."""
     wait_until(lambda: _quietly("umount", str(folder)), f"{folder} to be unmounted", FREE_DEADLINE_S)
 

@@ -38,8 +38,8 @@ is True."""
 
 @cache
 def tried(equipment: Capability) -> Lack | None:
-    """Returns why this host lacks the capability `equipment`, or None if the host has it. The first call in a process
-    runs the trial. Later calls return the same result."""
+    """Returns why this host lacks the capability `equipment`; None if the host has it. The trial runs at the first
+    call in a process; later calls return the same result."""
     return _TRIALS[equipment]()
 
 

@@ -45,8 +45,8 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, and FilterError if the
-        packet filter cannot be changed."""
+        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, FilterError if the packet
+        filter cannot be changed."""
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
@@ -54,7 +54,7 @@ class Isolation:
         self._chain.add(self._rules[broker])
 
     def mend(self, broker: int) -> None:
-        """Lets the packets of `broker` through again. Does nothing if `broker` is not cut off. Raises FilterError if
+        """Lets the packets of `broker` through again. Does no harm if `broker` is not cut off. Raises FilterError if
         the kernel still drops packets of `broker`."""
         self._chain.remove(self._rules.get(broker, []))
         if remaining := [name for name, _ in self._read() if name.startswith(f"{broker}.")]:

@@ -1,10 +1,10 @@
 """The keeper: the parent process of the brokers. The keeper makes sure that no process of a run outlives the run, even
 if the run was killed.
 
-The keeper ends the cluster on the request `finish`, when its lease (the time since the last request `renew`) runs out,
-when the process that owns the run is gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or
-SIGINT. The keeper then kills its children and the processes that it has adopted. It also removes the workspace, unless
-the request `finish` asks to keep the workspace. If the keeper itself is killed, the kernel kills the keeper's children.
+The keeper ends the cluster on the request `finish`, when its lease runs out (no request `renew` came in time), when the
+process that owns the run is gone, when the run's deadline passes, when the proxy ends, or on SIGTERM or SIGINT. The
+keeper then kills its children and the processes that it has adopted. It also removes the workspace, unless the request
+`finish` asks to keep the workspace. If the keeper itself is killed, the kernel kills the keeper's children.
 
 The keeper takes requests on a Unix socket in the workspace, one JSON object per line (see `lease.call`). The operations
 are those of `backend.KeeperOperations`.
@@ -97,7 +97,7 @@ class Keeper(NodeProcesses):
         return getattr(operations, operation)(**arguments)
 
     def _reason_to_end(self) -> str:
-        """Returns why the cluster has to end now, or an empty text if there is no reason."""
+        """Returns why the cluster has to end now; an empty text if the cluster goes on."""
         now_s = time.monotonic()
         if ended := self.proxy_ended():
             return f"the proxy ended with {ended}, by no plan"
@@ -126,7 +126,7 @@ class Keeper(NodeProcesses):
 
 
 def main() -> None:
-    """Runs a keeper: `python -m delivery_verifier.cluster.embedded.keeper SPEC`. SPEC is the path of a JSON file with a
+    """Runs a keeper: `python -m delivery_verifier.cluster.embedded.keeper SPEC`. SPEC is a JSON file with a
     KeeperSpec."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=KeeperSpec)
     inherited = spec.lock_descriptor

@@ -111,7 +111,7 @@ class NodeProcesses:
         return at_us
 
     def rejoin(self, nodes: list[int]) -> None:
-        """Lets the packets of the brokers `nodes` through again. Does nothing to brokers that are not isolated. Raises
+        """Lets the packets of the brokers `nodes` through again. Does no harm to brokers that are not isolated. Raises
         FilterError if a broker stays cut off."""
         for node in nodes:
             self.isolation.mend(node)
@@ -144,7 +144,7 @@ class NodeProcesses:
         return "" if exit_code is None else how_it_ended(exit_code)
 
     def kill_all(self) -> None:
-        """Kills every process, even a frozen process. Then removes the cluster's rules from the packet filter."""
+        """Kills every process, also frozen processes. Removes the cluster's rules from the packet filter."""
         children = [*self.processes.values(), *([self.proxy] if self.proxy is not None else [])]
         for process in children:
             if process.poll() is None:

@@ -1,4 +1,4 @@
-"""The nodes of an embedded cluster: one KRaft controller and up to three brokers of real Apache Kafka on loopback. The
+"""The nodes of an embedded cluster: one KRaft controller and up to three brokers, real Apache Kafka on loopback. The
 module writes their configurations and data folders, and composes their command lines."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _BROKER = {
     "log.cleaner.dedupe.buffer.size": "4194304",
     "log.retention.ms": "-1",
 }
-"""Settings of every broker. `ClusterSpec.broker_settings` may override these settings."""
+"""Settings of every broker. `ClusterSpec.broker_settings` may replace them."""
 
 
 def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
@@ -101,8 +101,8 @@ def command(layout: ClusterLayout, node: int) -> list[str]:
 
 
 def archive(layout: ClusterLayout) -> ClassArchive:
-    """Returns the class data archive of the nodes: a file of loaded classes that makes later JVMs boot faster. The file
-    need not exist yet."""
+    """Returns the class data archive of the nodes: a file of loaded classes, with which later JVMs boot faster. The
+    file need not exist yet."""
     return ClassArchive.named(cache_dir() / "archives", f"kafka-{layout.spec.kafka_version}")
 
 

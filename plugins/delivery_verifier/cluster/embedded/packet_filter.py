@@ -22,7 +22,7 @@ GROUPS = 22_000
 
 
 class FilterError(VerifierError, RuntimeError):
-    """The packet filter could not be read or changed. The message contains the error message of iptables."""
+    """The packet filter could not be read or changed. The message contains the error message of the tool."""
 
 
 class FilterRule(NamedTuple):
@@ -83,7 +83,7 @@ class Chain(NamedTuple):
         return [(name, int(packets)) for packets, name in line.findall(table)]
 
     def destroy(self) -> None:
-        """Removes the chain with all its rules. Does nothing if there is no such chain."""
+        """Removes the chain with all its rules. Does no harm if there is no such chain."""
         while _run("iptables", "-w", "-D", "OUTPUT", "-o", "lo", "-p", "tcp", "-j", self.name).returncode == 0:
             continue
         for option in ("-F", "-X"):
@@ -91,7 +91,7 @@ class Chain(NamedTuple):
 
     @property
     def _jump(self) -> str:
-        """The rule of the chain OUTPUT that jumps to this chain, as `iptables-save` prints that rule."""
+        """The rule of OUTPUT that jumps to this chain, as `iptables-save` prints the rule."""
         return f" -A OUTPUT -o lo -p tcp -j {self.name}\n"
 
 

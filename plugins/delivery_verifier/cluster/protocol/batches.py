@@ -74,7 +74,7 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
 
 
 def _batches(address: Address, topic: str, partition: int, offset: int) -> Iterator[Batch]:
-    """Yields the log's batches from `offset` on. Raises ConnectionError at the end of the log, or if an offset is
+    """Yields the log's batches from `offset` on. Raises ConnectionError at the end of the log, and if an offset is
     missing."""
     while True:
         batches = [batch for batch in parse(_fetch(address, topic, partition, offset)) if batch.end > offset]

@@ -16,11 +16,11 @@ class BrokerRequests(Protocol):
     """
 
     def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
-        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` reports it."""
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it."""
         ...
 
     def live_brokers(self, broker: int) -> set[int]:
-        """Returns the ids of the unfenced brokers, as `broker` reports them."""
+        """Returns the ids of the unfenced brokers, as `broker` sees them."""
         ...
 
     def assign_replicas(self, broker: int, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:

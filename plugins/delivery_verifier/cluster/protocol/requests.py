@@ -22,9 +22,9 @@ ASSIGNMENT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of one partition, as one broker reports it. `leader`: the leader's broker id; -1 if the partition has
-    no leader. `elr`: the eligible leader replicas (KIP-966). `error`: an error code of Kafka's protocol; 0 means no
-    error."""
+    """The state of one partition, as one broker sees the partition. `leader`: the leader's broker id; -1 if the
+    partition has no leader. `elr`: the eligible leader replicas (KIP-966). `error`: an error code of Kafka's protocol;
+    0 means no error."""
 
     leader: int
     leader_epoch: int

@@ -1,6 +1,6 @@
 """Kafka's frames, and the part of their headers that identifies a request.
 
-A frame is a size (int32), followed by that number of bytes. A request begins with API key and version (int16 each),
+A frame is a size (int32), followed by as many bytes. A request begins with API key and version (int16 each),
 correlation id (int32) and client.id (nullable string). A response begins with the correlation id of its request.
 Sources: the Kafka protocol guide, and `ProduceRequest.json` for the position of acks.
 """

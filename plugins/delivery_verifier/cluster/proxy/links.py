@@ -13,7 +13,7 @@ from delivery_verifier.cluster.proxy.flows import Conversation, Flow
 from delivery_verifier.cluster.proxy.rules import RuleBook
 
 CHUNK = 1 << 18
-"""The largest number of bytes that one read returns."""
+"""The most bytes that one read returns."""
 
 
 class LinkEnd:

@@ -63,7 +63,7 @@ def number(api: str | int) -> int:
 
 class _RuleInForce:
     """A rule in force. `matched`: how often the rule matched a frame, by (broker, client.id). `acted`: how often the
-    rule acted, by (broker, client.id). `brokers`: the brokers of the rule that have not been released."""
+    rule acted, by the same keys. `brokers`: the brokers that have not been released."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
@@ -85,8 +85,8 @@ class RuleBook:
         self._in_force[rule.key] = _RuleInForce(rule)
 
     def decide(self, direction: Direction, api: int, client: str, broker: int) -> ProxyRule | None:
-        """Returns the rule that acts on a frame, or None if no rule acts on the frame. `api` and `client`: the API key
-        and the client.id of the frame's request. Counts the frame for the rule that acts, and for all earlier rules
+        """Returns the rule that acts on a frame; None if no rule acts, so that the frame passes. `api` and `client`:
+        API key and client.id of the frame's request. Counts the frame for the rule that acts, and for all earlier rules
         that match the frame."""
         for active in self._in_force.values():
             rule = active.rule
