@@ -40,8 +40,8 @@ class Cluster:
 
     @classmethod
     def of_run(cls, run: RunDirectory) -> Cluster:
-        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, ClusterGone if it has
-        ended."""
+        """Returns the cluster of a run. Raises IncompleteRun if the cluster was never started, and ClusterGone if the
+        cluster has ended."""
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
         return cls(backend_of(run.read_scenario().cluster).attach(workspace))
 

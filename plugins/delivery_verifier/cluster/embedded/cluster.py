@@ -51,8 +51,8 @@ class EmbeddedCluster:
 
     def proxy(self, operation: str, **arguments: Any) -> Any:
         """Sends one request to the proxy (see `cluster.proxy.server`), and returns the answer. Raises ClusterGone if
-        the proxy does not answer, RuntimeError with the reason if the proxy refuses, CapabilityMissing if the cluster
-        has no proxy."""
+        the proxy does not answer, RuntimeError with the reason if the proxy refuses, and CapabilityMissing if the
+        cluster has no proxy."""
         self._require("proxy")
         return lease.call(self.workspace / PROXY_SOCKET, operation, server="proxy", **arguments)
 

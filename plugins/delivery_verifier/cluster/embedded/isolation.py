@@ -45,8 +45,8 @@ class Isolation:
         self._used = False
 
     def cut(self, broker: int, links: Iterable[Link]) -> None:
-        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, FilterError if the packet
-        filter cannot be changed."""
+        """Cuts `broker` off on `links`. Raises ValueError if the broker is cut off already, and FilterError if the
+        packet filter cannot be changed."""
         if broker in self._rules:
             raise ValueError(f"broker {broker} is cut off already")
         self._used = True
