@@ -56,9 +56,9 @@ class Resend:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until the records are handed to the Kafka clients, but not for their delivery.
+        """Has the records sent again. Waits until the producers have handed them to their Kafka clients.
 
-        Raises DeadlinePassed.
+        Does not wait for their delivery. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).resend()
@@ -82,9 +82,9 @@ class Send:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until every producer has handed its records to its Kafka client, but not for their delivery.
+        """Has the records sent. Waits until every producer has handed its records to its Kafka client.
 
-        Raises DeadlinePassed.
+        Does not wait for their delivery. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).send(int(context.options.get("blocks", 1)))

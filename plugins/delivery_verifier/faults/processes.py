@@ -47,10 +47,11 @@ class Start:
     """Starts brokers that have exited, which heals `kill`, `stop` and `power_off`."""
 
     def do(self, context: ActionContext) -> int:
-        """Starts the brokers, and waits until they serve. Raises DeadlinePassed.
+        """Starts the brokers that have exited, and waits until all target brokers serve requests.
 
-        This can take a while: the controller lets a broker in only once the broker's session from before the exit has
-        ended (broker.session.timeout.ms). Brokers that have not exited are not started.
+        This can take a while, because the controller lets a broker in only once the broker's session from before the
+        exit has ended (broker.session.timeout.ms). Raises StepFailed if a broker ends while it starts, and
+        DeadlinePassed.
         """
         at_us = now_us()
         for broker in context.brokers:

@@ -1,7 +1,7 @@
 """The runner of a fault plan. A cycle is one run through the plan's steps.
 
-In every cycle the runner waits for the trigger of each step, performs its action, proves and heals the injections, and
-waits for the cluster to recover. Every injection is recorded.
+In every cycle the runner waits for the trigger of each step and performs the step's action. It then proves and heals
+the injections, and waits for the cluster to recover. Every injection is recorded.
 """
 
 from __future__ import annotations
