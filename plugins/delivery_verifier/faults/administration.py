@@ -160,7 +160,7 @@ def _setting(context: ActionContext) -> tuple[str, str]:
 
 
 def _values(context: ActionContext) -> dict[str, str]:
-    """Returns the value of the setting per topic that carries load, as a broker reports it."""
+    """Returns the value of the setting that the step names, by topic that carries load, as a broker reports it."""
     return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
 
 

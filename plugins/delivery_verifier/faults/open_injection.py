@@ -32,8 +32,8 @@ class LeaderAfter(Struct, frozen=True):
 
 
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
-"""What was seen of one effect (see act.Proof). For the effect `brief`, this is two times in ms, by name. For every other
-effect, this is the leaders of partitions, by `partition_name`. Empty if the effect was not seen."""
+"""What was seen of one effect (see act.Proof). The effect `brief` has two times in ms, by name. Every other effect has
+the leaders of partitions, by `partition_name`. Empty if the effect was not seen."""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):

@@ -77,10 +77,10 @@ class RunningLoad:
         self._command("kill", kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Asks the supervisor to start every killed producer again. Does nothing if the fault plan had none killed.
+        """Asks the supervisor to start every killed producer again. Does nothing if no producer is to stay dead.
 
-        Waits until each of these producers has sent again every record for which it had no answer or an INDETERMINATE
-        one. Raises DeadlinePassed.
+        Waits until each of these producers has sent again every record that had no outcome or was INDETERMINATE.
+        Raises DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return

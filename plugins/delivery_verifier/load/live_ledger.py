@@ -116,7 +116,8 @@ class State(IntEnum):
 
 
 class Gate(IntEnum):
-    """How far a producer may go. CLOSED: it sends nothing. WARM_UP: it sends the warm-up. GO: it sends its load."""
+    """How far a producer may go. CLOSED: it sends nothing. WARM_UP: it sends the warm-up. GO: it sends its load.
+    RELEASE: it may end its load."""
 
     CLOSED = 0
     WARM_UP = 1

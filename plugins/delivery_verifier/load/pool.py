@@ -75,11 +75,10 @@ class ProducerProcess:
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
     def may_end(self, code: int) -> bool:
-        """Whether it is no error that the producer's process has ended with the exit code `code`.
+        """Whether the producer's process may end now with the exit code `code`, so that the run goes on.
 
-        Code 0 is no error if the whole load was sent. Code 3 stands for a load that ended early, e.g. after a fatal
-        client error. This is a result of the run, and no error. For a producer that the fault plan had killed, no code
-        is an error.
+        Code 0 is allowed once the load has ended. Code 3 is always allowed: the load ended early, e.g. after a fatal
+        client error, which is a result of the run. Every code is allowed if the fault plan had the producer killed.
         """
         if code == 0:
             return self.control[Word.STATE] == State.DONE

@@ -4,8 +4,8 @@ In a round of resends, a producer sends once more each record whose last attempt
 to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
 The slots of the attempts with a number n > 0 are in the folder `attempt-n` of the producer's folder, by sequence (slots
 are explained in live_ledger, sequences and partition sequences in layout). A resend takes the next partition sequence
-of its partition. So partition sequences number records in the order in which the records are sent: first attempts after
-a round have higher partition sequences than the resends of the round.
+of its partition. So partition sequences number all attempts in the order of sending. First attempts after a round have
+higher partition sequences than the resends of the round.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The manifest of a finished step, `<step>.json`. The step writes the manifest last.
 
     So a step without a manifest is unfinished. `files` maps the path of each file that the step wrote, relative to the
-    run directory, to the file's SHA-256. `counts` and `notes` are the step's own figures
-    and texts. `started_at_us` and `finished_at_us` are in µs since the epoch. `format_version` is the version of the
-    run directory's format (docs/run-directory.md). A manifest without this field is of version 1.
+    run directory, to the file's SHA-256. `counts` and `notes` are the step's own figures and texts. `started_at_us` and
+    `finished_at_us` are in µs since the epoch. `format_version` is the version of the run directory's format
+    (docs/run-directory.md). A manifest without this field is of version 1.
     """
 
     step: str
