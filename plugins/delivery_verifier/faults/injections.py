@@ -47,7 +47,7 @@ class Injections:
         """Opens an injection and performs its action. Returns the time just before the action took effect.
 
         The time is wall time in µs since the epoch. `cycle` is the number of the current run through the plan's steps.
-        If the action is over as soon as it is done, nothing has to be healed. Its injection is proven and closed at once.
+        If the action is over as soon as it is done, nothing has to be healed: its injection is proven and closed now.
         The injection is recorded before its action is performed, because an action that misses its deadline may have
         taken effect.
         """

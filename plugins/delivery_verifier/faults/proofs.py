@@ -36,8 +36,9 @@ def prove(
 ) -> dict[Proof, Effect]:
     """Returns what is seen now of each effect in `proofs`, by name. An effect that is not seen has an empty value.
 
-    An effect on the hit partitions (see `Injection.hit`) is seen only if partitions were hit, and if the state of each
-    of them is known. Only the effect `elected` does not need the states of all hit partitions.
+    The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). `elected`
+    looks at the hit partitions whose state is known. Every other effect is seen only if partitions were hit, and if the
+    state of each hit partition is known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]

@@ -110,8 +110,8 @@ class SequencedProducer:
     def send_again(self, include_open: bool) -> None:
         """Does one round of resends: sends again each record whose last attempt is INDETERMINATE, as a new attempt.
 
-        `include_open`: an attempt without a delivery report counts as INDETERMINATE too, because the process that sent
-        the attempt is gone.
+        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. This is right if the
+        process that sent the attempt is gone.
         """
         folder, control = Path(self.spec.folder), self.control
         earlier = read_rounds(folder)

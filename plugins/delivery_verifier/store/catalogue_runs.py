@@ -71,7 +71,7 @@ def newest(most: int) -> list[CatalogueRun]:
 
 
 class _Item(Struct, frozen=True):
-    """One chosen entry of the catalogue in one round. `name` is the name of its scenario."""
+    """One chosen entry of the catalogue. `name` is the name of the entry's scenario."""
 
     name: str = ""
 
