@@ -100,10 +100,10 @@ class Injections:
     def prove(self, injection: OpenInjection) -> None:
         """Decides whether `injection` bit, that is, had its effect. Call this just before the injection is healed.
 
-        The injection bit if the action's own proof is not empty now, and every required effect is seen now. Right after
-        the action its own proof must not have been empty either, unless `Act.proof_only_before_heal`. If no broker
-        runs, no broker can report effects. An effect then counts if the plan waited for it and saw it. An injection
-        that is healed broker by broker is proven once, before the first broker is healed.
+        The injection bit if the action has its own proof now, and every required effect is seen now. The action must
+        also have had its own proof right after it was performed, unless `Act.proof_only_before_heal` is true. If no
+        broker runs, no broker can report effects. An effect then counts if the plan waited for it and saw it. An
+        injection that is healed broker by broker is proven once, before the first broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:

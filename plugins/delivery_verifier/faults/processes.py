@@ -15,10 +15,10 @@ DEADLINE_S = 10.0
 class Signal:
     """Sends the signal `name` to brokers, and waits until the signal has brought their processes into `state`.
 
-    `deadline_s`: the seconds within which this must happen. Proof: every target broker's process is in `state`. SIGSTOP
-    is asynchronous, and a broker with one running thread can still answer. The state `frozen` therefore means that
-    every thread stands still. `resume`, which is SIGCONT, heals a frozen process. `start` heals a process that has
-    exited.
+    This must happen within `deadline_s` seconds. Proof: every target broker's process is in `state`. SIGSTOP takes
+    effect some time after it was sent, and a broker with one running thread can still answer. The state `frozen`
+    therefore means that every thread stands still. `resume`, which is SIGCONT, heals a frozen process. `start` heals a
+    process that has exited.
     """
 
     name: str

@@ -161,9 +161,9 @@ def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
 
 
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
-    """Yields (attempt, first, count) for each range of consecutive sequences in one block with the same next attempt.
+    """Yields (attempt, first, count) for each range of consecutive sequences in one block with the same last attempt.
 
-    `attempt` is the number of that next attempt.
+    `sequences` maps each sequence to the number of its last attempt. `attempt` is this number plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():
