@@ -12,7 +12,8 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
-"""An action's own proof: what shows its effect, per broker, producer, topic or partition; empty if nothing shows it."""
+"""An action's own proof: the facts that show its effect, by broker, producer, topic or partition. Empty if there are no
+such facts."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Action(Protocol):
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns what shows that the effect of the action holds now.
 
-        The proof of a fault is empty while the effect does not hold: e.g. SIGSTOP was sent, but a thread still runs. An
-        action that is no fault (`Act.bites` is false) is never asked for its proof by a plan. It may return anything.
+        The proof of a fault is empty while its effect does not hold, e.g. while a thread still runs after SIGSTOP. A
+        fault plan reads only the proofs of faults. An action that is no fault (`Act.bites` is false) may return
+        anything.
         """
         ...

@@ -39,10 +39,10 @@ ACTIONS: dict[str, Action] = {
 
 
 def heal(cluster: Cluster) -> None:
-    """Makes the cluster whole again, whatever was done to it. Does no harm to a cluster that is whole.
+    """Undoes what actions did to the brokers and to the proxy. Does no harm if there is nothing to undo.
 
     The proxy forwards everything again, brokers that were cut off rejoin, frozen brokers resume, and brokers that have
-    exited start. Killed producers stay dead. Any process may call this function.
+    exited start. Killed producers stay dead, and altered topics stay altered. Any process may call this function.
     """
     if cluster.has_proxy:
         ACTIONS["release"].do(ActionContext(cluster, cluster.brokers))

@@ -24,12 +24,12 @@ DEADLINE_S = 20.0
 
 
 class ElectPreferred:
-    """Gives every partition that a target broker leads another leader: the replica next in its list of replicas.
+    """Gives another leader to every partition that a target broker leads: the next in the partition's list of replicas.
 
-    That replica is moved to the head of the list, which makes it the preferred leader, and is then elected. Proof: at
-    least one partition is led by its preferred replica. This alone does not show that the leader is new. The effect
-    `re_elected` (see act.Proof) does. If the controller refuses an election, or finds it needless, no error is raised,
-    but this effect is not seen.
+    The next replica is moved to the head of the list, which makes it the preferred leader, and is then elected. Proof:
+    at least one partition is led by its preferred replica. This proof does not show that the leader is new. The effect
+    `re_elected` (see act.Proof) shows that. If the controller refuses an election, or finds it needless, no error is
+    raised. The effect `re_elected` is then not seen.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -97,8 +97,8 @@ class ElectUnclean:
 class AlterTopic:
     """Gives a topic setting another value while the load goes on, for the topics of all arms that carry load.
 
-    The step's options `setting` and `value` say which setting gets which value. The request goes to a broker that runs,
-    in Kafka's protocol, because a client library might ask a broker that is frozen. Proof: a broker reports the new
+    The step's options `setting` and `value` say which setting gets which value. The verifier sends the request itself,
+    to a broker that runs, because a client library might send it to a frozen broker. Proof: a broker reports the new
     value for every topic, and no arm's topic was created with that value.
     """
 
@@ -133,7 +133,7 @@ def rotated_replicas(state: PartitionState) -> list[int]:
 
 
 def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> bool:
-    """Returns whether every partition of `before` is led in `states` by the replica that was next to lead."""
+    """Returns whether every partition of `before` is led in `states` by the first of its `rotated_replicas`."""
     return all(key in states and states[key].leader == rotated_replicas(state)[0] for key, state in before.items())
 
 
@@ -147,9 +147,9 @@ def _elect(context: ActionContext, election: ElectionType, partitions: Iterable[
 
 
 def _partitions(context: ActionContext, arms: Iterable[Arm], via: int | None = None) -> PartitionStates:
-    """Returns the states of the partitions of `arms`, as the broker `via` knows them.
+    """Returns the states of the partitions of `arms`, as the broker `via` reports them.
 
-    Without `via`, returns the newest state of each partition that any broker knows.
+    Without `via`, returns the newest state of each partition that any broker reports.
     """
     return context.cluster.partitions([arm.topic_name for arm in arms], via)
 
@@ -160,7 +160,7 @@ def _setting(context: ActionContext) -> tuple[str, str]:
 
 
 def _values(context: ActionContext) -> dict[str, str]:
-    """Returns the value of the setting per topic that carries load, as a broker reports it."""
+    """Returns the value of the setting that the step names, by topic that carries load, as a broker reports it."""
     return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
 
 

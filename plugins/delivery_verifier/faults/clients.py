@@ -36,7 +36,7 @@ class RestartProducer:
     def do(self, context: ActionContext) -> int:
         """Starts the producers again.
 
-        Waits until each producer has sent again every record for which it had no answer or an INDETERMINATE one. Raises
+        Waits until each producer has sent again every record that had no outcome or was INDETERMINATE. Raises
         DeadlinePassed.
         """
         at_us = now_us()
@@ -56,9 +56,10 @@ class Resend:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until the records are handed to the Kafka clients, but not for their delivery.
+        """Makes the producers send the records again.
 
-        Raises DeadlinePassed.
+        Waits until the producers have handed the records to their Kafka clients, but not until the records are
+        delivered. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).resend()
@@ -82,9 +83,10 @@ class Send:
     """
 
     def do(self, context: ActionContext) -> int:
-        """Waits until every producer has handed its records to its Kafka client, but not for their delivery.
+        """Makes the producers send the records.
 
-        Raises DeadlinePassed.
+        Waits until the producers have handed the records to their Kafka clients, but not until the records are
+        delivered. Raises DeadlinePassed.
         """
         at_us = now_us()
         _load(context).send(int(context.options.get("blocks", 1)))

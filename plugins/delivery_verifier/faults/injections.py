@@ -1,7 +1,8 @@
 """The injections of a fault plan, from the request of a fault until the cluster has recovered from it.
 
-An injection is open until it is healed. Just before that, it is proven: it is decided whether the injection bit. It is
-recovered when all replicas are in sync again.
+An injection is open until it is healed. Just before the healing, the injection is proven: `Injections.prove` decides
+whether it bit, that is, whether the fault had its effect. An injection is recovered when all replicas are in sync
+again.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Injections:
         """Opens an injection and performs its action. Returns the time just before the action took effect.
 
         The time is wall time in µs since the epoch. `cycle` is the number of the current run through the plan's steps.
-        An action that is over as soon as it is done has nothing to heal: its injection is proven and closed at once.
-        The injection is on record before its action is performed, because an action that misses its deadline may have
-        bitten.
+        If the action is over as soon as it is done, nothing has to be healed: its injection is proven and closed now.
+        The injection is recorded before its action is performed, because an action that misses its deadline may have
+        taken effect.
         """
         injection = self._new_injection(step, brokers, cycle)
         self.all.append(injection)
@@ -62,7 +63,7 @@ class Injections:
         return bite_at_us
 
     def _new_injection(self, step: FaultStep, brokers: list[int], cycle: int) -> OpenInjection:
-        """Returns an injection that is requested now, with all that must be recorded before the injection bites."""
+        """Returns an injection that is requested now, with all that must be recorded before its action takes effect."""
         requested_at_us = now_us()
         hit = touched_partitions(step.act, self._cluster, self._scenario, brokers)
         before = {
@@ -97,12 +98,12 @@ class Injections:
         ]
 
     def prove(self, injection: OpenInjection) -> None:
-        """Decides, just before an injection is healed, whether it bit.
+        """Decides whether `injection` bit, that is, had its effect. Call this just before the injection is healed.
 
-        It bit if the action's own proof is there (now, and usually right after the action too), and every required
-        effect is seen now. If no broker runs, no broker can be asked for effects. An effect then counts if the plan
-        waited for it and saw it. An injection that is healed broker by broker is proven once, before the first broker
-        is healed.
+        The injection bit if the action has its own proof now, and every required effect is seen now. The action must
+        also have had its own proof right after it was performed, unless `Act.proof_only_before_heal` is true. If no
+        broker runs, no broker can report effects. An effect then counts if the plan waited for it and saw it. An
+        injection that is healed broker by broker is proven once, before the first broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -115,13 +116,13 @@ class Injections:
         injection.bit = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
 
     def action_proof(self, injection: OpenInjection) -> ActionProof:
-        """Returns the own proof of the injection's action, taken now; empty if its effect does not hold now."""
+        """Returns what the injection's action itself can prove now. Empty if the action's effect does not hold now."""
         return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
-        """Marks `brokers` as healed. Once all target brokers of the injection are healed, it is healed and closed.
+        """Marks `brokers` as healed. Closes the injection once all of its target brokers are healed.
 
-        `healed_at_us` is then its time of healing, in µs since the epoch.
+        `healed_at_us` is then the injection's time of healing, in µs since the epoch.
         """
         injection.brokers_to_heal -= set(brokers)
         if not injection.brokers_to_heal:

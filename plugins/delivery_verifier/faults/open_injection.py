@@ -17,14 +17,14 @@ from delivery_verifier.model.history import Injection
 
 
 class LeaderBefore(Struct, frozen=True):
-    """The leader of a partition just before the bite. A leader of -1 means that the partition had no leader."""
+    """The leader of a partition just before a fault took effect. -1 means that the partition had no leader."""
 
     leader: int
     leader_epoch: int
 
 
 class LeaderAfter(Struct, frozen=True):
-    """The leader and the in-sync replicas of a partition when effects are checked. A leader of -1 means none."""
+    """The leader and the in-sync replicas of a partition when effects are checked. -1 means that there is no leader."""
 
     leader: int
     leader_epoch: int
@@ -32,20 +32,22 @@ class LeaderAfter(Struct, frozen=True):
 
 
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
-"""What was seen of one effect (see act.Proof): leaders by `partition_name`, or times in ms by what they measure. Empty
-if the effect was not seen."""
+"""What was seen of one effect (see act.Proof). The effect `brief` has two times in ms, by name. Every other effect has
+the leaders of partitions, by `partition_name`. Empty if the effect was not seen."""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
-    """What shows that an injection bit. A field that has its default value is not published.
+    """What shows that an injection bit (had its effect). A field that has its default value is not published.
 
-    `process`: the action's own proof right after the action. `before`: the leader of every hit partition (see
-    `Injection.hit`), by `partition_name`, just before the bite. `required`: the effects that must be seen, published as
-    `wanted`. `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the
-    target brokers led just before the bite; None unless `coordinator_moved` is required. `waited_for`: effects that the
-    plan waited for and saw. `process_before_heal`: the action's own proof just before healing; None until then.
-    `effects`: what was seen just before healing, published under the name of each effect. `failed`: the deadline that
-    passed while the injection was open.
+    * `process`: the action's own proof right after the action.
+    * `before`: the leader of every hit partition (see `Injection.hit`) just before the bite, by `partition_name`.
+    * `required`: the effects that must be seen. They are published as `wanted`.
+    * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load, and that the target
+      brokers led just before the bite. None unless the effect `coordinator_moved` is required.
+    * `waited_for`: the effects that the plan waited for and saw.
+    * `process_before_heal`: the action's own proof just before healing. None until then.
+    * `effects`: what was seen just before healing. It is published under the name of each effect.
+    * `failed`: why the plan could not go on, usually a deadline that passed. None if the plan went on.
     """
 
     process: ActionProof
@@ -118,5 +120,5 @@ class OpenInjection:
 
 
 def partition_name(topic: str, partition: int) -> str:
-    """Returns the name of a partition in a proof, where it is a key or a part of one: `<topic>-<partition>`."""
+    """Returns `<topic>-<partition>`, the name of a partition in the keys of a proof."""
     return f"{topic}-{partition}"

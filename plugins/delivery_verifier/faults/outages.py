@@ -1,6 +1,6 @@
-"""Outages: actions that cut a broker off from its network or its power. The host must have the means for them.
+"""Outages: actions that cut off brokers from the network, or the disks of brokers from power, and that undo the cut.
 
-The means are the capabilities `network` and `power` (see act.Capability).
+These actions need a cluster with the capability `network` or `power` (see act.Capability).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DEADLINE_S = 10.0
 
 
 class Isolate:
-    """Drops the packets of brokers on some of their links. The peers get no error: their connections hang.
+    """Drops the packets of brokers on some of their links. The peers get no error, but their connections hang.
 
     A link is the traffic of a broker with the controller, with the other brokers, or with clients. The step's option
     `links` names the links. Proof: the packet filter has every rule, and every link of every target broker has dropped
@@ -59,7 +59,7 @@ class Rejoin:
 
 
 class PowerOff:
-    """Ends brokers together with the power of their disks. Data that was not flushed is lost.
+    """Kills brokers and cuts the power of their disks. Data that was not flushed is lost.
 
     Proof: every target broker's process has exited, and its disk answers with an I/O error. `start` heals the
     injection.
@@ -84,10 +84,10 @@ class PowerOff:
 
 
 class Sync:
-    """Flushes the disks of brokers, so that a later loss of power spares earlier data. The action breaks nothing."""
+    """Flushes the disks of brokers, so that a later power cut does not lose earlier data. The action breaks nothing."""
 
     def do(self, context: ActionContext) -> int:
-        """Waits until all earlier writes of the brokers are on their disks. Raises OSError."""
+        """Flushes the disks. Waits until they hold all earlier writes of the brokers. Raises OSError."""
         at_us = now_us()
         context.cluster.sync(context.brokers)
         return at_us

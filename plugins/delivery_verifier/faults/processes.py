@@ -15,10 +15,10 @@ DEADLINE_S = 10.0
 class Signal:
     """Sends the signal `name` to brokers, and waits until the signal has brought their processes into `state`.
 
-    `deadline_s`: the seconds within which this must happen. Proof: every target broker's process is in `state`. SIGSTOP
-    is asynchronous, and a broker with one running thread can still answer. The state `frozen` therefore means that
-    every thread stands still. `resume`, which is SIGCONT, heals a frozen process. `start` heals a process that has
-    exited.
+    This must happen within `deadline_s` seconds. Proof: every target broker's process is in `state`. SIGSTOP takes
+    effect some time after it was sent, and a broker with one running thread can still answer. The state `frozen`
+    therefore means that every thread stands still. `resume`, which is SIGCONT, heals a frozen process. `start` heals a
+    process that has exited.
     """
 
     name: str
@@ -47,10 +47,11 @@ class Start:
     """Starts brokers that have exited, which heals `kill`, `stop` and `power_off`."""
 
     def do(self, context: ActionContext) -> int:
-        """Starts the brokers, and waits until they serve. Raises DeadlinePassed.
+        """Starts the brokers that have exited, and waits until all target brokers serve requests.
 
-        This can take a while: the controller lets a broker in only once the broker's session from before the exit has
-        ended (broker.session.timeout.ms). Brokers that have not exited are not started.
+        This can take a while, because the controller lets a broker in only once the broker's session from before the
+        exit has ended (broker.session.timeout.ms). Raises StepFailed if a broker ends while it starts, and
+        DeadlinePassed.
         """
         at_us = now_us()
         for broker in context.brokers:

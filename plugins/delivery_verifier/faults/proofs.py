@@ -27,15 +27,18 @@ _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] =
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
-"""Per effect, whether one partition shows the effect, given the state of the partition and the target brokers."""
+"""The function that tells whether one partition shows an effect, by the name of the effect. The arguments are the state
+of the partition and the target brokers."""
 
 
 def prove(
     cluster: Cluster, scenario: Scenario, injection: OpenInjection, proofs: Sequence[Proof]
 ) -> dict[Proof, Effect]:
-    """Returns what is seen now of each effect in `proofs`, by name; an effect that is not seen has an empty value.
+    """Returns what is seen now of each effect in `proofs`, by name. An effect that is not seen has an empty value.
 
-    An effect on the hit partitions (see `Injection.hit`) is seen only if there are any, and the state of each is known.
+    The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). `elected`
+    looks at the hit partitions whose state is known. Every other effect is seen only if partitions were hit, and if the
+    state of each hit partition is known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]
@@ -67,12 +70,12 @@ def _holds(proof: Proof, states: PartitionStates, injection: OpenInjection) -> b
 
 
 def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
-    """Returns whether a partition is led by another broker than just before the bite, in a later epoch."""
+    """Returns whether a partition is led by another broker than just before the bite, in a later leader epoch."""
     return state.leader not in (-1, before.leader) and state.leader_epoch > before.leader_epoch
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the leaders of those partitions of subject arms that had no leader just before the bite.
+    """Returns the leaders of those hit partitions of subject arms that had no leader just before the bite.
 
     Empty if there is no such partition, or if any of them still has no leader.
     """

@@ -15,8 +15,8 @@ from delivery_verifier.model.history import now_us
 class Frames:
     """Puts a rule in force at the proxy (see ProxyRule). `name` is the action of the rule: drop, hold, delay or close.
 
-    The step's options are the fields of the rule and `clients`, a number of clients. Proof: the rule was applied to at
-    least so many clients. A proxy that is bypassed applies the rule to no client. `release` heals the injection.
+    The step's options are the fields of the rule, and `clients`. Proof: the rule acted on requests or responses of at
+    least `clients` clients. So there is no proof if the clients bypass the proxy. `release` heals the injection.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Frames:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns how often the rule acted, by broker and client.id; empty while it acted on too few clients."""
+        """Returns how often the rule acted, by broker and client.id. Empty while it acted on too few clients."""
         hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
         clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))

@@ -1,7 +1,7 @@
 """The runner of a fault plan. A cycle is one run through the plan's steps.
 
-In every cycle the runner waits for the trigger of each step, performs its action, proves and heals the injections, and
-waits for the cluster to recover. Every injection is recorded.
+In every cycle the runner waits for the trigger of each step and performs the step's action. It then proves and heals
+the injections, and waits for the cluster to recover. Every injection is recorded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FaultRunner:
         """Runs all cycles and, whatever happens, makes the cluster whole afterwards. Returns the injections.
 
         A trigger or an action that misses its deadline ends the cycle. The open injections (or, if none is open, the
-        cycle's last injection) are then recorded as injections that did not bite, so that no verdict will be HELD.
+        cycle's last injection) are then recorded as injections that had no effect, so that no verdict will be HELD.
         Raises DeadlinePassed if the cycle has no injection yet, or if the cluster does not recover.
         """
         try:
@@ -70,8 +70,8 @@ class FaultRunner:
     def _perform(self, step: FaultStep, brokers: list[int], cycle: int) -> None:
         """Performs the action of `step` on `brokers`.
 
-        The action may heal open injections: a frozen broker that is killed is no longer frozen. The injections that the
-        action heals are proven before the action, and closed after the action.
+        The action may heal open injections, e.g. a kill ends the freeze of a broker. The injections that the action
+        heals are proven before the action, and closed after the action.
         """
         healed = self.injections.healed_by(step, brokers)
         for injection in healed:

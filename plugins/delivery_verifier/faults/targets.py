@@ -15,7 +15,7 @@ from delivery_verifier.model.scenario import Scenario
 
 
 class Unresolved(VerifierError, RuntimeError):
-    """The error that a target stands for no broker at this moment."""
+    """The name of a target stands for no broker at this moment."""
 
 
 class Targets:
@@ -47,7 +47,10 @@ class Targets:
         return [state.leader]
 
     def followers(self) -> list[int]:
-        """Returns all brokers but the target `leader`, in the order of their ids, from the one after the leader on."""
+        """Returns all brokers except the target `leader`.
+
+        The order is by id, begins with the broker after the leader, and continues with the lowest id after the highest.
+        """
         (leader,) = self.resolve("leader")
         brokers = self.all()
         index = brokers.index(leader)
@@ -70,13 +73,13 @@ class Targets:
         return leaders
 
     def next(self) -> list[int]:
-        """Returns one broker. The next cycle gets the next broker, and after the last broker the first."""
+        """Returns one broker. Each cycle gets the next broker. After the last broker comes the first again."""
         return [self.nth(0)]
 
     def nth(self, index: int) -> int:
-        """Returns the broker at `index` in the list of all brokers, which is rotated by one broker more in each cycle.
+        """Returns the broker at `index` in the list of all brokers, rotated by the scenario's seed.
 
-        The scenario's seed says where the first cycle begins.
+        In each further cycle the list is rotated by one broker more.
         """
         return self.all()[(self._scenario.seed + self._cycle + index) % len(self.all())]
 
@@ -102,8 +105,8 @@ def touched_partitions(act: Act, cluster: Cluster, scenario: Scenario, brokers: 
     """Returns the partitions per topic that `act`, done to `brokers`, touches.
 
     An act on brokers touches the partitions that these brokers lead now. If the brokers lead no partition, the act
-    touches the partitions of which the brokers hold a replica. An act on clients or topics touches every partition that
-    carries load.
+    touches the partitions of which the brokers hold a replica. An act on clients, or an act that alters topics,
+    touches every partition that carries load.
     """
     if act.all_partitions:
         return {arm.topic_name: list(range(scenario.load.partitions)) for arm in scenario.loaded}

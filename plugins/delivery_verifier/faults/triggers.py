@@ -16,8 +16,8 @@ from delivery_verifier.model.scenario import Scenario
 LEADER_DEADLINE_S = 40.0
 """Seconds within which leaders, coordinators and ISRs must change."""
 BITE_DEADLINE_S = 60.0
-"""Seconds within which the last injection's action must show its own proof. This matters for the proxy, which acts only
-when requests come. The requests are under way already, or the plan has just had them sent."""
+"""Seconds within which the last injection's action must show its own proof. Only actions of the proxy may need so long,
+because the proxy acts only when clients send requests."""
 APPLIED_S = 0.5
 """Seconds that a leader may take to apply a smaller ISR after the brokers' metadata shows this ISR. Within this time
 the leader may still append an acks=all request although the ISR is smaller than min.insync.replicas."""
@@ -40,7 +40,7 @@ class Triggers:
         self._step_ended_s, self._count_before = time.monotonic(), 0
 
     def end_step(self) -> None:
-        """Ends a step: the triggers `elapsed` and `reported` of the next step count from this moment."""
+        """Notes the end of a step. The triggers `elapsed` and `reported` of the next step count from this moment."""
         self._step_ended_s, self._count_before = time.monotonic(), self._count_reported()
 
     def wait(self, step: FaultStep) -> None:
@@ -69,7 +69,7 @@ class Triggers:
                 self._injections.note("isr_shrunk")
 
     def _await_load(self, step: FaultStep) -> None:
-        """Waits until the load has settled, or has reported enough records. Raises DeadlinePassed."""
+        """Waits until the load has no outstanding attempt, or has reported enough records. Raises DeadlinePassed."""
         deadline_s = self._scenario.load.deadline_s
         if step.trigger.kind == "settled":
             message = f"all that was sent to be settled before {step.action}"

@@ -70,9 +70,9 @@ def run_directory_name(run_id: str) -> str:
     """Returns the name of a run's directory: `run_id` if it is a safe name, else a safe name with a hash of `run_id`.
 
     A safe name has 1 to 120 of the characters `A-Za-z0-9_.-`, begins with a letter or digit, and is neither DATA_DOCS
-    nor CATALOGUES. In any other run id, each other character becomes `-`. Airflow's `manual__2026-01-01T00:00:00+00:00`
-    becomes `manual__2026-01-01T00-00-00-00-00-<8 hex>`. The hash keeps two run ids apart that differ only in replaced
-    characters. Raises BadInput if `run_id` is empty.
+    nor CATALOGUES. In any other run id, each character that is not allowed becomes `-`, and 8 hexadecimal digits of a
+    hash are added: `manual__2026-01-01T00:00:00+00:00` becomes `manual__2026-01-01T00-00-00-00-00-<8 digits>`. The hash
+    keeps apart two run ids that differ only in replaced characters. Raises BadInput if `run_id` is empty.
     """
     if not run_id:
         raise BadInput("run_id is empty: give the run a name")
@@ -107,10 +107,10 @@ REMOVED = ".removed"
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder into which other processes may still write by its path. Does nothing if there is no such folder.
+    """Removes a folder, even if other processes still create files in it. Does nothing if there is no such folder.
 
-    The folder gets another name first. A file that a process creates while the tree is being deleted would otherwise
-    keep the folder alive. What cannot be deleted stays under the other name, which ends with REMOVED.
+    The folder is renamed first. Otherwise a file that a process creates during the deletion would keep the folder from
+    being deleted. What cannot be deleted stays under the new name, which ends with REMOVED.
     """
     doomed = folder.with_name(f".{folder.name}.{os.getpid()}{REMOVED}")
     try:

@@ -45,7 +45,7 @@ class ProcessId(Struct, frozen=True):
 def lives(name: str) -> bool:
     """Whether the process that `name` identifies still runs. `name` has the form `pid:started`, as `str(ProcessId)`.
 
-    False for a text of another form.
+    False if `name` has another form.
     """
     pid, _, started = name.partition(":")
     return pid.isdigit() and started.isdigit() and ProcessId(int(pid), int(started)).alive
@@ -91,7 +91,7 @@ def is_frozen(pid: int) -> bool:
 def how_it_ended(code: int) -> str:
     """Returns an exit code in words, e.g. `exit code -9 (killed by SIGKILL)`.
 
-    `code` is as in subprocess.Popen: if a signal killed the process, it is minus the number of the signal.
+    `code` has the form of `Popen.returncode`: minus the number of the signal if a signal killed the process.
     """
     return f"exit code {code}" if code >= 0 else f"exit code {code} (killed by {signal.Signals(-code).name})"
 
@@ -113,7 +113,7 @@ def dies_with_parent(number: int = signal.SIGKILL) -> Callable[[], None]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Returns the fields of /proc/<pid>/stat from field 3, the state, on; None if there is no such process.
+    """Returns the fields of /proc/<pid>/stat, from field 3 (the state) on. Returns None if there is no such process.
 
     Source: proc(5).
     """

@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 from delivery_verifier.model.inputs import bad_input, nearest, whole
 
 KEPT_WORKSPACES = 3
-"""How many workspaces of violated runs are kept, unless KDV_KEPT sets another number."""
+"""The greatest number of workspaces that are kept, unless KDV_KEPT sets another number. A workspace is the folder of a
+run's private files, e.g. of the brokers' data. It is kept if the run ended VIOLATED, or if KDV_KEEP is 1."""
 SOCKET_PATH_BYTES = 107
 """The greatest length of a Unix socket's path in bytes. Linux has no room for more in a socket's address."""
 _CRON = re.compile(r"[0-9*/,-]+ [0-9*/,-]+ [0-9*/,-]+ [A-Za-z0-9*/,-]+ [A-Za-z0-9*/,#-]+")
 _IN_A_WORKSPACE = len("/12345678/keeper.sock")
-"""The length that a workspace adds to the folder of workspaces in the path of its socket."""
+"""The length, in bytes, of the part of a socket's path that follows the folder of all workspaces."""
 
 
 def path(name: str) -> Path | None:
@@ -36,8 +37,8 @@ def path(name: str) -> Path | None:
 def short_path(name: str) -> Path | None:
     """Returns the path that the variable `name` holds, or None if it is unset.
 
-    Raises BadInput for a relative path. Raises BadInput also for a path that is too long to hold workspaces: the path
-    of a workspace's Unix socket may have at most SOCKET_PATH_BYTES bytes.
+    Raises BadInput for a relative path, and for a path that is too long for a folder of workspaces. Each workspace
+    holds a Unix socket, whose path may have at most SOCKET_PATH_BYTES bytes.
     """
     folder, most = path(name), SOCKET_PATH_BYTES - _IN_A_WORKSPACE
     if folder is not None and len(os.fsencode(folder)) > most:
@@ -83,8 +84,8 @@ def url(name: str, default: str) -> str:
 def cron(name: str) -> str:
     """Returns the value of the variable `name`, a schedule: 1, 0, or a cron expression of five fields.
 
-    Returns an empty text if the variable is unset. Raises BadInput for any other value. The caller gives 1 (the default
-    schedule) and 0 (never) their meaning.
+    Returns an empty text if the variable is unset. Raises BadInput for any other value. The caller reads 1 as the
+    default schedule, and 0 as never.
     """
     text = " ".join(os.environ.get(name, "").split())
     if text not in ("", "0", "1") and not _CRON.fullmatch(text):
@@ -95,7 +96,7 @@ def cron(name: str) -> str:
 def workspaces_to_keep() -> int:
     """Returns how many workspaces are kept at most: KDV_KEPT or, if that variable is unset, KEPT_WORKSPACES.
 
-    A workspace is kept only if its run ended VIOLATED, or if KDV_KEEP is 1.
+    A workspace is the folder of a run's private files. It is kept only if the run ended VIOLATED, or if KDV_KEEP is 1.
     """
     return number("KDV_KEPT", KEPT_WORKSPACES, 0, 1000)
 
@@ -116,8 +117,8 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
-"""For each variable, by name: the function that reads it, and that raises BadInput for a value that is not allowed. The
-program itself sets the last two variables. Users set the others."""
+"""The function that reads each variable, by the variable's name. The function raises BadInput for a value that is not
+allowed. The program itself sets the last two variables. Users set the others."""
 
 
 def check() -> list[str]:

@@ -1,6 +1,6 @@
-"""Waiting: until a predicate is true, with a deadline and a message, or for a fixed time.
+"""Functions that wait: until a predicate is true, with a deadline and a message, or for a fixed time.
 
-No other module of this project sleeps. So each wait has a deadline, or is an obvious `pause`.
+No other module of this project calls `time.sleep`. So each wait has a deadline, or is an obvious `pause`.
 """
 
 from __future__ import annotations

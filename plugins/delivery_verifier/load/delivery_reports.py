@@ -62,9 +62,9 @@ def delivery_callback(ledger: LiveLedger, control: Control, acks: str) -> Delive
 
 
 def record_refusals(ledger: LiveLedger, control: Control, first: int, batch: Sequence[Mapping[str, Any]]) -> None:
-    """Marks as FAILED every record of `batch` that the client refused to queue: such a record was certainly not sent.
+    """Marks as FAILED every record of `batch` that the client refused to queue. Such a record was certainly not sent.
 
-    `batch` holds the records from sequence `first` on, as `produce_batch` left them: a refused record has an `_error`.
+    `batch` holds the records from sequence `first` on. `produce_batch` has added an `_error` to every refused record.
     Refusals are rare, because back-pressure keeps the client's queue from being full.
     """
     for sequence, entry in enumerate(batch, first):

@@ -1,7 +1,8 @@
-"""The handle of the load: the fault plan observes and steers producers that are processes of another task.
+"""The handle of a running load: through this handle, the fault plan observes and steers the producers.
 
-Both sides share one control block per producer (see live_ledger.Word). The supervisor is the process that started the
-producers. It carries out kills and starts.
+The fault plan and the producers run in different processes. They share one block of memory per producer, the control
+block (see live_ledger.Word). The supervisor is the process that started the producers. The supervisor also kills them
+and starts them again when the fault plan asks for it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class RunningLoad:
         return sum(arm.producers for arm in self._scenario.loaded)
 
     def reported(self) -> int:
-        """Returns the number of reported records of the subject arm that has the fewest, so far."""
+        """Returns how many attempts the client has reported so far, for the subject arm with the fewest of them."""
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self) -> int:
@@ -76,10 +77,10 @@ class RunningLoad:
         self._command("kill", kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Asks the supervisor to start every killed producer again. Does nothing if the fault plan had none killed.
+        """Asks the supervisor to start every killed producer again. Does nothing if no producer is to stay dead.
 
-        Waits until each of these producers has sent again every record for which it had no answer or an INDETERMINATE
-        one. Raises DeadlinePassed.
+        Waits until each of these producers has sent again every record that had no outcome or was INDETERMINATE.
+        Raises DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return
@@ -92,7 +93,7 @@ class RunningLoad:
         )
 
     def resend(self) -> None:
-        """Makes every producer send each record again whose last attempt is INDETERMINATE. All producers must be alive.
+        """Makes every producer send again all records whose last attempt is INDETERMINATE. All producers must be alive.
 
         Waits until the producers have handed over these records to their Kafka clients. Raises DeadlinePassed.
         """
@@ -121,7 +122,7 @@ class RunningLoad:
     def resent(self) -> dict[str, int]:
         """Returns how many records each arm sent again in the last round of resends, by the arm's name.
 
-        In a round, a producer sends each record once more whose last attempt is INDETERMINATE.
+        In a round, a producer sends once more each record whose last attempt is INDETERMINATE.
         """
         return {
             arm.name: sum(control[Word.LAST_ROUND] for control in self._controls(arm)) for arm in self._scenario.loaded

@@ -22,13 +22,15 @@ LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-"""The greatest length of the client's queue, in records and in bytes, unless the settings ask for a shorter queue."""
+"""QUEUE_RECORDS and QUEUE_BYTES are the greatest length of the client's queue, unless the producer's settings ask for a
+shorter queue."""
 
 
 class LoadLayout(NamedTuple):
     """The layout of one producer's load.
 
-    `block` consecutive sequences go to one partition, the next `block` sequences to the next partition, and so on.
+    `block` consecutive sequences go to one partition, and the next `block` sequences to the next partition. After the
+    last of the `partitions` partitions comes the first again.
     """
 
     block: int
@@ -47,7 +49,10 @@ class LoadLayout(NamedTuple):
         return (end // self.block - partition + self.partitions - 1) // self.partitions * self.block
 
     def columns(self, first: int, count: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Returns the partitions and the partition sequences of the sequences [first, first + count), as two arrays."""
+        """Returns the partitions and the partition sequences of the sequences [first, first + count).
+
+        Each of the two arrays has the length `count`.
+        """
         sequence = np.arange(first, first + count, dtype=np.int64)
         block = sequence // self.block
         return (block % self.partitions).astype(np.int32), block // self.partitions * self.block + sequence % self.block
@@ -64,16 +69,19 @@ def choose(records: int, rate: float, partitions: int) -> LoadLayout:
 
 
 def queue_room(settings: Mapping[str, Setting], payload_bytes: int) -> int | None:
-    """Returns how many records fit into the client's queue by its `settings`, or None if the settings set no bound."""
+    """Returns how many records the client's `settings` let into its queue, or None if the settings set no bound.
+
+    `payload_bytes` is the size of one record.
+    """
     by_count = int(settings.get("queue.buffering.max.messages", 0))  # 0 means no bound
     by_size = int(settings.get("queue.buffering.max.kbytes", 0)) * 1024 // payload_bytes
     return min((bound for bound in (by_count, by_size) if bound), default=None)
 
 
 def require_room(settings: Mapping[str, Setting], payload_bytes: int) -> None:
-    """Raises BadInput if the client's queue could lack room for a full block.
+    """Raises BadInput unless the client's queue has room for three blocks of LARGEST_BLOCK records.
 
-    The client would then refuse some records of the block. `settings` are the producer's.
+    With less room, the client could refuse some records of a block. `settings` are the producer's.
     """
     room = queue_room(settings, payload_bytes)
     if room is not None and room < 3 * LARGEST_BLOCK:

@@ -2,9 +2,9 @@
 
 Because the files are mapped, an acknowledgement that the delivery callback saw survives a SIGKILL of the producer. A
 producer's folder holds the file `control` (int64 words, see `Word`) and files called segments, with `SLOTS` slots each.
-A segment holds three int64 columns: result, sent and settled (both in ns since the epoch). A slot is open until its
-attempt has a result, and settled from then on. A segment in which every slot is settled is unmapped, so memory does not
-grow with the load.
+A segment holds three int64 columns: result, sent and settled. The last two are times in ns since the epoch. A slot is
+open until its attempt has a result, and settled from then on. A segment in which every slot is settled is unmapped, so
+memory does not grow with the load.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ SLOTS = 1 << SHIFT
 MASK = SLOTS - 1
 """The attempt with sequence s has the slot `s & MASK` of the segment with the number `s >> SHIFT`."""
 
-# The column `result` of a slot: 0 means that the attempt is open, so that no report about it has come. n > 0 means that
+# The column `result` of a slot: 0 means that the attempt is open: no report about it has come. n > 0 means that
 # the attempt was acknowledged at offset n - 1. The values below zero are:
 ACKED_NOWHERE = -1
-"""The attempt was acknowledged without an offset: the broker recognised an idempotent retry as a duplicate."""
+"""The attempt was acknowledged without an offset, because the broker found that an idempotent retry is a duplicate."""
 SENT = -2
 """The attempt was handed to the network with acks=0. No broker acknowledges such an attempt."""
 FAILED = -10_000
-"""The attempt was certainly not written. The result is FAILED - code: librdkafka's error code, -1000 < code < 1000."""
+"""The attempt was certainly not written. Its result is FAILED - code, with librdkafka's error code: |code| < 1000."""
 FAILED_UP_TO = -5_000
-"""Results above NEVER_KNOWN, up to and with FAILED_UP_TO, mean FAILED."""
+"""A result that is above NEVER_KNOWN, and not above FAILED_UP_TO, means FAILED."""
 INDETERMINATE = -20_000
-"""The attempt ended with an error that does not tell whether it was written. The result is INDETERMINATE - code."""
+"""The attempt ended with an error that does not tell whether it was written. Its result is INDETERMINATE - code."""
 NEVER_KNOWN = -15_000
-"""Results up to and with NEVER_KNOWN mean INDETERMINATE."""
+"""A result that is not above NEVER_KNOWN means INDETERMINATE."""
 
 
 class Word(IntEnum):
     """The words of a producer's control block, which the producer, its supervisor and the fault plan share.
 
     The producer writes each word, unless the word names another writer. The supervisor is the process that started the
-    producer. When a record is sent again, its attempts after the first are resends. In a round of resends the producer
-    sends each record once more whose last attempt is INDETERMINATE. The warm-up is one block of records to each
-    partition, before the load. A scripted load is sent only as the fault plan asks for it.
+    producer. Each attempt of a record after the first is a resend. In a round of resends, the producer sends once more
+    each record whose last attempt is INDETERMINATE. The warm-up is one block of records to each partition, before the
+    load. A scripted load is sent only as the fault plan asks for it.
     """
 
     ANNOUNCED = 0
-    """First attempts that may have been sent. The producer adds attempts before it hands them over to the client."""
+    """The number of first attempts that may have been sent. Each is counted before it is handed over to the client."""
     ATTEMPTED = 1
     """The producer's own count of its attempts, written at its exit. -1 until then."""
     REPORTED = 2
-    """Attempts that the client reported as acknowledged, or as sent with acks=0."""
+    """The number of attempts that the client reported as acknowledged or, with acks=0, as sent."""
     FAILED = 3
-    """Attempts that are FAILED."""
+    """The number of attempts that are FAILED."""
     INDETERMINATE = 4
-    """Attempts that are INDETERMINATE."""
+    """The number of attempts that are INDETERMINATE."""
     STATE = 5
-    """How far the producer is: a `State`."""
+    """How far the producer has come: a `State`."""
     GATE = 6
     """How far the producer may go: a `Gate`. Written by the supervisor."""
     DUE = 7
@@ -68,7 +68,7 @@ class Word(IntEnum):
     HANDED_OVER = 8
     """In a scripted load: how many records the producer has handed over to the client after the warm-up."""
     RESENT = 9
-    """Attempts of all rounds of resends. The producer adds attempts before it hands them over to the client."""
+    """The number of attempts in all rounds of resends. Each is counted before it is handed over to the client."""
     KILLS = 10
     """How often the fault plan asked the supervisor to kill the producer. Written by the fault plan."""
     STARTS = 11
@@ -82,17 +82,17 @@ class Word(IntEnum):
     A code below zero is minus the number of the signal. Written by the supervisor.
     """
     ROUNDS = 13
-    """Rounds of resends that the fault plan asked a living producer for. Written by the fault plan."""
+    """The number of rounds of resends that the fault plan asked a living producer for. Written by the fault plan."""
     ROUNDS_DONE = 14
-    """How many of these ROUNDS the producer has handed over to its client."""
+    """In how many of the ROUNDS the producer has handed over all records to its client."""
     LAST_ROUND = 15
-    """Attempts in the last round of resends."""
+    """The number of attempts in the last round of resends."""
     BEGUN = 16
-    """Transactions that were begun."""
+    """The number of transactions that were begun."""
     COMMITTED = 17
-    """Transactions that the client reported as committed."""
+    """The number of transactions that the client reported as committed."""
     ABORTED = 18
-    """Transactions that the client reported as aborted."""
+    """The number of transactions that the client reported as aborted."""
     KILLS_DONE = 19
     """How many of the KILLS the supervisor has carried out. Written by the supervisor."""
     STARTS_DONE = 20
@@ -100,13 +100,13 @@ class Word(IntEnum):
 
 
 WORDS = 32
-"""The size of a control block, with room for further words."""
+"""The size of a control block, in int64 words. It is greater than the number of members of `Word`."""
 
 
 class State(IntEnum):
-    """How far a producer is. STARTING: there is no client yet. READY: the client exists. WARM: every record of the
-    warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has sent all of its load and
-    counted its attempts."""
+    """How far a producer has come. STARTING: there is no client yet. READY: the client exists. WARM: every record of
+    the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load and counted
+    its attempts."""
 
     STARTING = 0
     READY = 1
@@ -116,7 +116,8 @@ class State(IntEnum):
 
 
 class Gate(IntEnum):
-    """How far a producer may go. CLOSED: it sends nothing. WARM_UP: it sends the warm-up. GO: it sends its load."""
+    """How far a producer may go. CLOSED: it sends nothing. WARM_UP: it sends the warm-up. GO: it sends its load.
+    RELEASE: it may end its load."""
 
     CLOSED = 0
     WARM_UP = 1

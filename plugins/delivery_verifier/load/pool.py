@@ -1,4 +1,4 @@
-"""The pool of producers: all producer processes of a run. They begin together and are watched until they end."""
+"""The pool of producers: all producer processes of a run. The pool starts them together, and checks that none dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delivery_verifier.model.scenario import Arm, Load, Scenario
 
 UNLIMITED_RATE = 1e9
 """A rate, in records per second, that no producer reaches. A flat-out load, which is sent as fast as possible, has no
-rate of its own: the size of its blocks is chosen for this rate."""
+rate of its own. The size of its blocks is computed with this rate."""
 
 
 class ProducerDied(VerifierError, RuntimeError):
@@ -75,10 +75,10 @@ class ProducerProcess:
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
     def may_end(self, code: int) -> bool:
-        """Whether an end of the producer's process with the exit code `code` is no error now.
+        """Whether the producer's process may end now with the exit code `code`, so that the run goes on.
 
-        Code 0 is right once the load is sent. Code 3 stands for a fatal client error, which is a result like any other.
-        Any code is right for a producer that the fault plan had killed.
+        Code 0 is allowed once the load has ended. Code 3 is always allowed: the load ended early, e.g. after a fatal
+        client error, which is a result of the run. Every code is allowed if the fault plan had the producer killed.
         """
         if code == 0:
             return self.control[Word.STATE] == State.DONE
@@ -88,8 +88,8 @@ class ProducerProcess:
 class ProducerPool:
     """All producers of a run. A new pool starts their processes.
 
-    `connection`: the client properties with which the producers reach the cluster. `workspace`: the folder that gets
-    the live ledgers, in its folder `live`. Raises AlreadySent if the run had a pool before, because a run has only one
+    `connection` has the client properties with which the producers reach the cluster. The live ledgers are written to
+    the folder `live` below `workspace`. Raises AlreadySent if the run had a pool before, because a run has only one
     load.
     """
 
@@ -109,9 +109,9 @@ class ProducerPool:
             producer.control[Word.GATE] = gate
 
     def wait_for(self, state: State, deadline_s: float | None = None) -> None:
-        """Waits until every producer has reached `state`. Raises ProducerDied, DeadlinePassed.
+        """Waits until every producer has reached `state`. Raises ProducerDied and DeadlinePassed.
 
-        `deadline_s` is in seconds; None: the deadline of the load.
+        `deadline_s` is in seconds. None stands for the deadline of the load.
         """
         wait_until(
             lambda: self.check() and all(producer.control[Word.STATE] >= state for producer in self.producers),

@@ -35,10 +35,10 @@ from delivery_verifier.model import record
 class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
-    `sequence` is the least sequence that was never sent. `resent` is the number of resends: attempts after a record's
-    first. `shifts` is the number of resends per partition: the next first attempt's partition sequence is that much
-    higher than the layout's. `limit`: while the client's queue is longer, no block is handed over. `fatal` is what
-    ended the load early: a fatal client error or a transaction that did not end, in words, or None.
+    `sequence` is the least sequence that was never sent. `resent` is the number of resends, the attempts after a
+    record's first. `shifts` maps each partition to its number of resends, by which the partition sequences of later
+    first attempts exceed the layout's. While the client's queue is longer than `limit`, no block is handed over.
+    `fatal` says in words why the load ended early: a fatal client error or an unended transaction. Otherwise None.
     """
 
     def __init__(self, spec: ProducerSpec) -> None:
@@ -80,7 +80,7 @@ class SequencedProducer:
             self.fatal = str(error)
 
     def send_block(self) -> None:
-        """Counts the next block as sent, and hands it over to the client. Records that it refuses are FAILED."""
+        """Counts the next block as sent, and hands it over to the client. Records refused by the client are FAILED."""
         block, first = self.spec.block, self.sequence
         self._make_room()
         if self.transactions:
@@ -94,7 +94,7 @@ class SequencedProducer:
             self.transactions.after_block(self.sequence)
 
     def _make_room(self) -> None:
-        """Back-pressure: waits until the client's queue is no longer than `limit`."""
+        """Waits until the client's queue is no longer than `limit`. This is the back-pressure on the load."""
         while len(self.client) > self.limit:
             self.client.poll(0.005)
 
@@ -108,10 +108,10 @@ class SequencedProducer:
         self.client.poll(0)
 
     def send_again(self, include_open: bool) -> None:
-        """Does one round of resends: sends each record whose last attempt is INDETERMINATE again, as a new attempt.
+        """Does one round of resends: sends again each record whose last attempt is INDETERMINATE, as a new attempt.
 
-        `include_open`: an attempt without a delivery report counts as INDETERMINATE too, because the process that sent
-        the attempt is gone.
+        With `include_open`, an attempt without a delivery report counts as INDETERMINATE, too. This is right if the
+        process that sent the attempt is gone.
         """
         folder, control = Path(self.spec.folder), self.control
         earlier = read_rounds(folder)
@@ -139,7 +139,7 @@ class SequencedProducer:
             self.control[Word.ROUNDS_DONE] += 1
 
     def take_over(self) -> None:
-        """Goes on after a kill: counts the outcomes in the ledger, and sends again what has no or no certain answer."""
+        """Resumes after a kill. Counts the outcomes in the ledger, and resends records without a certain outcome."""
         counts = count_outcomes(Path(self.spec.folder), self.sequence)
         for word, count in counts.items():
             self.control[word] = count
@@ -186,7 +186,7 @@ class SequencedProducer:
                 self.send_block()
 
     def run(self) -> None:
-        """Sends the warm-up and the load, each once its gate is open; after a kill, sends the rest of the load."""
+        """Waits for each gate, and sends the warm-up and the load. After a kill, sends only the rest of the load."""
         if self.transactions:
             self.transactions.init()
         if self.spec.life:
@@ -229,7 +229,7 @@ class SequencedProducer:
 
 
 def main() -> int:
-    """Runs one producer. Returns the exit code: 0 done, 3 the load ended early (see `fatal`), 1 settings refused."""
+    """Runs one producer. Returns 0 if the load was sent, 3 if it ended early (see `fatal`), 1 for refused settings."""
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=ProducerSpec)
     try:
         producer = SequencedProducer(spec)

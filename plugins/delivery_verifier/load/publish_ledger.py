@@ -81,9 +81,9 @@ def _resend_table(owner: LedgerOwner, resend: SequenceRange) -> pa.Table:
 
 
 def _partition_sequences(first: int, count: int, rounds: Iterable[Round], layout: LoadLayout) -> Numbers:
-    """Returns the partition sequences of the first attempts [first, first + count).
+    """Returns the partition sequences of the first attempts of the sequences [first, first + count).
 
-    They are the layout's partition sequences, shifted by the rounds of resends that came before the attempts.
+    These are the layout's partition sequences, plus the number of earlier resends to the same partition.
     """
     partitions, partition_sequences = layout.columns(first, count)
     for resends in rounds:

@@ -1,11 +1,11 @@
 """Resends: which sequences an application sends again, as which attempt, and under which partition sequences.
 
-In a round of resends, a producer sends each record once more whose last attempt is INDETERMINATE. The round is written
+In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. The round is written
 to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
 The slots of the attempts with a number n > 0 are in the folder `attempt-n` of the producer's folder, by sequence (slots
 are explained in live_ledger, sequences and partition sequences in layout). A resend takes the next partition sequence
-of its partition. So partition sequences number records in the order in which the records are sent: first attempts after
-a round have higher partition sequences than the resends of the round.
+of its partition. So partition sequences number all attempts in the order of sending. First attempts after a round have
+higher partition sequences than the resends of the round.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 class SequenceRange(Struct, frozen=True):
-    """`count` consecutive sequences of one partition, from `first` on, each of which is sent as attempt `attempt`.
+    """`count` consecutive sequences, from `first` on, that go to one partition with the same attempt number `attempt`.
 
-    `attempt` is the number of the attempt. Their partition sequences are consecutive too, from `partition_sequence` on.
+    Their partition sequences are consecutive too, from `partition_sequence` on.
     """
 
     attempt: int
@@ -38,7 +38,7 @@ class SequenceRange(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True):
-    """One round of resends: each of `ranges` is sent again, in this order.
+    """One round of resends: the sequences of `ranges` are sent again, in this order.
 
     Sequences below `frontier` were first sent before the round, all others after the round.
     """
@@ -65,7 +65,7 @@ def read_rounds(folder: Path) -> list[Round]:
 def write_round(folder: Path, number: int, resends: Round) -> None:
     """Writes the round `resends` to a file in the producer's `folder`. `number` is the round's number, from 1 on.
 
-    The file is renamed once it is complete: a producer that is killed while it writes leaves no broken round behind.
+    The file gets its final name once it is complete. So a producer that is killed meanwhile leaves no broken file.
     """
     file = folder / f"round-{number:06d}.json"
     file.with_suffix(".new").write_bytes(msgspec.json.encode(resends))
@@ -96,8 +96,8 @@ def unanswered(folder: Path, frontier: int, rounds: Iterable[Round], include_ope
 def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Round], layout: LoadLayout) -> Round:
     """Returns the next round of resends, which sends each of `sequences` once more.
 
-    `sequences` is ascending, and gives the number of each sequence's last attempt. `frontier` is the first sequence
-    that was never sent, at the beginning of a block. `earlier` are all earlier rounds.
+    `sequences` maps each sequence, in ascending order, to the number of its last attempt. `frontier` is the first
+    sequence that was never sent. A block begins there. `earlier` are all earlier rounds.
     """
     shifts = partition_shifts(earlier, layout)
     next_partition_sequence = {
@@ -124,11 +124,11 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 
 
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
-    """Returns how many attempts are reported, FAILED, INDETERMINATE and resends, by the words that hold these numbers.
+    """Returns how many attempts are reported, FAILED, INDETERMINATE, or resends. The key of each number is its Word.
 
     The numbers are counted from the slots of a producer whose process is gone. `folder` is the producer's. An open
-    attempt counts as INDETERMINATE, because no report about it can come any more. `frontier` is the first sequence that
-    was never sent.
+    attempt counts as INDETERMINATE, because no report about it can come any more. A resend also counts by its outcome.
+    `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -161,9 +161,9 @@ def _ranges(rounds: Iterable[Round]) -> Iterator[SequenceRange]:
 
 
 def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int, int, int]]:
-    """Yields (attempt, first, count) for each range of consecutive sequences in one block with the same next attempt.
+    """Yields (attempt, first, count) for each range of consecutive sequences in one block with the same last attempt.
 
-    `attempt` is the number of that next attempt.
+    `sequences` maps each sequence to the number of its last attempt. `attempt` is this number plus 1.
     """
     attempt, first, count = -1, -1, 0
     for sequence, last_attempt in sequences.items():

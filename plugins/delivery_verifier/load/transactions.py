@@ -27,8 +27,8 @@ WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTE
 CALL_S = 5.0
 """How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
-"""A transaction holds at most as many records as the load's rate sends in this number of seconds, but see `size`. So a
-slow load has smaller transactions, and no transaction comes near transaction.timeout.ms."""
+"""A transaction holds at most as many records as the load's rate sends in this number of seconds. `size` may round this
+number up. So a slow load has smaller transactions, and no transaction comes near transaction.timeout.ms."""
 
 
 class Unended(VerifierError, RuntimeError):
@@ -36,11 +36,11 @@ class Unended(VerifierError, RuntimeError):
 
 
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
-    """Returns the number of records in one transaction: `records` or, if that is less, what `rate` sends in MOST_S.
+    """Returns the number of records in one transaction: `records` or, if that is less, what `rate` sends in MOST_S s.
 
-    `rate` is in records per second; None: the load has no rate. `block` consecutive records go to one partition. The
-    number is rounded up to whole blocks. With two or more partitions the number is at least two blocks, because a
-    transaction within one partition has nothing to keep together.
+    `rate` is in records per second, or None if the load has no rate. `block` consecutive records go to one partition.
+    The number is rounded up to whole blocks. With two or more partitions the number is at least two blocks, so that a
+    transaction spans two partitions.
     """
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
@@ -48,7 +48,7 @@ def size(records: int, block: int, partitions: int, rate: float | None = None) -
 
 
 class Transactions:
-    """The transactions of `client`, which have `size` sequences each. An instance begins and ends them.
+    """Begins and ends the transactions of `client`. Each transaction has `size` sequences.
 
     The second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once all of its
     records are acknowledged. If `abort_every` is 0, no transaction is aborted on purpose. `deadline_s` is how many
@@ -82,8 +82,8 @@ class Transactions:
     def end(self) -> None:
         """Commits or aborts the open transaction, if a transaction is open.
 
-        Raises Unended, and KafkaException if the client can do no more. After such an error the transaction is
-        INDETERMINATE.
+        Raises Unended if the client cannot end the transaction in time, and KafkaException after an error that a retry
+        cannot cure. The transaction is then INDETERMINATE.
         """
         if not self._open:
             return
@@ -121,7 +121,7 @@ class Transactions:
         return TransactionOutcome.ABORTED
 
     def _insist(self, call: Callable[[float], None], what: str) -> None:
-        """Repeats `call` until it succeeds. A retriable error decides nothing, so the call is made again.
+        """Makes `call`, and repeats it after each retriable error until it succeeds.
 
         `what` names the call in the message. Raises KafkaException for any other error, and Unended after the deadline.
         """

@@ -1,9 +1,9 @@
-"""The books as the step reconcile wrote them: small tables of exact counts. They are read strictly.
+"""The books: small tables of exact counts that the step reconcile wrote. This module reads the tables strictly.
 
-A table that is missing, that is empty, or that has nulls in a column that forbids them, is never read as "nothing
-found". It becomes a `problem`, and each problem is a doubt that forbids HELD and VIOLATED. Two tables may be empty
-here: books/exposure.parquet, which is empty if there was no injection, and books/cases.parquet, whose counts are
-checked without it: the rows of books/laws.parquet for the law `anomaly_rows` have them, too.
+A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". It becomes a
+`problem`. Each problem is a doubt that forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
+books/exposure.parquet is empty if there was no injection. books/cases.parquet may be empty, because books/laws.parquet
+has the same counts in its rows for the law `anomaly_rows`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ BOOKS = (
 """The declarations of the tables that a judgement needs."""
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
-"""The columns of each table in BOOKS, by the file of the table."""
+"""The names of the columns of each table in BOOKS. The keys are the files of the tables."""
 
 
 @dataclass(frozen=True)
 class Books:
     """The books of one run.
 
-    `tables` maps the file of each table in BOOKS to the table; a missing table has no rows. `problems` has what is
-    wrong with the tables, as pairs of (name of the doubt, sentence).
+    `tables` maps the file of each table in BOOKS to the table. A missing table has no rows. `problems` lists what is
+    wrong with the tables, as pairs (name of the doubt, sentence). A doubt is a reason to give no verdict.
     """
 
     tables: Mapping[str, pa.Table]
@@ -52,7 +52,10 @@ class Books:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, pa.Table]) -> Books:
-        """Returns books over tables in memory. `tables` maps the file of a table (see TABLES) to the table."""
+        """Returns the books that consist of `tables`, which maps the file of a table (a key of TABLES) to the table.
+
+        Whatever is wrong with the tables becomes a problem. No error is raised.
+        """
         problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file))]
         return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
 
@@ -68,7 +71,7 @@ class Books:
     def rows(self, name: str, **where: object) -> pa.Table:
         """The rows of the table called `name` (`producers`, `laws`, ...) whose columns equal the values of `where`.
 
-        If the table lacks one of these columns, no rows are returned. The missing column is one of `problems` already.
+        If the table lacks one of these columns, no rows are returned. `problems` names the missing column.
         """
         table = self.tables[_file(name)]
         for key, value in where.items():
@@ -78,7 +81,10 @@ class Books:
         return table
 
     def values(self, name: str, column_name: str, **where: object) -> list[Any]:
-        """One column of `rows(name, **where)`, without nulls. Empty if the column is missing, which `problems` says."""
+        """The values of one column of `rows(name, **where)`, without nulls.
+
+        Empty if the column is missing. `problems` then names the column.
+        """
         rows = self.rows(name, **where)
         values = rows[column_name].to_pylist() if column_name in rows.column_names else []
         return [value for value in values if value is not None]
@@ -92,10 +98,10 @@ class Books:
         return {name: _sum(rows[name]) for name in COUNTS if name in rows.column_names}
 
     def cases_at(self, arm: str, anomaly: Anomaly, partition: int) -> int:
-        """The number of cases of `anomaly` in `partition` of the arm, with those that another kind hides.
+        """The number of cases of `anomaly` in `partition` of the arm, including hidden cases.
 
-        A record can show several kinds of anomaly. It is a case of the first of them in order of precedence (see
-        `Anomaly`), and this kind hides the others.
+        A record can show several kinds of anomaly. It is a case of the first of these kinds in order of precedence (see
+        `Anomaly`). This first kind hides the others.
         """
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
 
@@ -103,7 +109,8 @@ class Books:
 def total_column(anomaly: Anomaly) -> str:
     """The column that `with_totals` adds for `anomaly`, e.g. `lost_total`. Great Expectations judges this column.
 
-    It counts the cases of the anomaly, and the records that show it but are cases of a kind of higher precedence.
+    The column counts the cases of the anomaly. It also counts the records that show the anomaly, but are cases of a
+    kind of higher precedence.
     """
     return f"{column(anomaly)}_total"
 

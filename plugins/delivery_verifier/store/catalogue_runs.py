@@ -31,7 +31,7 @@ def directory(name: str) -> Path:
 
 
 def write(catalogue: CatalogueRun) -> None:
-    """Writes catalogue.json of this catalogue run. No reader sees half a file: it is replaced as a whole."""
+    """Writes `catalogue` to its file catalogue.json. The file is replaced as a whole, so no reader sees half a file."""
     target = directory(catalogue.id)
     target.mkdir(parents=True, exist_ok=True)
     partial = target / f".{FILE}.{os.getpid()}.partial"
@@ -60,7 +60,7 @@ def _files() -> list[Path]:
 def newest(most: int) -> list[CatalogueRun]:
     """The newest catalogue runs, at most `most`, newest first. A catalogue run whose file is damaged is left out.
 
-    The choice goes by the time of the last write, and the order by the time of the start.
+    The catalogue runs whose files were written last are chosen. The result is then sorted by the time of the start.
     """
     files = sorted(_files(), key=lambda file: file.stat().st_mtime, reverse=True)[:most]
     runs = []
@@ -71,13 +71,16 @@ def newest(most: int) -> list[CatalogueRun]:
 
 
 class _Item(Struct, frozen=True):
-    """One chosen entry: the name of its scenario."""
+    """One chosen entry of the catalogue. `name` is the name of the entry's scenario."""
 
     name: str = ""
 
 
 class _Summary(Struct, frozen=True):
-    """The part of a catalogue.json that can be read in every version, even if other fields are damaged."""
+    """The part of a catalogue.json that can be read in every version, even if other fields are damaged.
+
+    `ended_at` is empty until the catalogue run has ended.
+    """
 
     items: list[_Item] = []
     ended_at: str = ""
@@ -86,13 +89,13 @@ class _Summary(Struct, frozen=True):
 def names(path: Path) -> tuple[str, ...]:
     """The names of the entries that were chosen for the catalogue run at `path`, each name once.
 
-    Empty if its catalogue.json cannot be read.
+    Empty if the file catalogue.json cannot be read.
     """
     return tuple(dict.fromkeys(item.name for item in _summary(path).items if item.name))
 
 
 def has_ended(path: Path) -> bool:
-    """Whether the catalogue run at `path` has ended. Also true if its catalogue.json cannot be read."""
+    """Whether the catalogue run at `path` has ended. True also if its catalogue.json cannot be read."""
     return bool(_summary(path).ended_at)
 
 

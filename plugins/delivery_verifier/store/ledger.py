@@ -12,8 +12,8 @@ from delivery_verifier.store.table import arrow_schema
 from delivery_verifier.store.tables import LEDGER
 
 LOAD_BEGAN = "load_began_at_us"
-"""The name of a count in produce.json: when the load began (wall time, µs since the epoch). Before that, each producer
-warms up with a few records."""
+"""The key, among the counts in produce.json, of the time when the load began (wall time, µs since the epoch). Before
+this time, each producer sends a few records to warm up."""
 
 SCHEMA = arrow_schema(LEDGER)
 """The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""

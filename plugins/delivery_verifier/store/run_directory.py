@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The manifest of a finished step, `<step>.json`. The step writes the manifest last.
 
-    So an unfinished step has no manifest, and cannot pass for a step without output. `files` maps the path of each file
-    that the step wrote, relative to the run directory, to its SHA-256. `counts` and `notes` are the step's own figures
-    and texts. `started_at_us` and `finished_at_us` are in µs since the epoch. `format_version` is the version of the
-    run directory's format (docs/run-directory.md). A manifest without this field is of version 1.
+    So a step without a manifest is unfinished. `files` maps the path of each file that the step wrote, relative to the
+    run directory, to the file's SHA-256. `counts` and `notes` are the step's own figures and texts. `started_at_us` and
+    `finished_at_us` are in µs since the epoch. `format_version` is the version of the run directory's format
+    (docs/run-directory.md). A manifest without this field is of version 1.
     """
 
     step: str
@@ -54,7 +54,7 @@ class _Version(Struct, frozen=True):
 
 
 class IncompleteRun(VerifierError, RuntimeError):
-    """A step's output is missing, unfinished, altered, or in an unknown format. No verdict may be read."""
+    """The output of a step is missing, unfinished, altered, or in an unknown format. No verdict may rest on it."""
 
 
 class RunDirectory:
@@ -64,7 +64,7 @@ class RunDirectory:
         self.path = Path(path).absolute()
 
     def read_scenario(self) -> Scenario:
-        """Reads and checks scenario.json. Returns the scenario. A caller reads it once, and passes it on.
+        """Reads and checks scenario.json. Returns the scenario. Callers read the scenario once, and pass it on.
 
         Raises IncompleteRun if the file is missing or its format is unknown, and ValueError if the file is malformed.
         """
@@ -76,9 +76,9 @@ class RunDirectory:
         return loads(file.read_bytes())
 
     def verdict(self) -> RunVerdict:
-        """The verdict that the step conclude sealed.
+        """Returns the verdict that the step conclude wrote.
 
-        Raises IncompleteRun if there is no verdict, or if a file that conclude sealed was altered or is damaged.
+        Raises IncompleteRun if there is no verdict, or if a file that conclude wrote was altered or is damaged.
         """
         try:
             return msgspec.json.decode(self.sealed("conclude", "verdict.json"), type=RunVerdict)
@@ -87,7 +87,7 @@ class RunDirectory:
             raise IncompleteRun(f"{file} is damaged: {error}; `kdv reconcile` judges the run anew") from None
 
     def manifest(self, step: str) -> Manifest:
-        """Reads the manifest of a finished step. Raises IncompleteRun if it is missing, damaged or too new."""
+        """Reads the manifest of `step`. Raises IncompleteRun if it is missing or damaged, or has an unknown version."""
         file = self.path / f"{step}.json"
         if not file.is_file():
             raise IncompleteRun(f"step {step} did not finish: {file} is missing")
@@ -102,9 +102,9 @@ class RunDirectory:
         return manifest
 
     def sealed(self, step: str, name: str) -> bytes:
-        """The bytes of the file `name` that `step` sealed. First checks all files of the step, as `require` does.
+        """Returns the bytes of the file `name`, which `step` wrote. First checks all files of the step with `require`.
 
-        Raises IncompleteRun if a check fails, or if the step did not seal this file.
+        Raises IncompleteRun if a check fails, or if the manifest of the step does not list this file.
         """
         self.require(step)
         if name not in self.manifest(step).files:
@@ -112,10 +112,10 @@ class RunDirectory:
         return (self.path / name).read_bytes()
 
     def sealed_alone(self, step: str, name: str) -> bytes:
-        """The bytes of the file `name` that `step` sealed. Checks only this file.
+        """Returns the bytes of the file `name`, which `step` wrote. Checks only this file.
 
-        This is for pages that list thousands of runs: there, checking all files of the step would take too long. Raises
-        IncompleteRun if the file was altered or the step did not seal it, and OSError if it cannot be read.
+        Pages that list thousands of runs use this method, because a check of all files of the step takes too long.
+        Raises IncompleteRun if the manifest lacks the file or has another SHA-256, and OSError if it cannot be read.
         """
         content = (self.path / name).read_bytes()
         if self.manifest(step).files.get(name) != hashlib.sha256(content).hexdigest():
@@ -148,7 +148,7 @@ class RunDirectory:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[StepOutput]:
-        """Gives the block a StepOutput, which collects the output of `step` in a temporary folder.
+        """Returns a context manager that gives its block a StepOutput. This collects the output in a temporary folder.
 
         The output is published at the end of the block. If the block raises an error, nothing is published.
         """
@@ -201,7 +201,9 @@ class StepOutput:
 
     def publish(self) -> None:
         """Moves all files below `staging` into the run directory. Writes the manifest last.
-        First removes the old manifests of this step and of the steps whose output becomes invalid (VOIDS).
+
+        First removes the old manifests of this step and of the steps whose output becomes invalid (VOIDS). If the step
+        may be repeated, also removes the old versions of the folders in `staging` from the run directory.
         """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         manifest = Manifest(
@@ -234,7 +236,7 @@ def _data_files(folder: Path) -> list[Path]:
 def _require_known_version(file: Path, content: bytes) -> None:
     """Raises IncompleteRun if the manifest `file` has a format version that this program does not know.
 
-    `content`: the bytes of the manifest. Bytes that cannot be decoded pass: the decoder of manifests reports them.
+    `content` is the bytes of the manifest. Bytes that cannot be decoded raise nothing here. `manifest` reports them.
     """
     try:
         version = msgspec.json.decode(content, type=_Version).format_version

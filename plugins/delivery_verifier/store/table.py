@@ -1,6 +1,7 @@
 """Declarations of tables of the run directory: the file of a table, and its columns with type, unit and meaning.
 
-Only `arrow_schema` imports pyarrow, because Airflow's DAG processor imports this module every few seconds.
+Only `arrow_schema` imports pyarrow, which is slow to import. Airflow's DAG processor imports this module every few
+seconds.
 """
 
 from __future__ import annotations

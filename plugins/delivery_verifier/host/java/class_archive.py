@@ -14,14 +14,14 @@ from delivery_verifier.host.java.runtime import java_home, version
 
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 """JVM options that silence a JVM's message about an archive that does not fit. The JVM would print the message to
-stdout. It runs without the archive, so nothing is wrong."""
+stdout. The message is harmless, because the JVM then runs without the archive."""
 
 
 class ClassArchive(NamedTuple):
     """One class data archive. `file` is its path, and exists only if the archive is complete.
 
-    So that no JVM maps half an archive, a JVM writes the archive to another path, `written`. Once that JVM has ended,
-    `keep` renames `written` to `file`.
+    A JVM writes the archive to another path, `written`, so that no other JVM maps half an archive. Once the first JVM
+    has ended, `keep` renames `written` to `file`.
     """
 
     file: Path
@@ -40,7 +40,7 @@ class ClassArchive(NamedTuple):
 
     @property
     def written(self) -> Path:
-        """The path to which a JVM that this process started writes the archive. Its name has this process's pid."""
+        """The path to which a JVM that this process started writes the archive. The path holds this process's pid."""
         return self.file.with_suffix(f".{os.getpid()}.part")
 
     def options(self) -> list[str]:
@@ -61,8 +61,8 @@ class ClassArchive(NamedTuple):
     def keep(self) -> None:
         """Renames `written` to `file`. Removes the unfinished archives of other processes.
 
-        Call this method only when that JVM has ended: before, the archive is not complete. Does nothing if no JVM of
-        this process wrote an archive.
+        Call this method only when the JVM that writes the archive has ended. Before, the archive is not complete. Does
+        nothing if no JVM of this process wrote an archive.
         """
         if self.written.exists():
             os.replace(self.written, self.file)

