@@ -1,7 +1,8 @@
-"""The rules of the contract: which disturbances excuse an anomaly, under which settings, and who says so.
+"""The rules of the contract. A rule permits an anomaly under certain settings, after certain disturbances.
 
-An anomaly that no rule permits is forbidden by the promise of the anomaly. If the measured behaviour of Kafka differs
-from Kafka's documentation, then the rule follows the behaviour, and names this difference in `source`.
+Each rule names its source. An anomaly that no rule permits is forbidden by the promise of the anomaly. If the measured
+behaviour of Kafka differs from Kafka's documentation, then the rule follows the behaviour, and names this difference in
+`source`.
 """
 
 from __future__ import annotations
