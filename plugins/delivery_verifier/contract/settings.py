@@ -1,4 +1,4 @@
-"""The delivery settings of one arm. Settings that librdkafka would refuse are refused here, in librdkafka's words."""
+"""The delivery settings of one arm. Settings that librdkafka refuses raise an error with librdkafka's reason."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _has_elr(kafka_version: str) -> bool:
 
 
 def _check_names(profile: Profile) -> None:
-    """Refuses second names of settings, and topics whose records expire."""
+    """Raises ContradictorySettings for second names of settings, and for topics whose records expire."""
     for alias, name in ALIASES.items():
         if alias in profile.producer:
             raise ContradictorySettings(f"{alias}: write {name}, its canonical name")
@@ -115,7 +115,8 @@ def _check_names(profile: Profile) -> None:
 
 
 def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """Refuses settings that are valid one by one, but that librdkafka does not allow together."""
+    """Raises ContradictorySettings for settings that are valid one by one, but that librdkafka does not allow
+    together."""
     if settings.transactional_id:
         _check_transactional(settings, producer)
     if settings.enable_idempotence:
@@ -133,7 +134,10 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
 
 
 def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """Refuses timeouts with which an attempt could outlive its transaction, and be written into the next."""
+    """Raises ContradictorySettings for timeouts with which an attempt could outlive its transaction.
+
+    The attempt could then be written into the next transaction.
+    """
     if not settings.enable_idempotence:
         raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
     timeout = _number(

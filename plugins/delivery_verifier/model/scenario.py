@@ -107,10 +107,10 @@ class Load(Data, frozen=True):
     seconds one wait during the load may last, e.g. the wait for the end of the fault plan.
 
     Two fields concern only arms with a transactional.id. `transaction_records` is the number of records per
-    transaction, rounded up to whole blocks. If the load has a rate, a transaction holds at most the records of one
-    second, but at least a few blocks. `abort_every`: each producer aborts its second transaction on purpose, and every
-    `abort_every`-th after the second. The records of these transactions must stay invisible. With 0, no transaction is
-    aborted on purpose.
+    transaction, rounded up to whole blocks. If the load has a rate, a transaction holds at most about as many records
+    as one second sends (see `load.transactions.size`). `abort_every`: each producer aborts its second transaction on
+    purpose, and every `abort_every`-th after the second. The records of these transactions must stay invisible. With 0,
+    no transaction is aborted on purpose.
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -170,7 +170,7 @@ class Scenario(Data, frozen=True):
     commit: str = ""
     command: str = ""
     fail_step: StepName | None = None
-    """The step that must fail as soon as it starts, or None. A test uses this to prove that a run with a failed step is
+    """The step that must fail as soon as it starts, or None. The field serves to show that a run with a failed step is
     not green."""
 
     def arm(self, name: str) -> Arm:

@@ -17,4 +17,5 @@ __all__ = ["PROMISES", "RULES", "ContractRule", "Promise"]
 
 RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, *REQUEUES, RESENDS, *TRANSACTIONS)
 """Every rule, in the order in which docs/contract.md lists the rules. If several rules permit an anomaly, the ruling
-names the first of those that do not rest on unplanned disturbances alone, or else the first of all."""
+names the first rule that needs no disturbance or rests on a planned disturbance. If there is no such rule, the ruling
+names the first rule."""
