@@ -53,7 +53,7 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    If there are none, although the injection bit and `must_be_observed` is true, then the observer missed the
+    If there are none, although the injection took effect and `must_be_observed` is true, then the observer missed the
     injection, and may have missed more.
     """
     return [

@@ -1,7 +1,7 @@
-"""The forecast: which disturbances a fault plan would cause in a partition if every fault bites.
+"""The forecast: which disturbances a fault plan would cause in a partition if every fault takes effect.
 
-The command `kdv explain` and other texts use the forecast to describe a run before it is done. No verdict rests on
-the forecast.
+The command `kdv explain` and other texts use the forecast to describe a run before it is done. No verdict rests on the
+forecast.
 """
 
 from __future__ import annotations

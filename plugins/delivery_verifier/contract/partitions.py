@@ -43,7 +43,7 @@ class _Partition:
 def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
     """Yields a disturbance for each change of a leader or an ISR.
 
-    `ordered` are the observations in order of time. `biting` are the injections that bit.
+    `ordered` are the observations in order of time. `biting` are the injections that are proven to have taken effect.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:

@@ -18,9 +18,9 @@ from delivery_verifier.model.history import Disturbance, Injection, Observation
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
     """Yields at most one disturbance `isr_power_loss` for each partition.
 
-    A partition has this disturbance if, at some moment, every broker in its ISR lacked data that the broker had not
-    flushed before a loss of power, and had not copied again. Of several such moments the worst counts: a planned one
-    before an unplanned one, then the one with more `replicas`.
+    A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
+    power, and had not copied the data again since. Of several such moments the worst counts: a planned one before an
+    unplanned one, then the one with more `replicas`.
 
     The field `replicas` of the disturbance is the greatest m for which this holds: every member of the last ISR with m
     or more members ended uncleanly, by a loss of power or a crash. The number is compared with min.insync.replicas,

@@ -49,9 +49,8 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
     """Returns the contract's ruling on every anomaly.
 
     `disturbances` must be those that concern the arm's topic (`disturbances_of_topic`). If the topic got other settings
-    during the run, the weakest value of each setting counts (`weakened`). An unplanned disturbance does not prove that
-    the topic got a value. If only such a value permits an anomaly, a record that shows the anomaly is a doubt
-    (`only_unplanned`).
+    during the run, the weakest value of each setting counts (`weakened`). If it is not proven that the topic got such a
+    value (the disturbance is unplanned), an anomaly that only this value permits raises a doubt (`only_unplanned`).
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -64,9 +63,10 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Replaces, in `rulings`, each ruling that the settings `weaker` would make more permissive.
+    """Replaces each ruling in `rulings` that permits less than the ruling under the settings `weaker`.
 
-    `observed` are the disturbances. `doubtful`: the topic may never have had the settings `weaker`.
+    `settings` are the settings at the start. `observed` are the disturbances. `doubtful`: the topic may never have had
+    the settings `weaker`.
     """
     if weaker == settings:
         return

@@ -132,8 +132,8 @@ def at_least_as_strong(anomaly: Anomaly, settings: Settings, other: Settings) ->
     """Whether `settings` are at least as strong as `other` for `anomaly`.
 
     If so, the contract must forbid the anomaly for `settings` under all disturbances under which it forbids the anomaly
-    for `other`. The answer is False if the two cannot be compared, or if each is stronger in another field. This does
-    not depend on the order of the arguments.
+    for `other`. The answer is False in both directions if the two cannot be compared, or if each is stronger in a
+    different field.
     """
     orders = orders_for(anomaly)
     may_differ = {*WITHOUT_EFFECT, *(order.field for order in orders)}

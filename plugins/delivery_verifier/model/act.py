@@ -60,14 +60,14 @@ class Act(Struct, frozen=True, kw_only=True):
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
     """What the action is done to. The word is also the subject of a sentence about the action."""
     bites: bool = False
-    """Whether the action is a fault. A fault opens an injection, and proof must be found that the fault had its effect
-    (that it bit)."""
+    """Whether the action is a fault. For every fault that is injected, proof must be found that the fault bit, that is,
+    took effect."""
     heals: tuple[str, ...] = ()
     """The names of the actions whose effect this action ends (heals). An action that neither bites nor heals only
     drives the load, waits, or flushes disks."""
     momentary: bool = False
-    """Whether the action is over as soon as it is done, so that nothing has to be healed. Its injection is then proven
-    right after the action."""
+    """Whether the action is over as soon as it is done, so that nothing has to be healed. The effect of such an action
+    must be proven right after the action."""
     only_subject_topics: bool = False
     """Whether the action is done only to the topics of subject arms, that is, the arms that the user asks about. The
     control arms then show what happens without the action."""
@@ -86,8 +86,8 @@ class Act(Struct, frozen=True, kw_only=True):
     disturbance for the whole cluster. The disturbance is planned if the injection bit (took effect). An action that
     counts as `topic_altered` must have the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
-    """The effects that must be seen just before healing, to prove that the fault bit. A step of a fault plan may
-    require other effects instead (`FaultStep.proofs`)."""
+    """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan
+    may require other effects instead (`FaultStep.proofs`)."""
     needs: tuple[Capability, ...] = ()
     """What the cluster must have for the action."""
     options: tuple[Option, ...] = ()

@@ -76,7 +76,7 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
 
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
 """The kinds of disturbance that cannot be derived from observations alone. A disturbance of such a kind is derived from
-the injection that caused it. If no injection caused it, it stays unknown."""
+the injection that caused it. A disturbance of such a kind that no injection caused stays unknown."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
 """The kinds that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch every topic,
@@ -147,12 +147,13 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An event in the cluster that may excuse an anomaly. `planned`: whether an injection that bit explains the event.
+    """An event in the cluster that may excuse an anomaly.
 
-    `at_us` is in µs since the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes
-    the event for people. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind
-    `isr_power_loss` has `replicas`: the greatest m for which every broker of the last ISR with m or more members lost
-    its power or crashed.
+    `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
+    the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
+    In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
+    `replicas`. This is the greatest m for which every broker of the last ISR with m or more members lost its power or
+    crashed.
     """
 
     kind: DisturbanceKind

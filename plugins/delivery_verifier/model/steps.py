@@ -145,10 +145,11 @@ TIMEOUTS: dict[str, timedelta] = {step.name: step.timeout for step in DECLARED i
 """The execution timeout of each Airflow task, by name. Airflow ends a task that takes longer."""
 
 BEFORE_GATE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.before_gate and step.name in STEPS)
-"""The tasks that must have succeeded before the gate gives a verdict."""
+"""The tasks that must have succeeded before the gate, the step conclude, gives a verdict."""
 
 EVIDENCE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.name in BEFORE_GATE and step.writes)
-"""The tasks whose files a verdict rests on. The gate checks that each file still has the checksum in its manifest."""
+"""The tasks whose files a verdict rests on. The gate, the step conclude, checks that each file still has the checksum
+in its manifest."""
 
 MANIFESTS: frozenset[str] = frozenset(step.name for step in DECLARED)
 """The steps whose manifests a run directory may hold: every step."""

@@ -50,10 +50,11 @@ class Finding(_Part, frozen=True):
 class Exposure(_Part, frozen=True):
     """How many attempts of one arm one injection could have hurt. An attempt *settles* when it gets its outcome.
 
-    `injection` is the id of the injection. `reported` counts reported attempts on the partitions that the injection
-    touched. An attempt counts if it was sent before the recovery, and settled no earlier than one second before the
-    bite. Of the attempts in transactions, only those in committed transactions count. `outstanding` counts attempts on
-    any partition, whatever their outcome, that were sent before the bite and had not settled at the bite.
+    `injection` is the id of the injection. The bite is the moment when the injection took effect. `reported` counts
+    reported attempts on the partitions that the injection touched. An attempt counts if it was sent before the
+    recovery, and settled no earlier than one second before the bite. Of the attempts in transactions, only those in
+    committed transactions count. `outstanding` counts attempts on any partition, whatever their outcome, that were sent
+    before the bite and had not settled at the bite.
 
     `cycle` is the repetition of the fault plan to which the injection belongs. The injections of one cycle overlap, so
     that two of them may have exposed the same attempts. Therefore the numbers of such injections must not be added (see

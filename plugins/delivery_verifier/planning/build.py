@@ -1,4 +1,4 @@
-"""Building a scenario: profile, fault plan, load and claim are made from the fields of a run, checked and combined."""
+"""Builds a scenario from the fields of a run: profile, fault plan, load and claim. All of them are checked together."""
 
 from __future__ import annotations
 
