@@ -134,9 +134,9 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
 
 
 def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """Raises ContradictorySettings for timeouts with which an attempt could outlive its transaction.
+    """Raises ContradictorySettings for a transactional.id without idempotence, and for timeouts that are too long.
 
-    The attempt could then be written into the next transaction.
+    With such timeouts an attempt could outlive its transaction, and be written into the next transaction.
     """
     if not settings.enable_idempotence:
         raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
