@@ -1,10 +1,12 @@
-"""The only package that uses the library Great Expectations.
+"""Evaluates the books of a run with Great Expectations. No other package imports this library.
+
+The books are tables of exact counts, which `spark_jobs` writes. `judgement` gives the verdict on the evaluations.
 
 Owns: the vocabulary of expectations, the suites (JSON files in this package), the checkpoint, Data Docs.
 May use: judgement, store, model.
 Weak spot: Great Expectations fails open: for example, an empty table passes. So the judge believes only the evaluations
-    that were planned. The views of Data Docs find the templates of pages by path, because Great Expectations loads the
-    views by name.
+    that were planned. The views of Data Docs find the templates of `pages` by path, because Great Expectations loads
+    the views by name.
 """
 
 import logging

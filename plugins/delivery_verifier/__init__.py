@@ -1,13 +1,16 @@
 """Verifies what Kafka's delivery settings really promise: load, faults, reconciliation, verdict.
 
-Every name below is a package. `run` calls the steps of a run in their order:
+Every name below is a package. A package directly below this one, `spark_jobs` and `expectations` are called rooms. The
+line `May use` of a room lists every room that it may import. `run` calls the steps of a run in their order, and so
+leads each record along this way:
 
-* `load` sends records to the brokers of `cluster`, and keeps a ledger of all attempts. Meanwhile, `faults` injects
+* `load` sends the record to the brokers of `cluster`, and writes each attempt into a ledger. Meanwhile `faults` injects
   faults.
-* `spark_jobs` reads the topics and matches their records with the ledger. The result is the books: counts per arm.
+* `spark_jobs` reads the record back from its topic, and matches it with the ledger. The result is the books: counts per
+  arm.
 * `expectations` evaluates the books.
-* `judgement` gives the verdict. The verdict rests on `contract`, which says what the settings promise.
-* `pages` shows the verdict to people.
+* `judgement` gives the verdict, where the way ends. The verdict rests on `contract`, which says what the settings
+  promise. `pages` shows the verdict to people.
 
 `store` keeps the output of each step in the run directory, where the next steps read this output.
 """

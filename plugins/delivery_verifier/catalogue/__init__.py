@@ -1,5 +1,7 @@
 """The catalogue: ready-made profiles, fault plans, scenarios and prices (measurements of what a guarantee costs).
 
+A fault plan here only combines actions. A new action goes into `model/fault_actions.py`, and its code into `faults`.
+
 Owns: these choices as literals, and the few functions that put the literals together.
 May use: model.
 Weak spot: the expectations of a scenario are written by hand, and only a run on real brokers proves them.

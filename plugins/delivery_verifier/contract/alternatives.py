@@ -1,7 +1,8 @@
 """The alternatives to an arm's settings: which guarantees would be lost or won if one or two settings had other values.
 
-The alternatives show what each setting is good for. A guarantee holds under some classes of faults (e.g. the loss of
-power of one broker, see `guarantees.FAULT_CLASSES`) and not under others. So it is lost or won class by class.
+The alternatives show why each setting matters. A guarantee holds under some classes of faults (e.g. the loss of power
+of one broker, see `guarantees.FAULT_CLASSES`) and not under others. So a change of settings can lose or win the
+guarantee for some of these classes alone.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ ALTERNATIVES: dict[str, dict[str, Any]] = {
 """The changes of settings that are tried. A key is the text that names a change. Its value maps fields of Settings to
 their new values.
 
-Idempotence needs acks=all and retries. So a change to less than that switches idempotence off, too, and a change that
-switches idempotence on also sets acks=all."""
+Idempotence needs acks=all and retries. So a change to a weaker value of acks or retries also switches idempotence off.
+A change that switches idempotence on also sets acks=all."""
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """Returns the guarantees that hold in `rows` but not in `others`.
+    """Returns the guarantees that hold in `rows` but not in `others`, two matrices of the same classes of faults.
 
     Each guarantee comes with the names of the classes of faults in which only `rows` give the guarantee.
     """
@@ -99,7 +100,7 @@ def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
 def _fault_classes(names: list[str]) -> str:
     """Returns `names`, the names of classes of faults, as text.
 
-    If fewer classes are missing from `names` than are in it, the text is `all but` and the missing names.
+    If `names` holds more than half of all classes, the text is `all but` with the names that are missing, or `all`.
     """
     others = [fault_class.name for fault_class in FAULT_CLASSES if fault_class.name not in names]
     if len(others) >= len(names):

@@ -1,8 +1,9 @@
 """The disturbances of the cluster, derived from observations and injections alone.
 
-An observation is a change that an independent observer of the cluster saw. A disturbance is planned if an injection
-that bit explains it: the injection's action has such effects, and brokers and time agree. Some disturbances cannot be
-observed, e.g. a loss of power or of connections. They are known only from the injection that caused them.
+An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made;
+it *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
+disturbance: the injection's action has such effects, and brokers and time agree. Some disturbances cannot be observed,
+e.g. a loss of power or of connections. They are known only from the injection that caused them.
 
 Every broker process runs before the observer starts. So even the first observation of a process is a disturbance if the
 process has exited or is frozen.
@@ -24,9 +25,9 @@ from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, Di
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
-    A disturbance is planned if and only if an injection that bit explains the disturbance. An injection without proof
-    of a bite may have bitten nevertheless. So the disturbances that its action causes, and that no observer can see,
-    are returned, too, but as unplanned.
+    A disturbance is planned if and only if an injection that bit (proven to have taken effect) explains the
+    disturbance. An injection without this proof may have had an effect nevertheless. So the disturbances that its
+    action causes, and that no observer can see, are returned, too, but as unplanned.
     """
     ordered, injected = sorted(observations, key=lambda observation: observation.at_us), list(injections)
     biting = [injection for injection in injected if injection.bit]
@@ -52,7 +53,7 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that the observer saw at a time at which `injection` may have caused them (`in_window`).
 
-    If there are none, although the injection bit and `must_be_observed` is true, then the observer missed the
+    If there are none, although the injection took effect and `must_be_observed` is true, then the observer missed the
     injection, and may have missed more.
     """
     return [
@@ -65,8 +66,8 @@ def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -
 def must_be_observed(injection: Injection) -> bool:
     """Whether the observer must have seen an effect of `injection`, provided that the injection bit.
 
-    This depends on the action: a broker that ends is seen, a delayed connection is not. If `ACTS` lacks the action, the
-    result is True, so that an observer who saw nothing is not trusted.
+    This depends on the action. For example, the observer sees that a broker ends, but not that a connection is delayed.
+    If `ACTS` lacks the action, the result is True, so that an observer who saw nothing is not trusted.
     """
     act = ACTS.get(injection.action)
     return act is None or bool(act.observed_as)
@@ -144,7 +145,7 @@ def _process_kind(observation: Observation) -> DisturbanceKind:
 def _use_up_cause(causes: list[Injection], observation: Observation) -> bool:
     """Whether one of `causes` explains the observed state of the broker. Removes that cause from `causes`.
 
-    An injection explains one end, or one freeze, of each target broker. The injection does not explain that the broker
+    One injection explains only one end, or one freeze, of each target broker. It does not explain that the broker
     crashes again after its restart, or crashes while it is frozen.
     """
     for cause in causes:

@@ -1,7 +1,7 @@
-"""The forecast: which disturbances a fault plan would cause in a partition if every fault bites.
+"""The forecast: which disturbances a fault plan would cause in a partition if every fault takes effect.
 
-The command `kdv explain` and other texts use the forecast to describe a run before it is done. No verdict rests on
-the forecast.
+The command `kdv explain` and other texts use the forecast to describe a run before it is done. No verdict rests on the
+forecast.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ TARGET_BROKERS: dict[str, frozenset[int]] = {
 }
 """The brokers that each target of a plan stands for, in a partition that broker 1 leads and brokers 2 and 3 follow.
 
-The forecast is about the partition that the transaction coordinator leads, so that broker 1 is the coordinator, too. In
-the usual load of three partitions on three brokers, every broker leads one."""
+The forecast assumes that broker 1 is the transaction coordinator, too. In the usual load of three partitions on three
+brokers, every broker leads one partition."""
 STEP_US = 10_000_000
 """The assumed time between two steps of the plan, in µs."""
 
@@ -39,9 +39,9 @@ STEP_US = 10_000_000
 def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
     """Returns the disturbances that one pass through the plan `fault` would cause on the topic of `arm`.
 
-    Each action adds the disturbances that `ACTS` names for it. Other disturbances arise only from several steps
-    together: an unclean election, and the loss of power of a whole ISR. They come from a simulated partition. Actions
-    that are done only to the topics of subjects are left out for other arms. The times (`at_us`) mean nothing.
+    Each action adds the disturbances that `ACTS` names for it. Two other disturbances arise only from several steps
+    together: an unclean election, and the loss of power of a whole ISR. These two are found with a simulated partition.
+    Actions that are done only to the topics of subjects are left out for other arms. The times (`at_us`) mean nothing.
     """
     topic = arm.topic_name
     steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]

@@ -99,7 +99,7 @@ class GuaranteeRow(Struct, frozen=True, kw_only=True):
     """One row of the matrix: one class of faults, and what the settings guarantee under it.
 
     `fault_class`, `summary` and `disturbances` are the name, the summary and the kinds of the class. `guarantees` says
-    of each claim whether it holds. `broken_by` holds the ids of the rules because of which the others do not hold.
+    of each claim whether it holds. `broken_by` holds the ids of the rules that break the claims that do not hold.
     """
 
     fault_class: str
@@ -113,8 +113,8 @@ def matrix(settings: Settings) -> list[GuaranteeRow]:
     """Returns the matrix for `settings`, one row per class of faults.
 
     The anomaly RESENT counts only in classes of faults in which the application sends records again. There it breaks
-    exactly_once. It breaks at_most_once, too, although this claim does not forbid it: what is sent again is written
-    twice.
+    exactly_once. It breaks at_most_once, too, although this claim does not forbid it, because a record that is sent
+    again is written twice.
     """
     return [_row(settings, fault_class) for fault_class in FAULT_CLASSES]
 

@@ -1,8 +1,8 @@
 """The disturbances of partitions, derived from observations and injections alone: changes of leaders and ISRs.
 
-A disturbance is planned if an injection that bit explains the disturbance, by its action, its brokers and its time.
-Changes count from the first observation in which the partition has a leader, so that the creation of a topic is no
-disturbance.
+A disturbance is planned if an injection that bit (proven to have taken effect) explains the disturbance, by its action,
+its brokers and its time. Changes count from the first observation in which the partition has a leader. So the creation
+of a topic is no disturbance.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Partition:
 def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
     """Yields a disturbance for each change of a leader or an ISR.
 
-    `ordered` are the observations in order of time. `biting` are the injections that bit.
+    `ordered` are the observations in order of time. `biting` are the injections that are proven to have taken effect.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -79,8 +79,13 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
 def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> bool:
     """Whether `cause` explains a new leader or leader epoch of a partition.
 
-    An injection into followers, which led nothing, explains a new leader only if one of these brokers led before. An
-    injection with the proof `re_elected` explains only the leaders and epochs that the proof names.
+    The action of `cause` must be known to change leaders. An action that `ACTS` lacks counts as known. Then the first
+    of these cases that applies decides:
+
+    * `cause` has the proof `re_elected`. It explains only the leaders and epochs that the proof names.
+    * The leader is the same in a new epoch, and a target broker holds a replica. `cause` explains the epoch.
+    * The target brokers led nothing. `cause` explains the change if one of them led this partition last.
+    * Otherwise `cause` explains the change if it hit the partition, or if the old or the new leader is a target.
     """
     act = ACTS.get(cause.action)
     if act is not None and "leader_change" not in act.observed_as:

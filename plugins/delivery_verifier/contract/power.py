@@ -18,15 +18,15 @@ from delivery_verifier.model.history import Disturbance, Injection, Observation
 def isr_power_losses(observations: Sequence[Observation], injections: Iterable[Injection]) -> Iterator[Disturbance]:
     """Yields at most one disturbance `isr_power_loss` for each partition.
 
-    A partition has one if, at some moment, every broker in its ISR had lost what it had not flushed, and had not copied
-    it again. Of several such moments the worst counts: a planned one before an unplanned one, then the one with more
-    `replicas`.
+    A partition has this disturbance if, at some moment, every broker in its ISR had lost unflushed data in a loss of
+    power, and had not copied the data again since. Of several such moments the worst counts: a planned one before an
+    unplanned one, then the one with more `replicas`.
 
-    `replicas` of the disturbance is a number m. Take the last ISR that had m or more members: every one of them ended
-    uncleanly, by a loss of power or a crash. `replicas` is the greatest such m. It is compared with
-    min.insync.replicas, because of eligible leader replicas (KIP-966). With min.insync.replicas=m, all members of that
-    last ISR have every acknowledged record. If one of them then ended in an orderly way, it still has the records, and
-    Kafka can elect it. Kafka does not elect a broker that crashed.
+    The field `replicas` of the disturbance is the greatest m for which this holds: every member of the last ISR with m
+    or more members ended uncleanly, by a loss of power or a crash. The number is compared with min.insync.replicas,
+    because of eligible leader replicas (KIP-966). With min.insync.replicas=m, all members of that last ISR have every
+    acknowledged record. If one of them then ended in an orderly way, it still has the records, and Kafka can elect it.
+    Kafka does not elect a broker that crashed.
     """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:
@@ -59,8 +59,8 @@ class _State:
     """The state of a partition from one moment on.
 
     `cuts`: the injections that cut power and from which the cluster has not recovered yet. `isrs`: every ISR so far.
-    `unpowered`: the brokers that lack data because they had not flushed it. `crashed`: the brokers whose process
-    crashed.
+    `unpowered`: the brokers that lost data in a loss of power, because they had not flushed it. `crashed`: the brokers
+    whose process crashed.
     """
 
     at_us: int
@@ -76,7 +76,7 @@ class _State:
 
     @property
     def planned(self) -> bool:
-        """Whether an injection that bit took the power of each member of the ISR."""
+        """Whether the power of every member of the ISR was cut by an injection that bit, that is, took effect."""
         return self.isrs[-1] <= {broker for cut in self.cuts if cut.bit for broker in cut.brokers}
 
     @property
@@ -93,9 +93,10 @@ class _State:
 
 
 def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
-    """Whether the observer saw a broker that kept its power in the ISR within OBSERVER_LAG_US after `state`.
+    """Whether the ISR contained a broker that kept its power, soon after the time of `state`.
 
-    The observer polls, so that this broker may have been in the ISR at the time of `state` already.
+    Soon means within OBSERVER_LAG_US. The observer polls, so that this broker may have been in the ISR at the time of
+    `state` already.
     """
     return any(
         state.at_us < later.at_us <= state.at_us + OBSERVER_LAG_US and later.isrs and later.isrs[-1] - state.unpowered

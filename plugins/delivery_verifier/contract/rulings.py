@@ -49,8 +49,8 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
     """Returns the contract's ruling on every anomaly.
 
     `disturbances` must be those that concern the arm's topic (`disturbances_of_topic`). If the topic got other settings
-    during the run, the weakest value of each setting counts (`weakened`). If it is not proven that the topic got a
-    value (the disturbance is unplanned), then an anomaly that only this value permits is a doubt (`only_unplanned`).
+    during the run, the weakest value of each setting counts (`weakened`). If it is not proven that the topic got such a
+    value (the disturbance is unplanned), an anomaly that only this value permits raises a doubt (`only_unplanned`).
     """
     observed = list(disturbances)
     rulings = _rulings(settings, observed)
@@ -63,9 +63,10 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Replaces those of `rulings` for which the settings `weaker` excuse more.
+    """Replaces each ruling in `rulings` that permits less than the ruling under the settings `weaker`.
 
-    `doubtful`: the topic may never have had the settings `weaker`.
+    `settings` are the settings at the start. `observed` are the disturbances. `doubtful`: the topic may never have had
+    the settings `weaker`.
     """
     if weaker == settings:
         return
@@ -137,9 +138,9 @@ def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
 
 
 def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """Returns the ruling on every anomaly by contract and claim together.
+    """Returns the ruling on every anomaly, by contract and claim together.
 
-    An anomaly is forbidden if the contract or the claim forbids it.
+    An anomaly is forbidden if the contract or the claim forbids the anomaly.
     """
     rulings = contract(settings, disturbances)
     for anomaly in claim_tolerances(claim):
@@ -207,6 +208,7 @@ def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
 def _excuses_more(ruling: Ruling, previous: Ruling) -> bool:
     """Whether `ruling`, which permits an anomaly, excuses more than the ruling `previous` on the same anomaly.
 
-    PERMITTED excuses more than FORBIDDEN. Planned disturbances excuse more than unplanned disturbances.
+    A ruling that permits excuses more than a ruling that forbids. Of two that permit, the one that rests on planned
+    disturbances excuses more than the one that rests on unplanned disturbances alone.
     """
     return previous.ruling == "FORBIDDEN" or (previous.only_unplanned and not ruling.only_unplanned)

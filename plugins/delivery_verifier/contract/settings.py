@@ -1,4 +1,4 @@
-"""The delivery settings of one arm. Settings that librdkafka would refuse are refused here, in librdkafka's words."""
+"""The delivery settings of one arm. Settings that librdkafka refuses raise an error with librdkafka's reason."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ALIASES = {
     "message.timeout.ms": "delivery.timeout.ms",
     "queue.buffering.max.ms": "linger.ms",
 }
-"""The second names that librdkafka has for settings, each with the first name. A profile (see `scenario.Profile`) that
-uses a second name is refused, because it could give the two names different values."""
+"""The aliases that librdkafka has for settings, each with the setting's canonical name. A profile (see
+`scenario.Profile`) that uses an alias is refused, because it could give the two names different values."""
 
 
 class ContradictorySettings(VerifierError, ValueError):
     """The error for settings that librdkafka refuses, or on which the contract cannot rule.
 
-    The contract cannot rule if a setting is missing or has a second name (see ALIASES), or if records of the topic
-    expire.
+    The contract cannot rule if a setting is missing or has an alias (see ALIASES) as its name, or if records of the
+    topic expire.
     """
 
 
@@ -86,9 +86,9 @@ class Settings:
 
     @classmethod
     def of_arm(cls, scenario: Scenario, arm: Arm) -> Settings:
-        """Returns the settings of `arm` in `scenario`, which decides on the number of replicas and on `elr`.
+        """Returns the settings of `arm`. Raises ContradictorySettings as `of_profile` does.
 
-        Raises ContradictorySettings as `of_profile` does.
+        `scenario` decides how many replicas there are, and whether the cluster keeps eligible leader replicas (`elr`).
         """
         cluster = scenario.cluster
         return cls.of_profile(
@@ -105,7 +105,7 @@ def _has_elr(kafka_version: str) -> bool:
 
 
 def _check_names(profile: Profile) -> None:
-    """Refuses second names of settings, and topics whose records expire."""
+    """Raises ContradictorySettings for aliases of settings, and for topics whose records expire."""
     for alias, name in ALIASES.items():
         if alias in profile.producer:
             raise ContradictorySettings(f"{alias}: write {name}, its canonical name")
@@ -115,7 +115,8 @@ def _check_names(profile: Profile) -> None:
 
 
 def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """Refuses settings that are valid one by one, but that librdkafka does not allow together."""
+    """Raises ContradictorySettings for settings that are valid one by one, but that librdkafka does not allow
+    together."""
     if settings.transactional_id:
         _check_transactional(settings, producer)
     if settings.enable_idempotence:
@@ -133,7 +134,10 @@ def _check_together(settings: Settings, producer: Mapping[str, Setting]) -> None
 
 
 def _check_transactional(settings: Settings, producer: Mapping[str, Setting]) -> None:
-    """Refuses timeouts with which an attempt could outlive its transaction, and be written into the next."""
+    """Raises ContradictorySettings for a transactional.id without idempotence, and for timeouts that are too long.
+
+    With such timeouts an attempt could outlive its transaction, and be written into the next transaction.
+    """
     if not settings.enable_idempotence:
         raise ContradictorySettings("`transactional.id` requires `enable.idempotence=true`")
     timeout = _number(

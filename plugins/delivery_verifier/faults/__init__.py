@@ -1,6 +1,9 @@
-"""Injects faults into a cluster, and proves that the faults bit.
+"""Injects faults into a cluster, and proves that each fault bit, that is, took effect.
 
-Owns: the actions of a fault plan, their targets, their proofs, and the runner of the plan.
+A new fault begins in the room `model`, where `model/fault_actions.py` describes it. Its code goes into this room.
+
+Owns: the code of the actions of a fault plan, their targets, their proofs, and the runner of the plan.
 May use: load, cluster, host, model.
-Weak spot: the controller cannot be a target: there is only one controller, and the cluster ends with it.
+Weak spot: no fault can be done to Kafka's controller. The cluster has only one controller, and cannot elect leaders
+    without it.
 """

@@ -3,5 +3,5 @@
 Owns: identities of processes, child processes that die with their parent, functions that wait for a condition, the
     paths of folders, environment variables, the Java runtime and the jars.
 May use: model.inputs, model.errors.
-Weak spot: only Linux is supported: process states come from /proc, and children are tied to parents by prctl.
+Weak spot: only Linux is supported, because process states come from /proc, and prctl ties children to their parents.
 """

@@ -1,6 +1,7 @@
-"""Derives the verdict from the evidence of a finished run.
+"""Derives the verdict from the evidence of a finished run. Here the way of a record ends, which begins in `load`.
 
-Owns: evidence, doubts, the canary, the list of the evaluations that a verdict requires, the verdict and its sentence.
+Owns: evidence, doubts, the canary (an arm with planted anomalies), the list of the evaluations that a verdict requires,
+    the verdict and its sentence.
 May use: contract, store, model.
 Weak spot: if the log holds several copies of a record, only the first copy is checked for its order.
 """

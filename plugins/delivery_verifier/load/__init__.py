@@ -1,9 +1,11 @@
 """The sequenced load: producers send records that carry consecutive sequence numbers.
 
+Here the way of a record begins. `spark_jobs` reads the record back from the topic, and `judgement` ends the way.
+
 Owns: producers as child processes, the live ledger, which survives the death of a producer, and the handle through
-    which other processes observe and steer a running load.
-There is no consumer under test yet; it will get a room of its own beside this room.
+    which other processes observe and steer a running load. A consumer under test does not exist yet. It will get a room
+    of its own beside this room.
 May use: store, host, model.
-Weak spot: the counts that a producer keeps and its ledger are compared only by their numbers of attempts. The outcomes
-    are not compared.
+Weak spot: each producer counts its own attempts, and the number is compared with its ledger. The outcomes of single
+    attempts are not compared.
 """

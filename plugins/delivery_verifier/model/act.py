@@ -1,4 +1,7 @@
-"""The form in which an action of a fault plan is described. The code that performs actions is in `faults`."""
+"""The class `Act`: one action of a fault plan, e.g. `kill`, described in words and data.
+
+The code that performs actions is in the room `faults`.
+"""
 
 from __future__ import annotations
 
@@ -13,33 +16,36 @@ Capability = Literal["proxy", "network", "power"]
 """What an action needs of the cluster.
 
 * proxy: a proxy stands before the listener of every broker.
-* network: the packet filter can tell the brokers apart. Needs root and iptables.
-* power: the data of every broker are on a file system of their own. Needs root and loop devices."""
+* network: the packet filter can tell the brokers apart. This needs root and iptables.
+* power: the data of every broker are on a file system of their own. This needs root and loop devices."""
 
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
-"""Every capability."""
+"""Every value of `Capability`."""
 
 Proof = Literal[
     "leader_moved", "re_elected", "deposed", "leaderless", "isr_shrunk", "elected", "brief", "coordinator_moved"
 ]
-"""An effect on the cluster that proves that an injection bit. The effect must be seen just before the injection is
-healed. If the action is `Act.momentary`, the effect must be seen just after the action. Beside these effects every
-action has its own proof: what the action itself can show, e.g. the state of processes or counts of requests.
+"""An effect on the cluster that proves that an injected fault bit, that is, took effect.
+
+The effect must be seen just before the fault is healed. If the action is momentary (`Act.momentary`), the effect must
+be seen just after the action. Beside these effects every action has its own proof: what the action itself can show,
+e.g. the state of processes or counts of requests.
 
 In the list, the targets are the brokers that the action is done to. The hit partitions are the partitions that the
 injection touched, as `Injection.hit` defines them.
 
-* leader_moved: the targets led every hit partition before the bite, and brokers that are not targets lead them now.
+* leader_moved: the targets led every hit partition before the bite, and brokers that are not targets lead these
+  partitions now.
 * re_elected: every hit partition is led by another broker than before the bite, in a later leader epoch.
-* deposed: the targets led every hit partition before the bite, and lead none of them now. The partitions may have no
-  leader at all.
+* deposed: the targets led every hit partition before the bite, and lead none of these partitions now. The partitions
+  may have no leader at all.
 * leaderless: no hit partition has a leader.
 * isr_shrunk: the targets are in the ISR of no hit partition.
-* elected: hit partitions of subjects had no leader before the bite, and all these partitions have a leader now.
-* brief: less than 0.8 of `broker.session.timeout.ms` passed since the bite. The controller fences a broker only after
-  this timeout, so it noticed nothing.
-* coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not
-  targets coordinate all these transactions now."""
+* elected: some hit partitions of subject arms had no leader before the bite, and all of these have a leader now.
+* brief: less than 80 % of `broker.session.timeout.ms` passed since the bite. The controller fences a broker only after
+  this timeout. So the controller noticed nothing.
+* coordinator_moved: the targets coordinated transactions of the load before the bite, and brokers that are not targets
+  coordinate all these transactions now."""
 
 
 class Act(Struct, frozen=True, kw_only=True):
@@ -50,37 +56,38 @@ class Act(Struct, frozen=True, kw_only=True):
     summary: str
     """What the action does, in one sentence for human readers."""
     done: str = ""
-    """The predicate of a sentence about the action, e.g. `was killed`. Empty if the action does not bite."""
+    """The predicate of a sentence about the action, e.g. `was killed`. Empty if the action is no fault."""
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
     """What the action is done to. The word is also the subject of a sentence about the action."""
     bites: bool = False
-    """Whether the action is a fault. A fault opens an injection, and proof must be found that the fault had its effect
-    (that it bit)."""
+    """Whether the action is a fault. For every fault that is injected, proof must be found that the fault bit, that is,
+    took effect."""
     heals: tuple[str, ...] = ()
-    """The actions whose injections this action closes. An action that neither bites nor heals drives the load, waits,
-    or flushes disks."""
+    """The names of the actions whose effect this action ends (heals). An action that neither bites nor heals only
+    drives the load, waits, or flushes disks."""
     momentary: bool = False
-    """Whether the action is over as soon as it is done, so that nothing has to be healed. Its injection is then proven
-    right after the action."""
+    """Whether the action is over as soon as it is done, so that nothing has to be healed. The effect of such an action
+    must be proven right after the action."""
     only_subject_topics: bool = False
-    """Whether the action is done only to the topics of subject arms. The control arms then show what happens without
-    the action."""
+    """Whether the action is done only to the topics of subject arms, that is, the arms that the user asks about. The
+    control arms then show what happens without the action."""
     proof_only_before_heal: bool = False
-    """Whether the action's own proof counts only just before healing. Such an action shows its effect only in requests
+    """Whether the action's own proof is required only just before healing, because the effect shows only in requests
     that clients send later. Every other action must show its own proof right after the action, too."""
     does: Literal["exited", "frozen", ""] = ""
     """The state into which the action brings a broker process. Empty if the action neither ends nor freezes brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
-    """The disturbances that the action is expected to cause. If this is not empty and the injection bit, the observer
-    must see some disturbance during the injection; else the observer is blind."""
+    """The disturbances that the action is expected to cause. If this is not empty and the fault took effect, the
+    observer of the cluster must see some disturbance during the injection. If the observer sees none, the observer is
+    not trusted."""
     counts_as: tuple[DisturbanceKind, ...] = ()
     """Kinds of disturbance that no observer can see. Every injection of the action counts as a disturbance of each of
-    these kinds: one per hit topic if the kind touches only named topics, else one for the whole cluster. The
-    disturbance is planned if the injection bit. An action that counts as `topic_altered` has the options `setting` and
-    `value`."""
+    these kinds. A kind that touches only named topics gives one disturbance per hit topic. Any other kind gives one
+    disturbance for the whole cluster. The disturbance is planned if the injection bit (took effect). An action that
+    counts as `topic_altered` must have the options `setting` and `value`."""
     proofs: tuple[Proof, ...] = ()
-    """The effects that must be seen just before healing. They hold for each step of a fault plan that does not name its
-    own effects in `FaultStep.proofs`."""
+    """The effects that must be seen just before healing, to prove that the fault took effect. A step of a fault plan
+    may require other effects instead (`FaultStep.proofs`)."""
     needs: tuple[Capability, ...] = ()
     """What the cluster must have for the action."""
     options: tuple[Option, ...] = ()
@@ -93,7 +100,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
     @property
     def all_partitions(self) -> bool:
-        """Whether the action touches every partition that carries load, whichever brokers lead the partitions.
+        """Whether the action touches every partition that carries load, no matter which brokers lead.
 
         True for actions on producers and for actions that alter topics.
         """

@@ -21,8 +21,8 @@ from delivery_verifier.model.scenario import Claim
 class Anomaly(StrEnum):
     """A kind of anomaly. The members stand in order of precedence: a record is a case of the first kind that applies.
 
-    If a later kind of SECONDARY applies to the same record, the case names that kind, too, in its column `also`. The
-    judge judges both kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
+    If a kind that is in SECONDARY also applies to the record, the column `also` of the case names this kind. The judge
+    judges both kinds, so that a permitted duplicate cannot hide a forbidden reordering (docs/adr/0002).
     """
 
     CORRUPTED = "CORRUPTED"
@@ -50,15 +50,17 @@ class AnomalyKind:
     record_that_is: str
     """The end of the phrase `a record that is ...`, for one case."""
     promise: str
-    """What Kafka, or the claim, promises where no rule of the contract permits the anomaly."""
+    """What Kafka, or the claim, promises as long as no rule of the contract permits the anomaly."""
     promised_by: str
     """The source of the promise: a KIP, Kafka's documentation, or the claim."""
     expectation: str
     """The name of the expectation class in Great Expectations. The suites write this name in snake_case."""
     share_of: str
-    """The column of the books with the number by which a report divides the number of cases, to show a share."""
+    """The column of the books by which a report divides the number of cases, e.g. `reported`. The report shows the
+    quotient as a share."""
     telling: int
-    """The rank of the anomaly as a story for a report: 1 is the most telling. No two kinds have the same rank."""
+    """The rank by which a report chooses the cases that it tells in detail: 1 comes first. No two kinds have the same
+    rank."""
     permitted_with: Literal["losses", "retries", "resends", "nothing"]
     """What makes the contract permit the anomaly. losses: settings or disturbances that may lose records. retries:
     whatever makes the client write a record again. resends: the application sends a record again. nothing: no rule
@@ -68,7 +70,7 @@ class AnomalyKind:
     transactional: bool = False
     """Whether only records that were sent in transactions can be cases."""
     can_be_hidden: bool = False
-    """Whether the anomaly is also counted on an attempt that is a case of a kind of higher precedence. The column
+    """Whether the anomaly is also counted if the attempt is already a case of a kind of higher precedence. The column
     `also_<kind>` of the books counts such attempts."""
 
 
@@ -203,10 +205,10 @@ KINDS: dict[Anomaly, AnomalyKind] = {
 """Every anomaly, in order of precedence."""
 
 TRANSACTIONAL = tuple(anomaly for anomaly, kind in KINDS.items() if kind.transactional)
-"""The kinds of which only records of transactions can be cases."""
+"""The kinds of anomaly that only records of transactions can show."""
 
 SECONDARY = tuple(anomaly for anomaly, kind in KINDS.items() if kind.can_be_hidden)
-"""The kinds that are also counted where a kind of higher precedence hides them on the same attempt. Each of these kinds
+"""The kinds that are counted even if the attempt is already a case of a kind of higher precedence. Each of these kinds
 has a column `also_<kind>` in the books."""
 
 Table = TypeVar("Table", bound=Collection[object])
@@ -216,8 +218,8 @@ def subset(reason: str, table: Table) -> Table:
     """Returns `table` unchanged. The call marks a table in the sources that leaves out anomalies on purpose.
 
     `table` is a collection that names some anomalies, but not all. `reason` says why the others are left out. Raises
-    ValueError if the reason is empty. So nobody forgets a table when an anomaly is added: the test
-    tests/unit/test_architecture.py reads the sources, and fails for a table that is neither complete nor wrapped.
+    ValueError if the reason is empty. The test tests/unit/test_architecture.py fails for a table that is neither
+    complete nor wrapped in this call. So no table is forgotten when an anomaly is added.
     """
     if not reason.strip():
         raise ValueError(f"the subset {table!r} gives no reason")

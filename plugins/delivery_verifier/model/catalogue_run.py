@@ -20,7 +20,7 @@ STATES: tuple[State, ...] = ("not as expected", "failed", "inconclusive", "unava
 """Every state of an item. The state that most deserves attention comes first."""
 
 MOST_ATTEMPTS = 2
-"""The most runs of an item: an item whose first run is inconclusive is run once more. Both runs are recorded."""
+"""The most runs of an item. An item whose first run is inconclusive is run once more. Both runs are recorded."""
 
 
 class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,10 +30,11 @@ class _Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class ArmResult(_Part, frozen=True):
     """The result of one arm in one run of an entry.
 
-    The first eight fields are those of `ArmVerdict`. `counts` are sums over the arm by the name of the count, e.g.
-    `lost`. `longest_gap_s` is the longest time in seconds in which no record of some partition of the arm was reported.
-    `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records. `records_per_s` is the number of
-    reported records per second of the load. A figure that is not known is None, never zero.
+    The first eight fields are those of `ArmVerdict`. `counts` are the arm's counts by name, e.g. `lost`, summed over
+    all producers and partitions. `longest_gap_s` is the longest time in seconds in which no record of some partition of
+    the arm was reported. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records.
+    `records_per_s` is the number of reported records per second of the load. A figure that is not known is None, never
+    zero.
     """
 
     arm: str
@@ -51,10 +52,11 @@ class ArmResult(_Part, frozen=True):
 
 
 class Attempt(_Part, frozen=True):
-    """One run of an entry; not an attempt to send a record. A run that failed has an `error` and no verdict.
+    """One run of an entry, not an attempt to send a record. A run that failed has an `error` and no verdict.
 
-    `run` is the name of the run directory. `seconds` is the duration of the run. `doubts` are the doubts of all arms in
-    words, at most 20. `verdict`, `green` and `sentence` are those of `RunVerdict`.
+    `run` is the name of the run directory. `started_at` is ISO 8601 in UTC. `seconds` is the duration of the run.
+    `doubts` are the doubts of all arms in words, at most 20. `verdict`, `green` and `sentence` are those of
+    `RunVerdict`.
     """
 
     run: str
@@ -71,8 +73,9 @@ class Attempt(_Part, frozen=True):
     def state(self) -> State:
         """The state of the run; never `pending` or `unavailable`.
 
-        `failed`: there is no verdict. `as expected`: the run is green. Of the other runs, a run with any INCONCLUSIVE
-        arm is `inconclusive`, and a run without such an arm is `not as expected`.
+        `failed`: there is no verdict. `as expected`: the run is green, that is, every arm met its expectation. Of the
+        other runs, a run with any INCONCLUSIVE arm is `inconclusive`, and a run without such an arm is `not as
+        expected`.
         """
         if self.verdict is None:
             return "failed"
@@ -86,8 +89,8 @@ class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
     `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks, so that it cannot run the entry; empty if the
-    host can run it. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
+    counts the rounds from 1. `unavailable` says what this host lacks for the entry; it is empty if the host can run the
+    entry. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
     """
 
     name: str
@@ -110,7 +113,7 @@ class Item(_Part, frozen=True):
 
     @property
     def green(self) -> bool:
-        """Whether the item is as expected, or is unavailable and was expected to be unavailable."""
+        """Whether the item ended as expected, or could not be run, as the user had announced."""
         return self.state == "as expected" or (self.state == "unavailable" and self.expected_unavailable)
 
     @property
@@ -159,9 +162,14 @@ class CatalogueRun(_Part, frozen=True):
     def exit_code(self) -> int:
         """The exit code of `kdv catalogue`. The codes mean what the codes of `kdv run` mean.
 
-        The first of these statements that holds decides: 0 if the catalogue run is green; 1 if an item is not as
-        expected, or is unavailable unexpectedly; 70 if an item failed or is pending; 2 if an item is inconclusive; else
-        70, e.g. if every item is unavailable, as expected. 1 comes before 70 and 2, because it is the surer statement.
+        The first of these conditions that holds decides:
+
+        * 0: the catalogue run is green.
+        * 1: an item is not as expected, or is unavailable unexpectedly. This comes before 70 and 2, because it is
+          certain.
+        * 70: an item failed or is pending.
+        * 2: an item is inconclusive.
+        * 70: anything else, e.g. every item is unavailable, as expected.
         """
         if self.green:
             return 0
@@ -172,7 +180,7 @@ class CatalogueRun(_Part, frozen=True):
 
 
 UNTOLD = "no verdict; why is in the logs of its run, which you may not read"
-"""Stands in place of an error for readers who may not read the error."""
+"""The text that replaces an error for readers who may not read the error."""
 
 
 def without_errors(catalogue: CatalogueRun) -> CatalogueRun:

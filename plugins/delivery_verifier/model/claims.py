@@ -31,6 +31,7 @@ CLAIMS: dict[Claim, ClaimKind] = {
     claim: ClaimKind(meaning, tuple(anomaly for anomaly, kind in KINDS.items() if claim in kind.forbidden_by))
     for claim, meaning in _MEANINGS.items()
 }
-"""Every claim, by its name. No claim forbids CORRUPTED or PHANTOM, because the contract forbids both anyway, under any
-settings. No claim forbids MISPLACED: a misplaced record is in the log, if at another offset than was acknowledged. Only
-exactly_once forbids RESENT: with RESENT the application itself sent the record again, which Kafka cannot prevent."""
+"""Every claim, by its name. No claim forbids CORRUPTED or PHANTOM, because the contract forbids both anomalies anyway,
+under any settings. No claim forbids MISPLACED, because a misplaced record is in the log, although not at the
+acknowledged offset. Only exactly_once forbids RESENT. The other claims permit RESENT, because Kafka cannot prevent an
+application from sending a record again."""

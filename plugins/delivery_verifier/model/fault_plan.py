@@ -16,9 +16,9 @@ class Trigger(Data, frozen=True):
 
     The kinds:
 
-    * `reported`: the number of reported records has risen by `value` since the step before ended. The number is that of
-      the subject arm with the fewest. A `value` below 1 is a share of what a subject sends per cycle: the smallest
-      `Arm.records` of a subject, divided by the number of cycles.
+    * `reported`: the number of reported records has risen by `value` since the step before ended. If there are several
+      subject arms, the arm with the fewest reported records counts. A `value` below 1 is a share of the records that a
+      subject sends per cycle: the smallest `Arm.records` of a subject, divided by the number of cycles.
     * `settled`: no attempt of a subject arm is outstanding, that is, without an outcome.
     * `elapsed`: `value` seconds have passed since the step before ended.
     * `leader_moved`, `coordinator_moved`, `deposed`: the last injection shows this effect, as `act.Proof` defines it.
@@ -51,7 +51,7 @@ class FaultStep(Data, frozen=True):
 
     `target` is a key of `fault_targets.TARGETS`, or `same`: the target of the step before. A target is resolved to
     brokers once per cycle, when a step first names the target. `proofs` are the effects that must be seen just before
-    the injection is healed, for the injection to count as bitten. None stands for `Act.proofs` of the action.
+    the fault is healed, to prove that the fault took effect. None stands for `Act.proofs` of the action.
     """
 
     trigger: Trigger
@@ -77,8 +77,8 @@ class FaultPlan(Data, frozen=True):
     steps: tuple[FaultStep, ...] = ()
     cycles: Annotated[int, Meta(ge=1, le=1000)] = 1
     duration_s: float = 8.0
-    """The planned length of one cycle in seconds. If the user gives no duration of the load, the load is paced over all
-    cycles and a few seconds more."""
+    """The planned length of one cycle in seconds. If the user gives no duration of the load, the load is planned to
+    last for all cycles and a few seconds more."""
 
 
 def equipment_of(plan: FaultPlan) -> tuple[Capability, ...]:

@@ -1,5 +1,7 @@
-"""What happened to the cluster during a run: the injections, the changes that an independent observer saw, and the
-snapshot: where each partition's log begins and ends, taken after the load."""
+"""The history of the cluster during a run: injections, the changes that an independent observer saw, and the snapshot.
+
+The snapshot is taken after the load. It says where each partition's log begins and ends.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 LEAD_US = 1_000_000
-"""How long (µs) before its bite the exposure window of an injection begins. The exposure window is the time in which
-the injection could hurt records. It begins early for two reasons. The bite is known only once it is proven. A record
-that was acknowledged shortly before may still have been on the leader alone."""
+"""The exposure window of an injection begins this time (µs) before the injection's bite, the moment of its effect. The
+exposure window is the time in which the injection could hurt records. It begins early for two reasons. The bite is
+known only once it is proven. A record that was acknowledged shortly before may still have been on the leader alone."""
 
 DisturbanceKind = Literal[
     "leader_change",
@@ -73,11 +75,11 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
 """Every kind of disturbance, by name."""
 
 INJECTED = frozenset(name for name, kind in DISTURBANCES.items() if kind.seen_by != "observer")
-"""The kinds for which observations alone are not enough. Disturbances of these kinds are derived from the injections
-that caused them. So a disturbance of such a kind stays unknown if no injection caused it."""
+"""The kinds of disturbance that cannot be derived from observations alone. A disturbance of such a kind is derived from
+the injection that caused it. A disturbance of such a kind that no injection caused stays unknown."""
 
 ON_TOPICS = frozenset(name for name, kind in DISTURBANCES.items() if kind.touches == "topics")
-"""The kinds that touch only the topic in `Disturbance.topic`. Of the other kinds, a disturbance may touch every topic,
+"""The kinds that touch only the topic in `Disturbance.topic`. A disturbance of any other kind may touch every topic,
 e.g. because every topic has partitions on the broker that was hit."""
 
 
@@ -91,7 +93,7 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     The action was asked for at `requested_at_us`, and took effect (bit) at `bite_at_us`. `bit`: whether proof of the
     effect was found. At `healed_at_us` the last target broker was healed. At `recovered_at_us` every replica was in
-    sync again. The exposure window is [bite_at_us - LEAD_US, recovered_at_us].
+    sync again. The exposure window, in which the fault could hurt records, is [bite_at_us - LEAD_US, recovered_at_us].
 
     The keys of `proof`:
 
@@ -99,12 +101,13 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `process_before_heal`: the action's own proof, taken just before healing.
     * `before`: leader and leader_epoch of each hit partition just before the bite, by `<topic>-<partition>`.
     * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once they were looked for, each of these
-      names is a key of `proof`, too. Its value is what was seen of the effect, and is empty if it was not seen.
+      names is a key of `proof`, too. Its value is what was seen of the effect, and is empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
     * `waited_for`: the effects that the trigger `isr_shrunk` of a later step waited for and saw.
-    * `failed`: why the plan could not go on, if a wait of the plan timed out while the injection was open or, with none
-      open, was the last one. The injection then counts as an injection that did not bite.
+    * `failed`: the reason why the plan could not go on. The key exists if a wait of the plan timed out while this fault
+      was not yet healed. If every fault was healed, the last injection has the key. The injection then counts as one
+      that did not bite.
     """
 
     id: int
@@ -144,12 +147,13 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An event in the cluster that may excuse an anomaly. `planned`: whether an injection that bit explains the event.
+    """An event in the cluster that may excuse an anomaly.
 
-    `at_us` is in µs since the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes
-    the event for people. In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind
-    `isr_power_loss` has `replicas`: the greatest m for which every broker of the last ISR with m or more members lost
-    its power or crashed.
+    `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
+    the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
+    In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
+    `replicas`. This is the greatest m for which every broker of the last ISR with m or more members lost its power or
+    crashed.
     """
 
     kind: DisturbanceKind

@@ -26,9 +26,10 @@ class BadInput(VerifierError, ValueError):
 
 
 def whole(field: str, value: object, low: int, high: int, example: int | None = None) -> int:
-    """Returns `value` as a whole number. `value` may be text, as from a command line. `field` names it in the refusal.
+    """Returns `value` as a whole number. `value` may be text, as from a command line.
 
-    Raises BadInput if `value` is no whole number from `low` to `high`. The refusal suggests `example`, if given.
+    Raises BadInput if `value` is no whole number from `low` to `high`. The message names `field`, and suggests
+    `example` or, without an example, the nearest allowed number.
     """
     number = _as_whole(value)
     if number is None or not low <= number <= high:
@@ -38,9 +39,10 @@ def whole(field: str, value: object, low: int, high: int, example: int | None = 
 
 
 def decimal(field: str, value: object, low: float, high: float, *, above: bool = False) -> float:
-    """Returns `value` as a finite number. `value` may be text, as from a command line. `field` names it in the refusal.
+    """Returns `value` as a finite number. `value` may be text, as from a command line.
 
-    Raises BadInput if `value` is no number from `low` to `high`. With `above`, `low` itself is refused, too.
+    Raises BadInput if `value` is no number from `low` to `high`. With `above`, `low` itself is refused, too. The
+    message names `field`.
     """
     number = _as_decimal(value)
     if number is None or not (low < number if above else low <= number) or number > high:
@@ -50,9 +52,9 @@ def decimal(field: str, value: object, low: float, high: float, *, above: bool =
 
 
 def choice(field: str, value: object, allowed: Iterable[str], remedy: str = "") -> str:
-    """Returns `value`. Raises BadInput if `value` is not in `allowed`. `field` names it in the refusal.
+    """Returns `value`. Raises BadInput, whose message names `field`, if `value` is not in `allowed`.
 
-    The refusal suggests the name in `allowed` that is most similar to `value`. If no name is similar, the refusal ends
+    The message suggests the name in `allowed` that is most similar to `value`. If no name is similar, the message ends
     with `remedy`.
     """
     known = list(allowed)
@@ -87,7 +89,7 @@ def shown(value: object) -> str:
 
 
 def bad_input(field: str, value: object, allowed: str, remedy: str = "") -> BadInput:
-    """Returns the error for a refused value. Its message has the field, the value, what is allowed, and the remedy.
+    """Returns the error for a value that is not allowed. The message has `field`, `value`, `allowed` and `remedy`.
 
     `allowed` says in words which values are allowed. `remedy` says what to do instead; empty if there is no advice.
     """
@@ -115,7 +117,10 @@ def _as_decimal(value: object) -> float | None:
 
 
 def _nearest_number(number: int | None, low: int, high: int, example: int | None) -> int:
-    """Returns the number that a refusal suggests: `example`, else the allowed number that is nearest to `number`."""
+    """Returns the number that a message suggests: `example`, else the allowed number nearest to `number`.
+
+    If `number` is None, too, the suggestion is `low`.
+    """
     if example is not None:
         return example
     return low if number is None else min(max(number, low), high)

@@ -11,10 +11,10 @@ class Outcome(StrEnum):
     ACKED = "ACKED"
     """A broker acknowledged the record."""
     SENT = "SENT"
-    """With acks=0: the client handed the record to the socket, and asked for no acknowledgement."""
+    """With acks=0, the client handed the record to the socket, and asked for no acknowledgement."""
     FAILED = "FAILED"
-    """The record was certainly not written. Only one thing proves this: the client refused the record and never queued
-    it (docs/adr/0004)."""
+    """The record was certainly not written. The only proof of this is that the client refused the record and never
+    queued it (docs/adr/0004)."""
     INDETERMINATE = "INDETERMINATE"
     """Nobody can know whether the record was written, e.g. after a timeout, a lost connection or a killed producer."""
 
@@ -30,7 +30,8 @@ class TransactionOutcome(StrEnum):
     ABORTED = "ABORTED"
     """The call abort_transaction succeeded."""
     INDETERMINATE = "INDETERMINATE"
-    """Neither call succeeded. Nobody can know how the transaction ended."""
+    """Neither commit_transaction nor abort_transaction is known to have succeeded. So nobody can know how the
+    transaction ended."""
 
 
 REPORTED = (Outcome.ACKED, Outcome.SENT)

@@ -17,14 +17,14 @@ Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "or
 
 Role = Literal["subject", "control", "canary"]
 """The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
-comparison under the same faults. canary: the arm carries no load. The verifier itself plants anomalies in it, and must
-find all of them, so that a blind verifier gives no verdict."""
+comparison under the same faults. canary: the arm carries no load. The verifier plants anomalies in it, and gives no
+verdict unless it finds all of them."""
 VerdictName = Literal["HELD", "VIOLATED", "INCONCLUSIVE"]
 """The verdict on an arm or a run. INCONCLUSIVE: the evidence allows neither HELD nor VIOLATED."""
 OwnPacing = Literal["spread", "flat_out"]
-"""The pacings that a user may choose. `Load` says what each pacing means."""
+"""The ways of pacing the load that a user may choose. `Load` says what each means."""
 Pacing = Literal["spread", "flat_out", "scripted"]
-"""All pacings. `scripted` goes only with a fault plan that has `send` steps."""
+"""All ways of pacing the load. A load is `scripted` if and only if the fault plan has `send` steps."""
 
 
 class Profile(Data, frozen=True):
@@ -45,7 +45,7 @@ class Bound(Data, frozen=True):
     """A bound on a count of an arm, e.g. `LOST >= 1`. `op` compares the count with `value`.
 
     `count` is an anomaly, or in lower case a column of the books, the tables in which the run counts, e.g. `acked`. The
-    count of an anomaly includes the records that show it but are cases of a kind of higher precedence.
+    count of an anomaly includes the records that show the anomaly but are cases of a kind of higher precedence.
     """
 
     count: str
@@ -66,8 +66,8 @@ class Expectation(Data, frozen=True):
 class Arm(Data, frozen=True):
     """One arm of a run: a profile with its claim and expectation, on a topic of its own.
 
-    `records` is the number of records that all producers of the arm together send at least. `producers` is the number
-    of producers. `ordinal` is the number that identifies the arm in the headers of its records (see `record`).
+    `records` is the least number of records that all producers of the arm send together. `producers` is the number of
+    producers. `ordinal` is the number that identifies the arm in the headers of its records (see `record`).
     """
 
     name: Name
@@ -98,18 +98,19 @@ class Arm(Data, frozen=True):
 class Load(Data, frozen=True):
     """The shape of the load, common to all arms.
 
-    `pacing`: with `spread`, the least number of records is spread over `duration_s` seconds. With `flat_out`, the
-    producers send as fast as they can. With `scripted`, only the `send` steps of the fault plan send records, block by
-    block, so that the verifier knows exactly which records are in flight at every step. `block` is the number of
-    consecutive records that a producer sends to one partition before it turns to the next; with 0, the producer's rate
-    and number of records decide. `rate` is in records per second and arm, and overrides `spread` and `flat_out`. The
-    load goes on for `recovery_s` seconds after the end of the fault plan. `deadline_s` is how many seconds one wait
-    during the load may last, e.g. the wait for the end of the fault plan.
+    `pacing`: with `spread`, the least number of records (`Arm.records`) is spread over `duration_s` seconds. With
+    `flat_out`, the producers send as fast as they can. With `scripted`, only the `send` steps of the fault plan send
+    records, block by block, so that the verifier knows exactly which records are in flight at every step. `block` is
+    the number of consecutive records that a producer sends to one partition before it turns to the next; with 0, the
+    producer's rate and number of records decide. `rate` is in records per second and arm, and overrides `spread` and
+    `flat_out`. The load goes on for `recovery_s` seconds after the end of the fault plan. `deadline_s` is how many
+    seconds one wait during the load may last, e.g. the wait for the end of the fault plan.
 
     Two fields concern only arms with a transactional.id. `transaction_records` is the number of records per
-    transaction, rounded up to whole blocks. A load with a rate has smaller transactions if it sends fewer records in a
-    second. `abort_every`: each producer aborts its second transaction on purpose, and every `abort_every`-th after the
-    second. The records of these transactions must stay invisible. With 0, no transaction is aborted on purpose.
+    transaction, rounded up to whole blocks. If the load has a rate, a transaction holds at most about as many records
+    as one second sends (see `load.transactions.size`). `abort_every`: each producer aborts its second transaction on
+    purpose, and every `abort_every`-th after the second. The records of these transactions must stay invisible. With 0,
+    no transaction is aborted on purpose.
     """
 
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 3
@@ -150,7 +151,7 @@ class Scenario(Data, frozen=True):
     """Everything that is needed to do a run, and to repeat the run: the content of scenario.json.
 
     `run_token` is the eight characters that mark the records of this run. `seed` decides which broker leads partition 0
-    at first, and with which broker the targets begin that go through the brokers in turn.
+    at first. It also decides at which broker the rotating targets of a fault plan (`next`, `second`, `third`) begin.
     """
 
     run_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,120}$")]
@@ -162,14 +163,15 @@ class Scenario(Data, frozen=True):
     cluster: ClusterSpec = ClusterSpec()
     seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     min_exposed: Annotated[int, Meta(ge=0)] = 100
-    """For an arm to be HELD, at least this number of its reported records must be exposed to each injection. With 0, at
-    least one."""
+    """An arm can be HELD only if each injection exposed at least this number of the arm's reported records, that is,
+    could have hurt them. 0 has the same meaning as 1."""
     created_at: str = ""
     versions: dict[str, str] = {}
     commit: str = ""
     command: str = ""
     fail_step: StepName | None = None
-    """The step that shall fail as soon as it starts. This proves that such a run is not green. None: no step shall."""
+    """The step that must fail as soon as it starts, or None. The field serves to show that a run with a failed step is
+    not green."""
 
     def arm(self, name: str) -> Arm:
         """Returns the arm called `name`. Raises KeyError if there is no such arm."""
@@ -199,7 +201,8 @@ class Scenario(Data, frozen=True):
     def transactional(self) -> tuple[str, ...]:
         """The names of the arms whose topics are read twice: once with read_uncommitted, once with read_committed.
 
-        These are the arms that write transactions and, if there is such an arm, the canary. Otherwise empty.
+        These are the arms that write transactions and the canary. If no arm writes transactions, there are no such
+        names.
         """
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()
@@ -211,7 +214,7 @@ class Scenario(Data, frozen=True):
 
     @property
     def canary(self) -> Arm:
-        """The canary: the arm in which the step settle plants anomalies. The verifier must find all of them."""
+        """The canary: the arm in which the step settle plants anomalies, all of which the verifier must find."""
         return next(arm for arm in self.arms if arm.role == "canary")
 
 

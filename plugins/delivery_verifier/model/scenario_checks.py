@@ -53,7 +53,7 @@ def check(scenario: Scenario) -> None:
 
 
 def _check_plan(scenario: Scenario) -> None:
-    """Refuses a fault plan that names unknown things, or that fits neither the cluster nor the load."""
+    """Raises BadInput for a fault plan that names unknown things, or that does not fit the cluster or the load."""
     for number, step in enumerate(scenario.fault.steps):
         where = f"fault.steps[{number}]"
         if step.action not in ACTS:
@@ -74,7 +74,7 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Refuses a plan in which a transactional producer would be killed, would send again, or would follow a script."""
+    """Raises BadInput if a transactional producer would be killed, would send again, or would follow a script."""
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
     what = f"the action {clients[0]}" if clients else "load.pacing scripted"
@@ -84,10 +84,10 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 def _check_coordinator(scenario: Scenario) -> None:
-    """Refuses a plan that hits a transaction coordinator, or waits for a new coordinator, without the proof
-    `coordinator_moved`.
+    """Raises BadInput for a plan about a transaction coordinator that cannot be proven.
 
-    This proof needs exactly one transactional producer. A scenario with any other number is refused, too.
+    A plan that hits a coordinator, or waits for a new coordinator, needs an injection with the proof
+    `coordinator_moved`. This proof needs exactly one transactional producer in the scenario.
     """
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):
@@ -110,7 +110,10 @@ def _check_coordinator(scenario: Scenario) -> None:
 
 
 def _check_isr(arm: Arm, replicas: int) -> None:
-    """Refuses an arm with fewer replicas than min.insync.replicas: brokers would refuse every acks=all record."""
+    """Raises BadInput if min.insync.replicas is no number from 1 to `replicas`.
+
+    With fewer replicas, brokers would refuse every record that is sent with acks=all.
+    """
     text = str(arm.profile.topic.get("min.insync.replicas", 1))
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= replicas):
         lower = "--min-insync-replicas" if arm.role == "subject" else "nothing: the arm is a control, and has it fixed"

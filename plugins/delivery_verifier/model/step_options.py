@@ -79,7 +79,7 @@ FRAMES = (
     _number("clients", "so many clients must have been hit for it to have bitten (default 1)"),
 )
 """The options that say which requests or responses an action of the proxy hits (see `cluster.proxy.rules.ProxyRule`),
-and how many clients it must hit for the injection to have bitten."""
+and how many clients the action must hit for the fault to have taken effect."""
 DELAY = _number("delay_ms", "how much later (ms)", required=True)
 BLOCKS = _number("blocks", "per partition and producer (default 1)")
 LINKS_CUT = Option(

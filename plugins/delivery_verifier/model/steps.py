@@ -59,8 +59,9 @@ class Step(Struct, frozen=True, kw_only=True):
     """Whether the step may be repeated in a stored run, that is, in the run directory of a run that has ended. The
     output of such a step depends only on the run directory. Only read_topic must read the topics, too."""
     voids: tuple[str, ...] = ()
-    """The steps whose output is no longer valid when this step publishes its output again. Their manifests are removed
-    in this order. conclude comes first: the verdict rests on the other output, and must not outlive any of it."""
+    """The steps whose output is no longer valid when this step publishes its output again. The manifests of these steps
+    are removed in this order. conclude comes first, because the verdict rests on the output of the other steps, and
+    must not outlive that output."""
     writes: tuple[Output, ...] = ()
     """The files and folders that the step adds to the run directory. The step's manifest is among them only if the
     report is to list the manifest."""
@@ -144,10 +145,11 @@ TIMEOUTS: dict[str, timedelta] = {step.name: step.timeout for step in DECLARED i
 """The execution timeout of each Airflow task, by name. Airflow ends a task that takes longer."""
 
 BEFORE_GATE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.before_gate and step.name in STEPS)
-"""The tasks that must have succeeded before the gate gives a verdict."""
+"""The tasks that must have succeeded before the gate, the step conclude, gives a verdict."""
 
 EVIDENCE: tuple[str, ...] = tuple(step.name for step in DECLARED if step.name in BEFORE_GATE and step.writes)
-"""The tasks whose files a verdict rests on. The gate checks that each file still has the checksum in its manifest."""
+"""The tasks whose files a verdict rests on. The gate, the step conclude, checks that each file still has the checksum
+in its manifest."""
 
 MANIFESTS: frozenset[str] = frozenset(step.name for step in DECLARED)
 """The steps whose manifests a run directory may hold: every step."""

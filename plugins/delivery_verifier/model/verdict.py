@@ -27,8 +27,9 @@ class Doubt(_Part, frozen=True):
 
 
 class Finding(_Part, frozen=True):
-    """One anomaly in one arm: the ruling, the rule behind the ruling, and the number of cases.
+    """One anomaly in one arm: the number of cases, and the ruling, which forbids or permits the anomaly.
 
+    `ruled_by` says whether the ruling comes from the contract (what the settings promise) or from the user's claim.
     `rule` is the name of the rule. `sentence` gives the reason for the ruling in words, and `source` says where the
     reason stands, e.g. a KIP. `count` is the number of cases of this anomaly. `also` is the number of records that show
     this anomaly, too, but are cases of a kind of higher precedence. `count` and `also` together may be at most
@@ -49,13 +50,15 @@ class Finding(_Part, frozen=True):
 class Exposure(_Part, frozen=True):
     """How many attempts of one arm one injection could have hurt. An attempt *settles* when it gets its outcome.
 
-    `injection` is the id of the injection. `reported` counts reported attempts on the partitions that the injection
-    touched. An attempt counts if it was sent before the recovery, and settled no earlier than one second before the
-    bite. Of the attempts in transactions, only those in committed transactions count. `outstanding` counts attempts on
-    any partition, whatever their outcome, that were sent before the bite and had not settled at the bite.
+    `injection` is the id of the injection. The bite is the moment when the injection took effect. `reported` counts
+    reported attempts on the partitions that the injection touched. An attempt counts if it was sent before the
+    recovery, and settled no earlier than one second before the bite. Of the attempts in transactions, only those in
+    committed transactions count. `outstanding` counts attempts on any partition, whatever their outcome, that were sent
+    before the bite and had not settled at the bite.
 
-    `cycle` is the repetition of the fault plan to which the injection belongs. The injections of one cycle overlap:
-    they may have exposed the same attempts. So their numbers must not be added; see `exposed`.
+    `cycle` is the repetition of the fault plan to which the injection belongs. The injections of one cycle overlap, so
+    that two of them may have exposed the same attempts. Therefore the numbers of such injections must not be added (see
+    `exposed`).
     """
 
     injection: int
@@ -85,10 +88,11 @@ class ArmVerdict(_Part, frozen=True):
 
     `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `sentence` sums up the
     verdict for people. `books` are the arm's counts by name (attempted, acked, lost, extra_copies ...). `longest_gap_s`
-    is the longest time in seconds in which no record of some partition was reported; None if it is not known. `bites`
-    has for each anomaly the ids of the injections to which its recorded cases belong, that is, during which their
-    records were under way; -1 stands for cases outside of every injection. `bites` is None if the run has no record of
-    single cases.
+    is the longest time in seconds in which no record of some partition was reported; None if it is not known.
+
+    `bites` maps each anomaly to the ids of the injections that its cases belong to. A case belongs to an injection if
+    its record was under way during the injection. -1 stands for cases outside of every injection. `bites` is None if
+    the run has no record of single cases.
     """
 
     arm: str
@@ -112,8 +116,8 @@ class RunVerdict(_Part, frozen=True):
 
     `verdict` is the worst verdict of the subject arms. `green`: whether every arm met its expectation and no arm is
     INCONCLUSIVE. `sentence` sums up the verdict for a manager. `limits` are sentences on what the run did not show: how
-    many injections bit, how many records they exposed, and how often an unseen anomaly may still occur. `notes` name
-    the anomalies of which not all cases were written down.
+    many injections bit (took effect), how many records they exposed, and how often an anomaly may still occur although
+    the run saw none. `notes` name the anomalies whose cases were not all written down.
     """
 
     run_id: str

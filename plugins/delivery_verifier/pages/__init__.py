@@ -1,9 +1,9 @@
 """The pages: everything that people read.
 
-A section of a page is a module here and a template in `pages/templates`.
+A new section of the report is a module in `report` and a template in `templates`.
 
-Owns: the report and its charts, the matrix, comparisons, prices, the page of all runs, the verdict in a terminal and
-    as JUnit XML.
+Owns: the report and its charts, the matrix, comparisons, prices, the page of all runs, the verdict in a terminal and as
+    JUnit XML.
 May use: judgement, catalogue, store, host, model.
-Weak spot: a plot shows at most 8 arms and 1,200 points per line; the figures beside the plot are exact.
+Weak spot: a plot shows at most 8 arms and 1,200 points per line. The figures beside the plot are exact.
 """

@@ -1,4 +1,4 @@
-"""Building a scenario: profile, fault plan, load and claim are made from the fields of a run, checked and combined."""
+"""Builds a scenario from the fields of a run: profile, fault plan, load and claim. All of them are checked together."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
 def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
     """Returns the scenario of the catalogue that the field `scenario` names. `name` is the run id.
 
-    The form always sends all of its fields. So a field that the scenario fixes is ignored: the field may only hold the
-    form's default. Settings of the user's own have no default in the form, so a user gave them on purpose. Raises
-    BadInput if `params` holds settings of the user's own.
+    The form always sends all of its fields, with their defaults. Therefore a field that the scenario fixes is ignored.
+    Settings of the user's own have no default in the form, so a user gave them on purpose. Raises BadInput if `params`
+    holds settings of the user's own.
     """
     if own := [field for field in ("own_profile", "producer_overrides", "topic_overrides") if params.get(field)]:
         raise BadInput(
@@ -120,10 +120,10 @@ def _min_exposed(records: int) -> int:
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:
-    """Raises BadInput for settings that no producer or topic can have. Where librdkafka refuses, the message says why.
+    """Raises BadInput for settings of `profile` that no producer or topic can have.
 
-    The settings are those of `profile`. If `kafka_version` or `payload_bytes` is None, the default of a scenario is
-    taken.
+    The message gives librdkafka's reason where librdkafka refuses. If `kafka_version` or `payload_bytes` is None, the
+    default of a scenario is taken.
     """
     load, cluster = Load(), ClusterSpec()
     try:
@@ -138,7 +138,10 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
 
 
 def _profile(params: Mapping[str, Any]) -> Profile:
-    """Returns the subject's profile: the user's own profile or a profile known by its name, changed by overrides."""
+    """Returns the profile of the subject, the arm that the user asks about.
+
+    This is the user's own profile, or else the profile with the given name. Overrides change single settings of either.
+    """
     profile = _own_profile(params.get("own_profile")) or _pick(
         "profile", params.get("profile") or "safe", profiles.known()
     )
@@ -156,9 +159,10 @@ def _with_min_isr(profile: Profile, params: Mapping[str, Any]) -> Profile:
 
 
 def _own_profile(value: object) -> Profile | None:
-    """Returns the profile in `value`, the field `own_profile`; None if the field is empty. Raises BadInput.
+    """Returns the profile in `value`, the field `own_profile`; None if the field is empty.
 
-    `kdv` fills this field with a whole profile, which it read from files or from a saved profile.
+    `kdv` fills this field with a whole profile, which it read from files or from a saved profile. Raises BadInput if
+    the field holds no valid profile.
     """
     if not value:
         return None

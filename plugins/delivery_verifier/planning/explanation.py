@@ -1,4 +1,4 @@
-"""The explanation: what settings promise under one fault and under every class of faults, and by which rule.
+"""The explanation: what settings promise under one fault and under every class of faults, and which rules say so.
 
 An explanation needs no run.
 """
@@ -23,7 +23,8 @@ from delivery_verifier.model.scenario import Arm, Claim, Scenario, expected_text
 class Guarantee(Struct, frozen=True, kw_only=True):
     """A guarantee, and whether settings give it.
 
-    `under_fault`: under the fault of the scenario. `always`: under every class of faults (see FaultClass).
+    `under_fault`: whether they give it under the fault of the scenario. `always`: whether they give it under every
+    class of faults (see FaultClass).
     """
 
     guarantee: Claim
@@ -35,10 +36,10 @@ class Guarantee(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """The explanation of one arm, as `kdv explain --json` prints it.
 
-    `notes`: what was done to the user's own settings, in sentences. `expects`: the verdict and the counts that the arm
+    `notes`: sentences on what was done to the user's own settings. `expects`: the verdict and the counts that the arm
     is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause. `rulings`:
     for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: which guarantees the
-    settings give under which class of faults (see FaultClass). `alternatives`: what another value of a single setting
+    settings give under which class of faults (see FaultClass). `alternatives`: what other values of one or two settings
     would change.
     """
 
@@ -181,7 +182,7 @@ def _rulings(explanation: Explanation) -> list[str]:
 
 
 def _yes_or_no(guarantee: Guarantee) -> str:
-    """Returns in columns whether the settings give the guarantee under the fault, and whether always."""
+    """Returns two columns of text: whether the settings give the guarantee under the fault, and whether always."""
     always = ""
     if guarantee.always:
         always = "always"

@@ -16,15 +16,16 @@ from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning.own_settings import profiles
 
 Check = Callable[[str, object], object]
-"""Takes the name and the value of a field. Returns the value in the field's own type. Raises BadInput."""
+"""The type of a check: a function that takes the name and the value of a field, and returns the value in the field's
+own type. The function raises BadInput if the value is not allowed."""
 LISTED = "`kdv list` describes them"
 MOST = 10**11
-"""The upper limit of a field for a whole number, if the model of a scenario declares no upper limit for it."""
+"""The upper limit of a whole-number field for which the scenario's data classes declare no upper limit."""
 LONGEST_S = 86_400.0
 """The longest duration and the longest deadline that a user can ask for: one day."""
 FEWEST_TO_ABORT = 2
 """The least value that a user can give to the field `abort_every`. With 1 an arm would abort every transaction, and
-with 0 no transaction: neither arm can be HELD."""
+with 0 none. An arm can be HELD only if it has both committed and aborted transactions."""
 
 
 def checked(params: Mapping[str, Any]) -> dict[str, Any]:

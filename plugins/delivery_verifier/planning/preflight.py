@@ -25,16 +25,16 @@ from delivery_verifier.model.scenario import Scenario
 
 GB = 1e9
 MEMORY_GB, RUN_MEMORY_GB = 4.0, 2.0
-"""The available memory that is comfortable, and the least available memory with which a run begins; both in GB."""
+"""The available memory that is recommended for a run, and the least with which a run begins; both in GB."""
 DISK_GB = 5.0
 FIXED_BYTES = {"workspace": 500e6, "runs": 100e6}
 """Bytes that a run writes besides its load. `workspace`: formatted storage, internal topics and logs. `runs`: what the
 tasks of a run record, and the report."""
 RECORD_OVERHEAD, LEDGER_ROW, LOG_ROW = 25, 20, 30
-"""Bytes per record, measured and rounded up: in a broker's log in addition to the payload, in the run directory's
-folder ledger/, and in its folder log/."""
+"""Bytes per record, measured and rounded up. RECORD_OVERHEAD: in a broker's log, in addition to the payload.
+LEDGER_ROW: in the run directory's folder ledger/. LOG_ROW: in its folder log/."""
 FILES_FIXED, FILES_PER_REPLICA = 1024, 6
-"""Open files that every run needs, and further open files for each replica of a partition."""
+"""The number of open files that every run needs, and the number of further ones per replica of a partition."""
 
 
 class Unfit(VerifierError, RuntimeError):
@@ -60,7 +60,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class FolderSpace(Struct, frozen=True, kw_only=True):
-    """The space of a folder that a run writes to. `device`: the folder's file system. `free`: bytes free there."""
+    """The space of a folder that a run writes to. `device`: number of its file system. `free`: free bytes there."""
 
     path: str
     device: int
@@ -103,7 +103,7 @@ def look() -> Host:
 
 
 def general(host: Host) -> list[Check]:
-    """Returns the checks of what a run of usual size needs. These checks know no scenario."""
+    """Returns the checks of what a run of usual size needs. These checks do not depend on a scenario."""
     free = min(folder.free for folder in (host.runs, host.workspace, host.cache)) / GB
     folders = "KDV_RUNS, KDV_WORKSPACES and KDV_CACHE"
     remedy = f"free some space, or name folders with space in {folders} ({DISK_GB:g} GB are enough)"
@@ -147,8 +147,8 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
     """Raises Unfit if the host cannot do the run now, and Unavailable if the host can never do the run.
 
     A host can never do the run if it lacks a capability that the faults need, or cannot run the backend, which is the
-    software that runs the cluster. `host` None: the facts about this host are looked up. Raises BadInput for an unknown
-    backend.
+    software that runs the cluster. If `host` is None, the facts about this host are looked up. Raises BadInput for an
+    unknown backend.
     """
     backend = backend_of(scenario.cluster)
     if lack := backend.lack():
@@ -163,8 +163,11 @@ def require(scenario: Scenario, host: Host | None = None) -> None:
 
 
 def needed_bytes(scenario: Scenario) -> dict[str, float]:
-    """Returns how many bytes the run will write to `workspace` (records x payload x replicas) and to `runs` (the rows
-    of the records in ledger/ and log/)."""
+    """Returns how many bytes the run will write to each of two folders.
+
+    `workspace` gets the brokers' copies of the records: records x payload x replicas. `runs` gets the rows of the
+    records in ledger/ and log/. Both get the constant part in FIXED_BYTES, too.
+    """
     load = scenario.load
     records = sum(max(arm.records, (load.rate or 0) * load.duration_s) for arm in scenario.loaded)
     return {

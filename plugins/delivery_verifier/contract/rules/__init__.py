@@ -1,7 +1,8 @@
-"""The rules of the contract: which disturbances excuse an anomaly, under which settings, and who says so.
+"""The rules of the contract. A rule permits an anomaly under certain settings, after certain disturbances.
 
-An anomaly that no rule permits is forbidden by the promise of the anomaly. If the measured behaviour of Kafka differs
-from Kafka's documentation, then the rule follows the behaviour, and names this difference in `source`.
+Each rule names its source. An anomaly that no rule permits is forbidden by the promise of the anomaly. If the measured
+behaviour of Kafka differs from Kafka's documentation, then the rule follows the behaviour, and names this difference in
+`source`.
 """
 
 from __future__ import annotations
@@ -16,4 +17,5 @@ __all__ = ["PROMISES", "RULES", "ContractRule", "Promise"]
 
 RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, *REQUEUES, RESENDS, *TRANSACTIONS)
 """Every rule, in the order in which docs/contract.md lists the rules. If several rules permit an anomaly, the ruling
-names the first of those that do not rest on unplanned disturbances alone, or else the first of all."""
+names the first rule that needs no disturbance or rests on a planned disturbance. If there is no such rule, the ruling
+names the first rule."""

@@ -1,4 +1,5 @@
-"""The rules that permit LOST (no copy of a reported record is left) and MISPLACED (the acknowledged copy is gone)."""
+"""The rules that permit LOST (the log has no copy of a reported record) and MISPLACED (a record lost its acknowledged
+copy, but not another copy)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ RETRIES: tuple[ContractRule, ...] = (
 def _requeues_unchecked(settings: Settings) -> bool:
     """Whether the client may not retry (retries=0), and the broker cannot recognise a request that is sent again.
 
-    The reason to ask: even with retries=0, librdkafka sends some refused requests again.
+    This matters because librdkafka sends some refused requests again, even with retries=0.
     """
     return settings.acks != "0" and not settings.enable_idempotence and settings.retries == 0
 

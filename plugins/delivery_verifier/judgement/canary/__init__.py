@@ -1,7 +1,7 @@
 """The canary: an arm without load. The step `settle` writes known anomalies of every kind to the canary's topic.
 
-The reconciliation, which compares ledger and log, must report exactly these anomalies. If it reports anything
-else, the checker is broken, and no verdict may be given.
+The reconciliation, which compares ledger and log, must report exactly these anomalies. If it reports anything else, the
+checker is broken, and no verdict may be given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings of the user's own: properties from the user's files or overrides, instead of a profile of the catalogue.
+"""Settings of the user's own, which replace or change a profile of the catalogue. They come from files or overrides.
 
 Tables translate the properties name by name. A name that is in no table is refused, never guessed.
 """

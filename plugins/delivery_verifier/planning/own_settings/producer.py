@@ -29,8 +29,8 @@ def translate(properties: Mapping[str, str], client: Client, transactional: bool
     """Returns the translation of the given producer properties, which were written for `client`.
 
     The result has librdkafka's names and units. `transactional`: whether the properties change settings that have a
-    transactional.id already; if not, and the properties have none, transaction.timeout.ms is left out. Raises BadInput,
-    which names the refused property.
+    transactional.id already. transaction.timeout.ms is left out if there is no transactional.id, neither in these
+    settings nor in the properties. Raises BadInput, which names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():
@@ -93,7 +93,8 @@ def with_defaults(translation: Translation, client: Client) -> Translation:
 def with_transactions(translation: Translation) -> Translation:
     """Returns the translation with the other settings that a transactional.id requires, and notes about these settings.
 
-    A translation without a transactional.id is returned unchanged.
+    Timeouts that are longer than transaction.timeout.ms are lowered to it. A translation without a transactional.id is
+    returned unchanged.
     """
     settings, notes = dict(translation.settings), list(translation.notes)
     if "transactional.id" not in settings:
@@ -115,7 +116,7 @@ def with_transactions(translation: Translation) -> Translation:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a producer property that `translate` would never have taken over."""
+    """Raises BadInput for a name of a producer property that `translate` would never have taken over."""
     for name in names:
         if name not in EXERCISED:
             raise BadInput(
@@ -126,8 +127,8 @@ def check_names(names: Iterable[str]) -> None:
 def _implied_by_java(explicit: Mapping[str, Setting]) -> dict[str, Setting]:
     """Returns the defaults that the Java client derives from the `explicit` settings, under librdkafka's names.
 
-    Source: measured with the client's ProducerConfig 4.0.2 and 4.4.0. Raises BadInput, with the Java client's reason,
-    if that client would refuse the settings.
+    The derivation was measured with the client's ProducerConfig 4.0.2 and 4.4.0. Raises BadInput, with the Java
+    client's reason, if that client would refuse the settings.
     """
     effective = {**clients.JAVA_DEFAULTS, **explicit}
     idempotent = effective["acks"] == "all" and effective["retries"] != 0

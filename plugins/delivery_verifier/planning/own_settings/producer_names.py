@@ -92,8 +92,7 @@ LEFT_OUT: dict[str, str] = {
         _OWN_CALLBACKS,
     ),
 }
-"""Producer properties that the verifier leaves out, each with the reason why the property cannot change what happens to
-a record."""
+"""Producer properties that the verifier leaves out, each with the reason."""
 
 REFUSED: dict[str, str] = {
     "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "
@@ -109,5 +108,5 @@ REFUSED: dict[str, str] = {
     "metadata.fetch.timeout.ms": "gone since Kafka 0.10; nearest: max.block.ms",
     "timeout.ms": "gone since Kafka 2.0; nearest: request.timeout.ms",
 }
-"""Producer properties with which the verifier cannot run, each with the reason, and with the nearest equivalent or what
-else the user can do."""
+"""Producer properties with which the verifier cannot run. Each comes with the reason, and with the nearest equivalent
+or what else the user can do."""

@@ -20,7 +20,7 @@ from delivery_verifier.planning.own_settings import clients, consumer, librdkafk
 from delivery_verifier.planning.own_settings.clients import Client
 
 OWN = "own"
-"""The name of a profile of the user's own that is not saved under a name."""
+"""The name of the user's own profile, as long as the user has not saved the profile under another name."""
 RESERVED = frozenset({*catalogue.PROFILES, catalogue.CANARY, OWN})
 """Names under which no profile can be saved."""
 
@@ -86,9 +86,10 @@ def from_files(
 ) -> Profile:
     """Returns the profile that the files describe.
 
-    `client` is the client for which the producer file was written; None: the names in that file tell the client. If a
-    producer file comes without a topic file, the topic has Kafka's own defaults. Settings that no file describes are
-    taken from `base` or, without a base, from the profile safe. The consumer file is only checked.
+    `client` is the client for which the producer file was written. If `client` is None, the names in that file tell
+    which client it is. If a producer file comes without a topic file, the topic has Kafka's own defaults. Settings that
+    no file describes are taken from `base` or, without a base, from the profile safe. The consumer file is only
+    checked.
 
     Raises BadInput, which names the file or the property, and gives librdkafka's reason where librdkafka refuses.
     """
@@ -131,9 +132,10 @@ def _with_consumer_file(profile: Profile, file: str) -> Profile:
 
 
 def overridden(profile: Profile, producer_text: str, topic_text: str) -> Profile:
-    """Returns `profile` with the properties of the two texts in place of its own.
+    """Returns `profile` with the properties of the two texts in place of the profile's own.
 
-    The texts are in .properties syntax, and the producer's properties have librdkafka's meaning. Raises BadInput.
+    The texts are in .properties syntax, and the producer's properties have librdkafka's meaning. Raises BadInput, which
+    names the refused property.
     """
     if not producer_text.strip() and not topic_text.strip():
         return profile

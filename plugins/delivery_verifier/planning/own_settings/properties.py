@@ -48,7 +48,8 @@ SECRET_PREFIXES = (
 def read_file(path: str, field: str) -> dict[str, str]:
     """Returns the properties of the file at `path`. Java's encoding of such files is Latin-1 with escapes.
 
-    `field` is the field of the run that names the file; messages show it. Raises BadInput.
+    `field` is the field of the run that names the file; messages show it. Raises BadInput if the file cannot be read,
+    and as `parse` does.
     """
     try:
         text = Path(path).expanduser().read_bytes().decode("latin-1").removeprefix(_UTF_8_MARK)
@@ -60,10 +61,12 @@ def read_file(path: str, field: str) -> dict[str, str]:
 
 
 def parse(text: str, field: str) -> dict[str, str]:
-    """Returns the values by name. Like Kafka, strips blanks from both, and takes the last value of a repeated name.
+    """Returns the values by name. As in Kafka, surrounding blanks are dropped, and the last value of a repeated name
+    counts.
 
     The value of a connection or security property becomes an empty text here, before any other code sees it. `field` is
-    the field of the run that the text comes from; messages show it. Raises BadInput.
+    the field of the run that the text comes from; messages show it. Raises BadInput for a broken Unicode escape, and
+    for a line without a name.
     """
     try:
         values = javaproperties.loads(text)

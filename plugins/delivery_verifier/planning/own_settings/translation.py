@@ -1,4 +1,4 @@
-"""The translation of a user's properties into settings of the verifier's clients and topics: its result and messages.
+"""The result and the messages of a translation, which turns a user's properties into settings of the verifier.
 
 No property is dropped in silence: every property is taken over, left out with a reason, or refused with BadInput. No
 message shows the value of an unknown or withheld property.
@@ -56,7 +56,7 @@ def defaults_in_words(defaults: Mapping[str, Setting]) -> str:
 
 
 def printable_name(name: str) -> str:
-    """Returns `name` if it looks like the name of a property; otherwise a text that does not show `name`.
+    """Returns `name` if it looks like the name of a property. Otherwise returns a text that hides `name`.
 
     A text that does not look like a name may be part of a key or a password.
     """
@@ -66,6 +66,7 @@ def printable_name(name: str) -> str:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Returns the end of a message about an unknown name: what the user can do. `known` are the names to propose."""
+    """Returns the end of a message about an unknown name. It says what the user can do. `known` are names to
+    propose."""
     near = inputs.nearest(name, known)
     return f"; did you mean {near}?" if near else "; remove it, or correct its name"

@@ -30,7 +30,7 @@ def typed(name: str, text: str) -> Setting:
 
 
 def checked(name: str, text: str, kind: Kind) -> Setting:
-    """Returns the value that `text` stands for. Raises BadInput if the value is not of `kind`.
+    """Returns the value that `text` stands for. Raises BadInput, which shows `name`, if the value is not of `kind`.
 
     A `float` is returned as a text, because Kafka itself reads such a value.
     """
@@ -41,7 +41,10 @@ def checked(name: str, text: str, kind: Kind) -> Setting:
 
 
 def whole_number(name: str, text: str) -> int:
-    """Returns the whole number that `text` stands for. Raises BadInput if there is no such number or it is below -1."""
+    """Returns the whole number that `text` stands for.
+
+    Raises BadInput, which shows the property's `name`, if `text` is no whole number or if the number is below -1.
+    """
     value = typed(name, text)
     if type(value) is not int or value < -1:
         raise inputs.bad_input(name, text, _ALLOWED["int"])
