@@ -1,4 +1,4 @@
-"""The columns of anomalies in tables with a row per arm.
+"""The columns of anomalies in tables that show arms.
 
 A case is one record that shows an anomaly. A table always has columns for LOST, DUPLICATED and REORDERED. A table has a
 column for another kind of anomaly if an arm has cases of this kind. Therefore the row of a VIOLATED arm never consists

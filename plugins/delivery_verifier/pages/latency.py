@@ -61,7 +61,7 @@ class Spread:
 
 
 def spreads(material: Material) -> list[Spread]:
-    """Returns the spreads of each arm in `arms_drawn`, arm by arm, at most two per arm.
+    """Returns the distributions of latencies of the arms in `arms_drawn`, arm by arm, at most two per arm.
 
     The first spread of an arm has the records that were at no time under way during a fault. The second spread has the
     records that were under way during a fault. A spread without records is left out. The list is empty if the table

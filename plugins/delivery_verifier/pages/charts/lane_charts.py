@@ -22,7 +22,7 @@ from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
 
 SHRUNK = "#c9711b"
-"""The colour of the number of partitions whose ISR is not full."""
+"""The colour of the line that shows the number of partitions with a shrunk ISR."""
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:

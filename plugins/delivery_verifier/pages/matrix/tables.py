@@ -168,7 +168,7 @@ def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
 def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
     """The cell of one arm. `arms`: the results of the arm, one per round with an attempt.
 
-    `rounds`: the number of such rounds.
+    `rounds`: the number of rounds in which the scenario was run.
     """
     arm = next((other for other in arms if not other.as_expected), arms[0])
     verdicts = list(dict.fromkeys(other.verdict for other in arms))

@@ -1,8 +1,8 @@
 """The rows of the page of all runs, one per run directory.
 
-Unknown fields in files are ignored, because this version must also list the runs of older versions. A verdict counts
-only if its file is as the step `conclude` wrote it. A run is green if it ended as expected. If the verdict is missing,
-damaged or altered, the run is never green.
+Unknown fields in files are ignored, and missing fields have defaults, because this version must also list the runs of
+older versions. A verdict counts only if its file is as the step `conclude` wrote it. A run is green if it ended as
+expected. If the verdict is missing, damaged or altered, the run is never green.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def read(run: Path) -> StoredRunRow:
 
 
 _ABSENT = (0, -1)
-"""The stamp of a file that does not exist."""
+"""The stamp (see `_stamp`) of a file that does not exist."""
 
 
 def _stamp(file: Path) -> tuple[int, int]:

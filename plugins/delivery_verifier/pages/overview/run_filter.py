@@ -15,8 +15,8 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     """The conditions that a run must meet to be listed. An empty field sets no condition.
 
     `verdict`, `fault`: the verdict and the name of the fault plan of the run. `profile`: the profile of at least one
-    subject. `text`: words that must all occur in the row of the run, in any field except the figures. Upper and lower
-    case in `text` do not matter.
+    subject. `text`: words that must all occur in the name, scenario, fault, profiles, verdict, sentence or `why` of the
+    row. Upper and lower case do not matter.
     """
 
     verdict: str = ""

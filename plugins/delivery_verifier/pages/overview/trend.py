@@ -85,7 +85,7 @@ def _lane(
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
     """The height of the bar of `value`. `top`: the highest value.
 
-    The bar of zero has a small height, too, so that the run stays visible.
+    The bar of zero or None has a small height, too, so that the run stays visible.
     """
     if not value or top <= 0:
         return _LEAST

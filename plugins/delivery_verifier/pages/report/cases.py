@@ -1,4 +1,4 @@
-"""The cases of anomalies: for each arm and kind of anomaly, the first cases with their evidence, and the number of all.
+"""The cases of anomalies: for each arm and kind of anomaly, the first cases with evidence, and the number of all cases.
 
 A case is one record that shows an anomaly.
 """

@@ -67,8 +67,8 @@ def _size(size: int) -> str:
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
     """Every step of the run as (name, state in words, duration in s). The duration is None if the step has no manifest.
 
-    A step writes its manifest when it finishes. If there is a verdict, the steps after the verdict end only after this
-    page was written. The state of such a step without a manifest says so.
+    A step writes its manifest when it finishes. If there is a verdict, some steps end only after this page was written.
+    If such a step has no manifest yet, its state says that it ends later.
     """
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:
