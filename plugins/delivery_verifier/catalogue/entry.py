@@ -23,8 +23,8 @@ Tag = Literal["smoke", "promises", "everyday", "power"]
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One arm of an entry.
 
-    `profile`: its delivery settings. `claim`: the guarantee that the arm must keep. `expectation`: the verdicts and
-    counts that the arm must end with.
+    `profile`: its delivery settings. `claim`: the guarantee that the run tests with this arm. `expectation`: the
+    verdicts and counts that the arm must end with.
     """
 
     name: Name

@@ -14,8 +14,7 @@ from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectatio
 CANARY = "canary"
 CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. A control arm sends at least
-1000 records. If the subject's number is 0, because the fault plan decides when records are sent, so is the
-control's."""
+1000 records. If the fault plan decides when records are sent, both numbers are 0."""
 WEAK = ("acks_0", "acks_1")
 """The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
 with such a profile gets the control arm `safe`, whose settings must hold even if the subject breaks."""

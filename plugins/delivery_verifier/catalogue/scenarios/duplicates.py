@@ -25,7 +25,8 @@ def _one_request(profile: str, **producer: Setting) -> Profile:
 
 
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a subject arm that must end with each record of its Produce request written more than once."""
+    """Returns a subject arm, with the arguments of `_one_request`, that must end with every record written more than
+    once."""
     return ArmPlan(
         name=profile,
         role="subject",
@@ -36,7 +37,7 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
 
 
 def _once(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a control arm that must not write any record twice under the same fault."""
+    """Returns a control arm, with the arguments of `_one_request`, that must not write any record twice."""
     return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
 
 
