@@ -128,7 +128,7 @@ class PartitionCounts:
 
 
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
-    """The counts after each observed change of a partition, in order of time.
+    """The PartitionCounts after each observed change of a partition, in order of time.
 
     If there are more than COUNTS_DRAWN of them, consecutive PartitionCounts are joined. The result has the greatest
     value of each count.

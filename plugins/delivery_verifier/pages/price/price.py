@@ -140,7 +140,7 @@ def measure(path: Path, scenario: Scenario) -> MeasuredRun:
 def _scenario(path: Path) -> Scenario:
     """The scenario of the run in `path`.
 
-    Raises BadInput if it is no price scenario, and IncompleteRun if it is missing.
+    Raises BadInput if it is no price scenario, and IncompleteRun if scenario.json is missing.
     """
     scenario = RunDirectory(path).read_scenario()
     if scenario.name not in PRICES:

@@ -52,8 +52,8 @@ def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[S
     """The stories of a run, the worst first: at most one story per kind in KINDS_WITH_A_STORY.
 
     `groups`: the case groups of the run (see `cases.groups`). Groups with more cases than tolerated are the worst, then
-    groups of subjects. If no such kind has cases, the result is one story of another kind, if any. The canary, an arm
-    with planted cases, has no story.
+    groups of subjects. If neither kind has cases, one case of another kind has a story. The canary, an arm with planted
+    cases, has none.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
