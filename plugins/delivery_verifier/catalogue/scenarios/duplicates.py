@@ -25,8 +25,10 @@ def _one_request(profile: str, **producer: Setting) -> Profile:
 
 
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a subject arm, with the arguments of `_one_request`, that must end with every record written more than
-    once."""
+    """Returns a subject arm that must end with every record written more than once.
+
+    `profile` and `producer` are the arguments of `_one_request`.
+    """
     return ArmPlan(
         name=profile,
         role="subject",
@@ -37,7 +39,10 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
 
 
 def _once(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a control arm, with the arguments of `_one_request`, that must not write any record twice."""
+    """Returns a control arm that must not write any record twice.
+
+    `profile` and `producer` are the arguments of `_one_request`.
+    """
     return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
 
 
