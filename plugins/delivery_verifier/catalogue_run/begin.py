@@ -139,7 +139,7 @@ def unavailable(entry: Entry) -> str:
 
 
 def _lacks(entry: Entry) -> dict[str, Lack]:
-    """Returns the capabilities that this host lacks to run the entry, each with the reason. Empty if it lacks none.
+    """Returns the capabilities that this host lacks to run the entry, each with the reason.
 
     If the backend of the entry cannot run on this host, the backend is the only key.
     """
