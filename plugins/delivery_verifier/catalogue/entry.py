@@ -1,4 +1,7 @@
-"""An entry of the catalogue: the data of a ready-made scenario, the promise that it tests, the expected verdicts."""
+"""The entries of the catalogue.
+
+An entry is a ready-made scenario with the promise that it tests and its expected verdicts.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,15 @@ from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Expectation, Load, Profile, Scenario
 
 Tag = Literal["smoke", "promises", "everyday", "power"]
-"""A word that marks entries, so that a catalogue run can be told to do only the entries with this word."""
+"""A word that marks entries. A user can restrict a catalogue run to the entries with one tag."""
 
 
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One arm of an entry: its role, its profile (delivery settings), its claim, the expected verdict and counts."""
+    """One arm of an entry.
+
+    `profile`: its delivery settings. `claim`: the guarantee that the run tests with this arm. `expectation`: the
+    verdicts and counts that the arm must end with.
+    """
 
     name: Name
     role: Literal["subject", "control"]
@@ -30,12 +37,12 @@ class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One scenario of the catalogue.
 
-    `promise`: text for people about what is promised, and where the promise ends. `source`: who promises it. `records`:
-    the least number of records that each arm sends; 0 for a load that sends exactly what the fault plan asks for
-    (pacing `scripted`). `session_timeout_ms`, `heartbeat_interval_ms`, `elr` and `backend` are as in ClusterSpec.
-    `min_exposed`: the least number of reported records that must be exposed to each injection for HELD.
-    `deterministic`: whether the fault plan decides which records are hurt; otherwise chance has a part in it. `rules`:
-    the ids of the contract's rules and promises that the entry puts to the test.
+    `promise`: a text on what is promised, and where the promise ends. `source`: the document that makes the promise.
+    `records`: the least number of records that each arm sends. It is 0 if the load sends exactly what the fault plan
+    asks for (pacing `scripted`). `session_timeout_ms`, `heartbeat_interval_ms`, `elr` and `backend` are as in
+    ClusterSpec. `min_exposed`: the least number of reported records that each injection of a fault must be able to
+    hurt, if an arm is to be HELD. `deterministic`: whether the fault plan alone decides which records are hurt. If not,
+    chance has a part in it. `rules`: the ids of the rules that the entry puts to the test (see `contract.rules`).
     """
 
     name: Name
@@ -61,7 +68,8 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_version, **more: object) -> Scenario:
     """Returns the scenario of `entry` for the run `run_id`: its arms, and a canary.
 
-    `more` are further fields of Scenario, e.g. seed, commit, versions.
+    The canary is an arm with planted anomalies that the verifier must find. `more` are further fields of Scenario, e.g.
+    seed, commit, versions.
     """
     records = entry.records or _scripted(entry)
     arms = [
@@ -99,8 +107,9 @@ def build(entry: Entry, run_id: str, kafka_version: str = ClusterSpec().kafka_ve
 def _scripted(entry: Entry) -> int:
     """Returns how many records each arm sends if the fault plan decides when records are sent (pacing `scripted`).
 
-    They are sent in blocks of `load.block` records. Each partition gets a block before the fault plan begins, the
-    blocks that the plan's `send` steps ask for on every pass through the plan, and a block after the plan.
+    Records are sent in blocks of `load.block` records. Each partition gets one block before the fault plan begins, and
+    one block after its end. On every pass through the plan, each partition also gets the blocks that the `send` steps
+    of the plan ask for.
     """
     sent = sum(int(step.options.get("blocks", 1)) for step in entry.fault.steps if step.action == "send")
     return (sent * entry.fault.cycles + 2) * entry.load.block * entry.load.partitions

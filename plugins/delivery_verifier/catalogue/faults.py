@@ -9,8 +9,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
 def _restart(broker: str, when: Trigger) -> tuple[FaultStep, ...]:
     """Returns the steps that restart `broker` in a rolling restart.
 
-    The broker is shut down in an orderly way when the trigger `when` fires, and is started again once no ISR holds the
-    broker any more.
+    When the trigger `when` fires, the broker is shut down in an orderly way. Once no ISR holds the broker any more, the
+    broker is started again.
     """
     return (
         step(when, "stop", broker, ("isr_shrunk",)),
@@ -72,5 +72,6 @@ FAULTS: dict[str, FaultPlan] = {
         ),
     )
 }
-"""The fault plans by name. A trigger `reported` with a value below 1 fires once every subject has had so many records
-reported: this share of the least number of records that a subject sends (see `Trigger`)."""
+"""The fault plans by name. The value of a trigger `reported`, for example 0.15, is a share of the records that a
+subject sends per pass through the plan. The trigger fires once every subject has had this share reported (see
+`Trigger`)."""

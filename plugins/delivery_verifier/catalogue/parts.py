@@ -21,7 +21,7 @@ RETRIES_OFF_IMPATIENT = profile_of(
 
 
 def after(seconds: float) -> Trigger:
-    """Returns the trigger that fires `seconds` after the previous step of the fault plan."""
+    """Returns the trigger that fires `seconds` after the end of the previous step of the fault plan."""
     return Trigger(kind="elapsed", value=seconds)
 
 
@@ -30,13 +30,13 @@ def step(
 ) -> FaultStep:
     """Returns a step of a fault plan: when the trigger `when` fires, `action` is done to `target`.
 
-    `options` are those of `action`. `target` and `proofs` are as in FaultStep.
+    `options` are the options of `action`. `target` and `proofs` have the same meaning as in FaultStep.
     """
     return FaultStep(trigger=when, action=action, target=target, options=options, proofs=proofs)
 
 
 def scripted(block: int) -> Load:
-    """Returns a load on one partition. It sends only when the fault plan asks for it, `block` records at a time."""
+    """Returns a load on one partition that sends `block` records each time the fault plan asks for records."""
     return Load(partitions=1, pacing="scripted", block=block)
 
 
@@ -51,13 +51,16 @@ def broken(**counts: int) -> Expectation:
 
 
 def control(name: str, claim: Claim = "at_least_once") -> ArmPlan:
-    """Returns a control arm with the catalogue's profile `name`. It must keep `claim` under the same fault."""
+    """Returns a control arm with the catalogue's profile `name`.
+
+    The arm must keep `claim` under the same fault as the other arms.
+    """
     return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim)
 
 
 def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:
-    """Returns a subject arm with the catalogue's profile `name`. A subject is an arm that the entry is about.
+    """Returns a subject arm, that is, an arm under test, with the catalogue's profile `name`.
 
-    `expectation` says which verdict and which counts the arm must end with.
+    `claim` is the guarantee that is tested. `expectation` says which verdict and which counts the arm must end with.
     """
     return ArmPlan(name=name, role="subject", profile=PROFILES[name], claim=claim, expectation=expectation)

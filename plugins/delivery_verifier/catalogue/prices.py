@@ -1,8 +1,8 @@
-"""The price of a guarantee: entries that measure each profile alone on a fresh cluster, under three conditions.
+"""The price of a guarantee: entries that measure each profile alone on a fresh cluster, under each of CONDITIONS.
 
-The conditions are CONDITIONS. Each scenario loads a single arm: arms that share a cluster compete for it, so that each
-arm would measure the other arms, too. Latency is measured at a fixed rate. A load that is sent flat out, as fast as the
-client can, shows no meaningful latency, because the records wait in the client's own queue.
+Each entry loads a single arm. Arms on the same cluster would slow each other down, and so would falsify the figures.
+Latency is measured at a fixed rate. If the load is sent as fast as the client can, the records wait in the client's own
+queue, so that their latency means nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CONDITIONS: dict[Condition, str] = {
 PRICED = ("acks_0", "acks_1", "acks_all", "in_flight_1", "idempotent", "transactional")
 """The names of the profiles that are measured."""
 RATE, RATED_BLOCK, SECONDS = 5000, 25, 12.0
-"""The load at a fixed rate: records per second, duration in seconds, and the number of consecutive records (a block)
-that go to one partition."""
+"""The load at a fixed rate. RATE: records per second. RATED_BLOCK: the number of consecutive records that go to one
+partition. SECONDS: the duration."""
 FLAT_OUT_RECORDS, FLAT_OUT_BLOCK = 500_000, 1000
-"""The load that is sent as fast as the client can: its number of records, and the number of consecutive records (a
-block) that go to one partition."""
+"""The load that is sent as fast as the client can. FLAT_OUT_RECORDS: its number of records. FLAT_OUT_BLOCK: the number
+of consecutive records that go to one partition."""
 
 
 def _entry(condition: Condition, profile: str) -> Entry:
@@ -62,5 +62,5 @@ def _fault(condition: Condition) -> FaultPlan:
 
 _ENTRIES = [_entry(condition, profile) for profile in PRICED for condition in get_args(Condition)]
 PRICES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""Every measurement by its name, profile by profile. A catalogue run does not contain the measurements, because they
-test no promise."""
+"""The entries that measure prices, by name, profile by profile. A catalogue run does not contain these entries, because
+they test no promise."""

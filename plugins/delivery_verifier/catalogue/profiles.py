@@ -27,10 +27,11 @@ _TOPIC: dict[str, Setting] = {
 
 
 def profile_of(name: str, summary: str, topic: dict[str, Setting] | None = None, **producer: Setting) -> Profile:
-    """Returns a profile: the given settings of the topic and the producer, and values for all other settings.
+    """Returns a profile with the settings in `topic` and `producer`.
 
-    In the names of `producer` a `_` stands for a dot. The other values are those of `_PRODUCER` and `_TOPIC`: usual
-    defaults, but always acks=all, min.insync.replicas=2 and no idempotence. `summary` describes the profile to people.
+    All other settings come from `_TOPIC` and `_PRODUCER`. In the names of `producer` a `_` stands for a dot. `_TOPIC`
+    and `_PRODUCER` hold usual defaults, except for acks=all, min.insync.replicas=2 and no idempotence. `summary`
+    describes the profile to people.
     """
     named = {key.replace("_", "."): value for key, value in producer.items()}
     return Profile(name=name, summary=summary, producer=_PRODUCER | named, topic=_TOPIC | (topic or {}))

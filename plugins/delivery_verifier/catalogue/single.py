@@ -1,4 +1,7 @@
-"""The ad hoc scenario: one subject of the user's choice, with the controls that suit it, and the canary."""
+"""The ad hoc scenario, which tests the delivery settings that a user chose.
+
+Its arms are one subject with these settings, one or two controls, and the canary, an arm with planted anomalies.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectatio
 
 CANARY = "canary"
 CONTROL_SHARE = 0.1
-"""The number of records of a control arm, as a share of the subject's number of records. The least
-number is 1000, unless the subject's number is 0."""
+"""The number of records of a control arm, as a share of the subject's number of records. A control arm sends at least
+1000 records. If the fault plan decides when records are sent, both numbers are 0."""
 WEAK = ("acks_0", "acks_1")
 """The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
-with such a profile gets the strong control `safe`, which must hold even if the subject breaks."""
+with such a profile gets the control arm `safe`, whose settings must hold even if the subject breaks."""
 
 
 def token(run_id: str) -> str:
@@ -36,10 +39,11 @@ def scenario(
 ) -> Scenario:
     """Returns the ad hoc scenario: one subject, its controls, and the canary.
 
-    A subject that asks for acknowledgements gets the weak control `acks_0`. This control shows how many records the
-    fault takes from an arm that it can hurt. A subject with less than acks=all gets the strong control `safe`, which
-    must hold. `records` is the least number of records that the subject sends. `producers` is the subject's number of
-    producers. Without `cluster`, the cluster has what `fault` needs. `more` are further fields of Scenario.
+    A subject that asks for acknowledgements gets the control arm `acks_0`, which may lose records. This control shows
+    how many records the fault can take. A subject with less than acks=all gets the control arm `safe`, which must not
+    break its promise. The canary is an arm with planted anomalies that the verifier must find. `records` is the least
+    number of records that the subject sends. `producers` is the subject's number of producers. If `cluster` is None,
+    the cluster is a default cluster with the equipment that `fault` needs. `more` are further fields of Scenario.
     """
     control_records = max(1000, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
@@ -62,9 +66,11 @@ def scenario(
 
 
 def arm_of(run_id: str, ordinal: int, role: Role, profile: Profile, **more: object) -> Arm:
-    """Returns an arm on a topic of its own. `ordinal` identifies the arm in its records. `more` are fields of Arm.
+    """Returns an arm on a topic of its own.
 
-    The name of a subject is the name of its profile. The name of a control has `control-` before the profile's name.
+    `ordinal` is the number that the arm's records carry to identify the arm. `more` are further fields of Arm. The name
+    of a subject is the name of its profile. The name of a control is `control-` and the profile's name. The name of the
+    canary is `canary`.
     """
     names: dict[Role, str] = {"canary": CANARY, "subject": profile.name, "control": f"control-{profile.name}"}
     name = names[role]

@@ -1,7 +1,7 @@
 """Begins a catalogue run, which runs many entries of the catalogue one after another.
 
 A catalogue run consists of items. An item is one entry in one round, and a round runs every selected entry. A catalogue
-run is either new, or an earlier one that is resumed.
+run is either new, or it resumes an earlier catalogue run.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MOST_ROUNDS = 100
 
 
 def begin(name: str, *, direct: bool, **selected: Any) -> CatalogueRun:
-    """Returns a new catalogue run called `name`, and writes the record of it, catalogue.json, to its directory.
+    """Returns a new catalogue run called `name`, and writes its record, catalogue.json, to its directory.
 
-    `direct`: whether its runs do without Airflow. `selected`: the other arguments of `new_catalogue_run`. Raises
-    BadInput if there is a catalogue run of this name already, or if an argument is not allowed.
+    `direct`: whether its entries run without Airflow. `selected`: further arguments of `new_catalogue_run`. Raises
+    BadInput if a catalogue run of this name exists already, or if an argument is not allowed.
     """
     if (catalogue_runs.directory(name) / catalogue_runs.FILE).exists():
         raise bad_input(
@@ -56,7 +56,7 @@ def new_catalogue_run(
 
     `names` and `tag` select the entries (see `selection.entries`). `expect_unavailable` names what the user expects
     this host to be unable to run (see `selection.expectable`). `rounds`: how often every selected entry is to be run.
-    `direct`: whether the runs do without Airflow. Raises BadInput if an argument is not allowed.
+    `direct`: whether the entries run without Airflow. Raises BadInput if an argument is not allowed.
     """
     entries, expected_unavailable = selection.entries(names, tag), selection.expectable(expect_unavailable)
     round_count = whole("repeat", rounds, 1, MOST_ROUNDS)
@@ -79,11 +79,11 @@ def new_catalogue_run(
 def resume(name: str) -> CatalogueRun:
     """Returns the catalogue run called `name`, ready to be continued. Writes no file.
 
-    Attempts without a verdict are dropped, so that their items (an item is one entry in one round) run again. What this
-    host lacks for each entry is found out again, so that an item that was unavailable may run now.
+    An item is one entry in one round. Attempts without a verdict are dropped, so that their items run again. What this
+    host lacks for each entry is checked again, so that an item that was unavailable may run now.
 
-    Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host are
-    not those with which the catalogue run began: one record must not mix verdicts of different software or hosts.
+    Raises BadInput if there is no such catalogue run. Also raises BadInput if the commit, the versions or the host have
+    changed since the catalogue run began, because one record must not mix verdicts of different software or hosts.
     """
     catalogue = catalogue_runs.read(name)
     circumstances = (versions_of(ClusterSpec().kafka_version), commit(), machine.describe())
@@ -103,7 +103,11 @@ def _selection_text(names: Sequence[str], tag: str) -> str:
 
 
 def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
-    """Returns an item without attempts for `entry` in the round `number`. Checks what this host lacks for the entry."""
+    """Returns an item without attempts for `entry` in the round `number`.
+
+    The item says what this host lacks to run the entry, and whether the user expected this. `expected` are the words
+    with which the user said so (see `selection.expects`).
+    """
     lacks = _lacks(entry)
     return Item(
         name=entry.name,
@@ -120,24 +124,24 @@ def _item(entry: Entry, number: int, expected: Sequence[str]) -> Item:
 
 
 def _reopened(item: Item, expected: Sequence[str]) -> Item:
-    """Returns `item` with only its attempts that have a verdict. Checks again what this host lacks for the entry."""
+    """Returns `item` with only its attempts that have a verdict. Checks again whether this host can run it."""
     entry = selection.entries([item.name])[0]
     with_verdict = tuple(attempt for attempt in item.attempts if attempt.verdict is not None)
     return replace(_item(entry, item.round, expected), attempts=with_verdict)
 
 
 def unavailable(entry: Entry) -> str:
-    """Returns what this host lacks to run the entry, with the remedy; an empty text if the host lacks nothing.
+    """Returns what this host lacks to run the entry, with the remedy. Returns an empty text if the host lacks nothing.
 
-    Whether the host has a capability (for example `power`) is found out by trying it, once per process.
+    To find out whether the host has a capability, for example `power`, the backend tries it once per process.
     """
     return _lacks_text(_lacks(entry))
 
 
 def _lacks(entry: Entry) -> dict[str, Lack]:
-    """Returns why this host cannot run the entry, by lacking capability.
+    """Returns the capabilities that this host lacks to run the entry, each with the reason.
 
-    If the backend of the entry cannot run here, the backend is the only key.
+    If the backend of the entry cannot run on this host, the backend is the only key.
     """
     backend = backend_of(ClusterSpec(backend=entry.backend))
     if lack := backend.lack():

@@ -1,7 +1,8 @@
 """The direct runner: runs entries in this process, without Airflow, with one Spark session for all entries.
 
 To save time, the cluster of the next entry boots while the previous entry is judged. The next entry sends its first
-record only after that judging has ended: faults have deadlines, and need the processors as free as in a single run.
+record only after the judging has ended, because the judging would take processor time from the load, and faults have
+deadlines.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 class DirectRunner:
     """The Runner (see `loop.Runner`) of `kdv catalogue --direct`: runs entries in this process.
 
-    `spark`: the session that judges the runs, which may still be starting. `judges`: the pool whose only thread judges
-    the runs. `listener` is called at each change of a step.
+    `spark`: the Spark session that judges the runs. It may still be starting. `judges`: a pool with one thread, which
+    judges the runs. `listener` is called at each change of a step.
     """
 
     def __init__(self, spark: Future[SparkSession], judges: ThreadPoolExecutor, listener: ProgressListener) -> None:
@@ -39,9 +40,10 @@ class DirectRunner:
         self._owner, self._one_at_a_time = str(processes.myself()), threading.Lock()
 
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
-        """Runs the steps that need a cluster in this thread. Returns the attempt as a future: another thread judges it.
+        """Runs the steps that need a cluster in the calling thread, and lets another thread judge the run.
 
-        If one of these steps fails, the future holds a failed attempt at once. `Runner.begin` explains the parameters.
+        Returns the attempt as a future. If a step that needs a cluster fails, the future holds a failed attempt at
+        once. `Runner.begin` explains the parameters.
         """
         started_at, begun_s = now(), time.monotonic()
         fields = {"scenario": entry, "owner": self._owner}
@@ -86,7 +88,7 @@ class DirectRunner:
 
 @contextmanager
 def runner(listener: ProgressListener, spark: SparkSession | None = None) -> Iterator[DirectRunner]:
-    """Yields a runner with one Spark session: `spark` or, if `spark` is None, a new session that ends with the block.
+    """Yields a runner with one Spark session: `spark` or, if `spark` is None, a new one that ends with the block.
 
     Another thread starts the session and imports Great Expectations while the first cluster boots, because both take
     seconds. `listener` is called at each change of a step. Raises BadInput if the folders of runs cannot be written.

@@ -1,4 +1,6 @@
-"""The loop: runs the items of a catalogue run one after another and records every attempt. No failed run stops it.
+"""The loop: runs the items of a catalogue run one after another, and records every attempt.
+
+A failed run does not stop the loop.
 
 An item is one entry in one round. A round runs every selected entry once.
 """
@@ -27,21 +29,24 @@ class Runner(Protocol):
     def begin(self, entry: str, run: str, before_load: Callable[[], None]) -> Future[Attempt]:
         """Runs the entry called `entry`. `run` names the run and its run directory.
 
-        Returns the attempt as a future, as soon as the next entry may begin: this run may still be judged then. The
+        Returns the attempt as a future as soon as the next entry may begin, even if this run is still being judged. The
         future never holds an error, because a failed run is an attempt, too.
 
         Calls `before_load` when the cluster is up, before the first record is sent. `before_load` waits until the
-        previous entry has been judged, so that no judging disturbs the load.
+        previous entry has been judged, because the judging would disturb the load. If the run ends earlier,
+        `before_load` is not called.
         """
 
 
 AttemptListener = Callable[[CatalogueRun, Item], None]
 """A function that is called after each attempt. Its arguments are the catalogue run, and the item (one entry in one
-round) that was attempted. Both include the new attempt."""
+round) that was attempted. Both arguments include the new attempt."""
 
 
 class Loop:
-    """One catalogue run under way. `catalogue` is its state so far, and `listener` is called after each attempt.
+    """One catalogue run under way.
+
+    `catalogue` is its state so far. `runner` runs the entries. `listener` is called after each attempt.
 
     Each attempt is written to the record, catalogue.json, before the next run sends its first record.
     """
@@ -67,10 +72,10 @@ class Loop:
         return self.catalogue
 
     def _next(self) -> Item | None:
-        """Returns the next open item; None if no item is open.
+        """Returns the next item that must still be run, or None if there is no such item.
 
-        The item that is still being judged comes last. Its verdict must be known first, because only an INCONCLUSIVE
-        item is open once more.
+        The item that is still being judged comes last, because it must run once more only if its verdict is
+        INCONCLUSIVE.
         """
         awaited = self._awaited[0] if self._awaited else None
         item = next((item for item in self.catalogue.open if item is not awaited), None)
@@ -80,7 +85,7 @@ class Loop:
         return item
 
     def _record_awaited(self) -> None:
-        """Waits for the attempt that is being judged, if there is such an attempt, and records the attempt."""
+        """Waits for the attempt that is being judged, if there is one, and writes it to catalogue.json."""
         with self._lock:
             awaited, self._awaited = self._awaited, None
             if awaited is None:
@@ -93,7 +98,10 @@ class Loop:
         self._listener(self.catalogue, changed)
 
     def _free_name(self, item: Item) -> str:
-        """Returns a name for the next run of `item`, which no run directory has yet, not even of an interrupted run."""
+        """Returns a name for the next run of `item`.
+
+        No run directory has this name yet, not even that of an interrupted run.
+        """
         stem = run_name(self.catalogue, item)
         names = (
             folders.run_directory_name(f"{stem}-{number}" if number > 1 else stem) for number in itertools.count(1)
@@ -105,7 +113,7 @@ def run_name(catalogue: CatalogueRun, item: Item) -> str:
     """Returns the name of the first run of `item`, for example `nightly-acks_1.frozen_followers-r2`.
 
     The name consists of the catalogue run, the entry and, if there are several rounds, the round. A further run of the
-    item has the same name with a number behind it.
+    item has the same name with a number at its end, e.g. `-2` (see `Loop._free_name`).
     """
     return f"{catalogue.id}-{item.name}" + (f"-r{item.round}" if catalogue.rounds > 1 else "")
 
@@ -113,7 +121,7 @@ def run_name(catalogue: CatalogueRun, item: Item) -> str:
 def attempt_or_failure(work: Callable[[], Attempt], run: str) -> Attempt:
     """Returns the attempt that `work` returns. If `work` raises an error, returns a failed attempt with the error.
 
-    `run` is the name of the run, for the failed attempt.
+    `run` is the name of the run, which the failed attempt records.
     """
     started_at, begun_s = now(), time.monotonic()
     try:

@@ -31,8 +31,9 @@ SIGNS = {
 def listing(entries: Iterable[tuple[Entry, str]]) -> str:
     """Returns a text with one line per entry: name, title, tags and, if the entry is unavailable, the reason.
 
-    A line with the kind (see `selection.KINDS`) precedes the entries of each kind. `entries` are pairs of an entry and
-    the reason why this host cannot run the entry. The reason is empty if this host can.
+    A line with the kind (see `selection.KINDS`) precedes the entries of each kind. The last line is the number of
+    entries. `entries` are pairs of an entry and the reason why this host cannot run the entry. The reason is empty if
+    the host can run the entry.
     """
     lines, kind = [], ""
     for entry, why in entries:
@@ -77,7 +78,7 @@ def summary(catalogue: CatalogueRun, page: Path, stream: TextIO) -> None:
 
 
 def _reason(item: Item) -> str:
-    """Returns why an item is not green."""
+    """Returns why an item is not green, that is, why its result is not the expected result."""
     if item.unavailable:
         return clean(f"unavailable: {item.unavailable}")
     if not item.attempts:
@@ -91,7 +92,7 @@ def _reason(item: Item) -> str:
 class Progress:
     """Prints the progress of one catalogue run to `stream`: one line per attempt that has ended.
 
-    If `stream` is a terminal, also prints the step that is running.
+    If `stream` is a terminal, also shows the step that is running.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -130,7 +131,7 @@ class Progress:
                 self._stream.flush()
 
     def say(self, text: str) -> None:
-        """Prints one line: the seconds since this object was made, and `text`."""
+        """Prints one line with the seconds since the creation of this object, and with `text`."""
         with self._lock:
             start = "\r\033[K" if self._stream.isatty() else ""
             self._stream.write(f"{start}{time.monotonic() - self._begun_s:6.1f} s  {clean(text)}\n")

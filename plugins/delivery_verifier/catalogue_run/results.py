@@ -1,4 +1,4 @@
-"""The results: reads from a run directory what the record of a catalogue run keeps about this run."""
+"""The results: reads from a run directory the figures that catalogue.json, the record of a catalogue run, keeps."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ COUNTS = (
     *(column(anomaly) for anomaly in Anomaly),
     *(also_column(anomaly) for anomaly in SECONDARY),
 )
-"""The columns of the books that a catalogue run records for every arm. The books are a table of counts per arm; these
-columns are the numbers of attempts, by outcome, and of anomalies."""
+"""The columns of the books that a catalogue run records for every arm. The books are a table of counts per arm. These
+columns count the attempts, the attempts of each outcome, and the cases of each anomaly."""
 
 
 def attempt(run_dir: Path) -> Attempt:
-    """Returns the judged run in `run_dir` as an attempt, without the canary and with at most 20 doubts.
+    """Returns the judged run in `run_dir` as an attempt, with at most 20 doubts.
 
-    The attempt's `seconds` last from the start of the step `plan` to the end of the step `conclude`. Raises
-    IncompleteRun if the run has no verdict, or if a file of the verdict was altered.
+    The canary is not among the arms of the attempt. `seconds` of the attempt is the time from the start of the step
+    `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
+    verdict was altered.
     """
     run = RunDirectory(run_dir)
     verdict = run.verdict()
@@ -56,7 +57,7 @@ def attempt(run_dir: Path) -> Attempt:
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
-    """Returns an attempt without a verdict: the run called `run`, which `error` ended.
+    """Returns an attempt without a verdict, for the run called `run`, which `error` ended.
 
     `started_at`: when the run began, as ISO 8601. `seconds`: how long the run took. At most 600 characters of the error
     are kept.
@@ -83,14 +84,19 @@ def _arm(run: RunDirectory, arm: ArmVerdict, latency: list[dict[str, Any]]) -> A
 
 
 def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
-    """Returns the rows of a table below timeline/; an empty list if the run lacks this table."""
+    """Returns the rows of `table`, for example `timeline/latency`.
+
+    Returns an empty list if the run lacks this table.
+    """
     file = run.path / f"{table}.parquet"
     rows: list[dict[str, Any]] = pq.read_table(file).to_pylist() if file.is_file() else []
     return rows
 
 
 def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
-    """Returns a time in ms within which at least 99 % of the reported records were reported; None if there are none.
+    """Returns a time in ms within which at least 99 % of the reported records were reported.
+
+    Returns None if no record was reported.
 
     `buckets` are rows of the table timeline/latency. Each row counts the reported records within a range of latencies.
     The result is the upper end of a range, because the table holds no exact latencies.

@@ -1,4 +1,4 @@
-"""The selection: which entries a catalogue run takes, and which of them the user expects to be unavailable here."""
+"""The selection: the entries that a catalogue run takes, and the entries that the user expects to be unavailable."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ KINDS: dict[str, str] = {
 
 
 def entries(names: Sequence[str] = (), tag: str = "") -> list[Entry]:
-    """Returns the entries that have one of `names` and have `tag`, in the order of the catalogue.
+    """Returns the entries that are named in `names` and have the tag `tag`, in the order of the catalogue.
 
-    If `names` is empty, every name fits. If `tag` is empty, tags do not matter. Raises BadInput if a name or the tag is
-    unknown, or if no entry fits.
+    If `names` is empty, entries of all names are returned. If `tag` is empty, tags do not matter. Raises BadInput if a
+    name or the tag is unknown, or if no entry has such a name and the tag.
     """
     for name in names:
         choice("scenario", name, ENTRIES, "`kdv list scenarios` describes them")
@@ -44,11 +44,11 @@ def tags() -> list[str]:
 def expects(words: Collection[str], entry: Entry, lacking: Collection[str]) -> bool:
     """Returns whether the user expects this host to be unable to run `entry`.
 
-    `words` are what the user said (see EXPECTABLE). `lacking` are the capabilities that this host lacks for the entry.
-    The result is true if `words` hold the name of the entry, its kind, or everything in `lacking`. If `lacking` is
-    empty, only the name and the kind count. A word that names both a capability and a kind, such as `power`, stands for
-    the capability. If the backend of the entry cannot run on this host, `lacking` holds the backend instead, which no
-    word can name.
+    `words` are words of EXPECTABLE that the user gave. `lacking` are the capabilities that this host lacks for the
+    entry. The result is true if `words` contain the name of the entry or its kind. The result is also true if `lacking`
+    is not empty and `words` contain every capability in it. A word that names both a capability and a kind, such as
+    `power`, stands for the capability. If the backend of the entry cannot run on this host, `lacking` contains the
+    backend, which no word can name.
     """
     kind = KINDS[entry.name]
     is_named = entry.name in words or (kind in words and kind not in CAPABILITIES)
@@ -61,7 +61,7 @@ entries (see KINDS), and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """Returns the words in `text`, which commas separate, for example `power,network`. `expects` takes these words.
+    """Returns the words in `text`, a list with commas such as `power,network`. They are the `words` of `expects`.
 
     Raises BadInput if a word is not in EXPECTABLE.
     """
@@ -69,9 +69,9 @@ def expectable(text: str) -> tuple[str, ...]:
 
 
 def expected_here() -> str:
-    """Returns the value of KDV_EXPECT_UNAVAILABLE, an empty text if it is unset.
+    """Returns the value of the environment variable KDV_EXPECT_UNAVAILABLE, or an empty text if it is not set.
 
-    The value names what the user expects this host to be unable to run, for example `power,network`; `expectable` reads
-    it.
+    The value names what the user expects this host to be unable to run, for example `power,network`. `expectable`
+    parses the value.
     """
     return os.environ.get("KDV_EXPECT_UNAVAILABLE", "")

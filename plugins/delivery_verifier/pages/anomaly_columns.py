@@ -1,7 +1,8 @@
-"""The columns of anomalies in tables of arms.
+"""The columns of anomalies in tables that show arms.
 
-A case is one record that shows an anomaly. A table always has a column for each of three kinds of anomaly, and a column
-for each other kind of which an arm has cases. Therefore the row of a VIOLATED arm never consists of zeros only.
+A case is one record that shows an anomaly. A table always has columns for LOST, DUPLICATED and REORDERED. A table has a
+column for another kind of anomaly if an arm has cases of this kind. Therefore the row of a VIOLATED arm never consists
+of zeros only.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ ALWAYS = subset(
     "readers look for these three first, and must see that there were none; others would be columns of zeros",
     (Anomaly.LOST, Anomaly.DUPLICATED, Anomaly.REORDERED),
 )
-"""The kinds of anomaly that every table shows."""
+"""The kinds of anomaly that every table of arms shows, even if no arm has a case."""
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of records of one arm that show one kind of anomaly. The verdict counts them in the same way.
+    """The number of records of one arm that show the anomaly `anomaly`, as the verdict counts them.
 
-    A record that shows several kinds is a case of the first of them only, in the order of Anomaly. For a kind that can
-    come second, the books count these records in a column of their own, `also_...`, which is added here. `books`: the
-    arm's totals by column. Returns None if `books` lacks the column of this kind.
+    `books`: the totals of the arm by column. A record with several anomalies is a case of only the first of them in the
+    order of Anomaly. If the books also count `anomaly` on cases of an earlier kind, in a column `also_...`, this
+    function adds that column. Returns None if `books` lacks the column of `anomaly`.
     """
     count = books.get(column(anomaly))
     if count is None or anomaly not in SECONDARY:
@@ -31,15 +32,15 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:
-    """The kinds of anomaly that a table shows: ALWAYS, then every other kind of which an arm has cases.
+    """The kinds of anomaly that a table shows: ALWAYS, then every other kind with cases in some arm.
 
-    `arms`: the books of each arm in the table, which are its totals by column. The caller leaves out the canary: its
-    planted cases of every kind would add a column for every kind.
+    `arms`: the books of each arm in the table, which are its totals by column. The caller leaves out the canary, the
+    arm with planted cases of every kind, because it would add a column for every kind.
     """
     with_cases = {anomaly for books in arms for anomaly in Anomaly if cases(books, anomaly)}
     return [*ALWAYS, *(anomaly for anomaly in Anomaly if anomaly in with_cases and anomaly not in ALWAYS)]
 
 
 def heading(anomaly: Anomaly) -> str:
-    """The heading of an anomaly's column, e.g. `aborted visible`."""
+    """The heading of the column of `anomaly`, e.g. `aborted visible`."""
     return column(anomaly).replace("_", " ")

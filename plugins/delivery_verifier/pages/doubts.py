@@ -1,6 +1,7 @@
-"""The doubts of a verdict, grouped by kind and name: the arms that a doubt concerns, and what to do about the doubt.
+"""The doubts of a verdict, grouped by kind and name, with the arms they concern and advice for the reader.
 
-There are two kinds. A `checker` doubt questions the check itself. A `coverage` doubt says that too little was tested.
+A doubt is a reason not to trust a verdict. A doubt of the kind `checker` says that the check itself may be wrong. A
+doubt of the kind `coverage` says that too little was tested.
 """
 
 from __future__ import annotations
@@ -54,26 +55,30 @@ ADVICE = {
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }
-"""What to do about a doubt, by the doubt's name without what follows its first colon."""
+"""The advice on what to do about a doubt, by the part of the doubt's name before the first colon."""
 BY_KIND = {
     "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
     "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault.",
 }
-"""What to do about a doubt that ADVICE does not name, by the doubt's kind."""
+"""The advice on what to do about a doubt that ADVICE does not contain, by the kind of the doubt."""
 
 
 def advice(kind: str, name: str) -> str:
-    """What to do about the doubt `name` of the kind `kind`.
+    """The advice on what to do about the doubt `name` of the kind `kind`.
 
-    A name may end in a colon and what the doubt concerns, e.g. `books_unbalanced:log_sum`. The part before the colon
-    finds the advice in ADVICE. If ADVICE lacks it, BY_KIND gives the advice. An unknown kind is treated as `checker`.
+    If ADVICE contains the part of `name` before the first colon (e.g. `books_unbalanced` in
+    `books_unbalanced:log_sum`), the advice comes from ADVICE. Else it comes from BY_KIND. An unknown kind is treated as
+    `checker`.
     """
     return ADVICE.get(name.partition(":")[0], BY_KIND.get(kind, BY_KIND["checker"]))
 
 
 @dataclass(frozen=True)
 class DoubtGroup:
-    """All doubts of one kind and name. `arms`: the names of the arms with such a doubt. `details`: each text once."""
+    """All doubts of one kind and name.
+
+    `arms`: the names of the arms with such a doubt. `details`: the texts of these doubts, each text once.
+    """
 
     kind: str
     name: str
@@ -82,7 +87,10 @@ class DoubtGroup:
 
 
 def doubt_groups(verdict: RunVerdict | None) -> list[DoubtGroup]:
-    """The doubts of a verdict, grouped by kind and name, checker doubts first. Empty if `verdict` is None."""
+    """The doubts of a verdict, grouped by kind and name, checker doubts first.
+
+    Returns an empty list if `verdict` is None.
+    """
     by_name: dict[tuple[str, str], DoubtGroup] = {}
     for arm in verdict.arms if verdict else []:
         for doubt in arm.doubts:

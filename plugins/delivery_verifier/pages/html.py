@@ -1,6 +1,6 @@
-"""The HTML of all pages: one set of templates, which escape values by default.
+"""The HTML of all pages: the Jinja templates, which escape values by default, and the content security policy.
 
-A browser runs only the scripts that a page's content security policy names.
+The policy of a page names the scripts that a browser may run on this page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _TEMPLATES = _PAGES / "templates"
 
 @cache
 def environment() -> Environment:
-    """The Jinja environment of all pages. Every value is escaped, except for Markup, which this project builds itself.
+    """The Jinja environment of all pages.
+
+    The environment escapes every value except for Markup, which only the code of this project builds.
 
     Data Docs do not use this environment. Great Expectations makes its own environment for them, and
     expectations/data_docs only adds templates to that environment.
@@ -52,7 +54,11 @@ def environment() -> Environment:
 
 
 def _printable(value: object) -> object:
-    """What a template prints for `value`: an en dash for None, markup and numbers as they are, other values cleaned."""
+    """The text that a template prints for `value`.
+
+    It is an en dash for None, the value itself for Markup and numbers, and the result of `words.clean` for other
+    values.
+    """
     if value is None:
         return "–"
     return value if isinstance(value, (Markup, int, float)) else words.clean(value)
@@ -64,7 +70,7 @@ def _utc_minute(time: datetime) -> str:
 
 
 def _address_part(name: str) -> str:
-    """A name, quoted so that it is one part of the path in an address."""
+    """The text `name`, percent-encoded so that it can be one segment of the path of an address."""
     return quote(name, safe="")
 
 
@@ -75,5 +81,5 @@ def asset(name: str) -> str:
 
 
 def source_of(script: str) -> str:
-    """The source expression with which a page's content security policy allows exactly `script`: its SHA-256."""
+    """The expression with which a content security policy allows `script` and no other script: its SHA-256 hash."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,7 +1,7 @@
 """A verdict as JUnit XML for CI servers.
 
-A CI server sees a failure or an error exactly if the run did not end as expected. Beside the arms, the file has the
-laws of the books as test cases. A law is a pair of counts that must be equal.
+The file has a failure or an error if, and only if, the run did not end as expected. Each arm is a test case. Each law
+of the books, that is, each pair of counts that must be equal, is a test case, too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
-    """Writes the JUnit suite of one run to `file`. It has a test case per arm, and one per law of the books.
+    """Writes the JUnit suite of one run to `file`. The suite has a test case per arm and per law of the books.
 
     An INCONCLUSIVE arm is an error, because the run showed nothing about the arm. Any other arm that did not end as
     expected is a failure. A law that does not hold is a failure. A law whose evaluation raised an exception is an
-    error. `validation`: the results of the expectations; those of the suite `evidence` are about the laws. Raises
+    error. `validation`: the results of the expectations. The results in the suite `evidence` are about the laws. Raises
     OSError if `file` cannot be written.
     """
     cases = [_arm(verdict, arm) for arm in verdict.arms]
@@ -37,7 +37,7 @@ def write(file: Path, verdict: RunVerdict, validation: Validation) -> None:
 
 
 def write_failure(file: Path, run_id: str, error: BaseException) -> None:
-    """Writes the file of a run that ended without a verdict: one test case, which is in error because of `error`.
+    """Writes the JUnit suite of a run that ended without a verdict. Its only test case has the error `error`.
 
     Raises OSError if `file` cannot be written.
     """
@@ -47,9 +47,9 @@ def write_failure(file: Path, run_id: str, error: BaseException) -> None:
 
 
 def validation_of(run_dir: Path) -> Validation:
-    """What the step `validate` found and wrote to validation.json. The verdict of the run in `run_dir` rests on it.
+    """The results of the step `validate`, read from validation.json in `run_dir`.
 
-    Raises IncompleteRun if the file is missing, altered or damaged.
+    The verdict is based on these results. Raises IncompleteRun if the file is missing, altered or damaged.
     """
     try:
         return read_validation(RunDirectory(run_dir).sealed("validate", "validation.json"))
@@ -81,7 +81,7 @@ def _law(verdict: RunVerdict, law: Evaluated) -> TestCase:
 
 
 def clean(text: object) -> str:
-    """`text` with a replacement character in place of each character that XML 1.0 cannot hold."""
+    """The text with U+FFFD in place of each character that XML 1.0 cannot hold, or that `words.clean` replaces."""
     return printable(text).translate({0xFFFE: "\N{REPLACEMENT CHARACTER}", 0xFFFF: "\N{REPLACEMENT CHARACTER}"})
 
 

@@ -1,7 +1,7 @@
 """Latency: the time from the sending of a record to its report.
 
-In between, the record is under way. Records that were under way at some time between the bite of a fault and its
-recovery are counted apart from all other records.
+A record is under way from its sending to its report. Records that were under way during a fault are counted apart from
+all other records. A fault lasts from the time when it took effect to the recovery of the cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from delivery_verifier.pages.material import Material, arms_drawn
 from delivery_verifier.store import tables
 
 SHARES = (0.5, 0.99, 0.999, 1.0)
-"""The pages state within which latency these shares of the reported records were reported, e.g. half of them."""
+"""For each of these shares, the pages state the latency within which this share of the reported records was
+reported."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Spread:
-    """How the latencies of one arm are distributed, in buckets of ascending latency.
+    """The distribution of the latencies of one arm, as buckets in ascending order.
 
     `inside`: True for the records that were under way during a fault, False for all other records. Only buckets with
     records are listed.
@@ -60,7 +61,7 @@ class Spread:
 
 
 def spreads(material: Material) -> list[Spread]:
-    """Returns the spreads of each arm in `arms_drawn`, arm by arm, at most two per arm.
+    """Returns the distributions of latencies of the arms in `arms_drawn`, arm by arm, at most two per arm.
 
     The first spread of an arm has the records that were at no time under way during a fault. The second spread has the
     records that were under way during a fault. A spread without records is left out. The list is empty if the table

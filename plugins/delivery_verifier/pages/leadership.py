@@ -1,7 +1,7 @@
 """Leadership: which broker led which partition at which time.
 
-The module also holds the clock of a run, from which all pages take the seconds of an event, and the functions with
-which pages find and name injections.
+The module also has the clock of a run, with which pages turn times into seconds, and functions that find and name
+injections (faults as they were injected).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from delivery_verifier.pages.material import Material
 class Clock:
     """A clock that shows times in seconds since `start_us` (µs since the epoch).
 
-    `from_load_start`: whether `start_us` is the start of the load. If not, `start_us` is the first time that is known.
+    `from_load_start`: whether `start_us` is the start of the load. Else `start_us` is the earliest time that is known
+    of the run.
     """
 
     start_us: int
@@ -31,14 +32,14 @@ class Clock:
         return (at_us - self.start_us) / 1e6
 
     def text(self, at_us: int | None) -> str:
-        """`at_us` (µs since the epoch) as text, for example `+3.142 s`. An en dash for None."""
+        """The time `at_us` (µs since the epoch) as text, e.g. `+3.142 s`. Returns an en dash if `at_us` is None."""
         return "–" if at_us is None else f"{self.seconds(at_us):+,.3f} s"
 
 
 class Leadership:
     """The leader and the ISR of each partition over time.
 
-    The source is the observations: changes that the observer of the cluster saw.
+    `observations`: the changes of the cluster that the observer recorded, in any order.
     """
 
     def __init__(self, observations: Iterable[Observation]) -> None:
@@ -48,7 +49,10 @@ class Leadership:
                 self._by_partition[observation.topic, observation.partition].append(observation)
 
     def observations(self, topic: str, partition: int) -> list[Observation]:
-        """All observations of one partition, oldest first. Empty if the partition was never observed."""
+        """All observations of one partition, oldest first.
+
+        Returns an empty list if the partition was never observed.
+        """
         return self._by_partition.get((topic, partition), [])
 
     def partitions(self, topic: str) -> list[int]:
@@ -58,16 +62,16 @@ class Leadership:
     def last_observation(self, topic: str, partition: int, at_us: int | None) -> Observation | None:
         """The last observation of a partition at or before `at_us` (µs since the epoch).
 
-        None if there is no such observation, or if `at_us` is None.
+        Returns None if there is no such observation, or if `at_us` is None.
         """
         observations = self.observations(topic, partition)
         count = 0 if at_us is None else bisect_right([observation.at_us for observation in observations], at_us)
         return observations[count - 1] if count else None
 
     def changes(self, topic: str) -> list[Observation]:
-        """The observations in which the leader of a partition of `topic` differs from the one before, oldest first.
+        """The observations in which a partition of `topic` has another leader than before, oldest first.
 
-        They include the observations of a partition that lost its leader.
+        The observations in which a partition has lost its leader are included.
         """
         changes = []
         for partition in self.partitions(topic):
@@ -77,10 +81,11 @@ class Leadership:
 
 
 def clock(material: Material) -> Clock:
-    """The clock of the run. Its zero is the start of the load's first interval.
+    """The clock of the run. It counts from the start of the first interval of the load.
 
-    If no load is known, its zero is the first known time: of an observation, of the request of an injection, or of the
-    sending of a record that has an anomaly. If no time is known at all, its zero is the epoch.
+    If no load is known, the clock counts from the first known time. Known times are the times of observations, the
+    times at which injections were requested, and the times at which records with an anomaly were sent. If no time is
+    known at all, the clock counts from the epoch.
     """
     load = _times(material, "timeline/load", "at_us")
     if load:
@@ -92,7 +97,10 @@ def clock(material: Material) -> Clock:
 
 
 def _times(material: Material, table: str, column: str) -> list[int]:
-    """The times in a column of a table, without nulls, in µs since the epoch. Empty if the table is missing."""
+    """The times in the column `column` of the table `table`, without nulls, in µs since the epoch.
+
+    Returns an empty list if the table is missing.
+    """
     rows = material.tables.get(table)
     return [] if rows is None else [time_us for time_us in rows.column(column).to_pylist() if time_us is not None]
 
@@ -101,7 +109,8 @@ def subject_topic(material: Material) -> str:
     """The topic whose partitions the charts show: the topic of the first subject.
 
     The charts need only one topic, because the topics of all arms have the same replica assignment. If the scenario is
-    missing or has no subject, the result is the first topic that was observed. Empty if no topic was observed either.
+    missing or has no subject, returns the first topic that was observed. If no topic was observed either, returns an
+    empty text.
     """
     if material.scenario is not None and material.scenario.subjects:
         return material.scenario.subjects[0].topic_name
@@ -109,7 +118,7 @@ def subject_topic(material: Material) -> str:
 
 
 def topic_of(material: Material, arm: str) -> str:
-    """The topic of an arm. Empty if the scenario is missing or does not contain the arm."""
+    """The topic of an arm. Returns an empty text if the scenario is missing or does not contain the arm."""
     if material.scenario is None or arm not in material.scenario.arm_names:
         return ""
     return material.scenario.arm(arm).topic_name
@@ -124,9 +133,9 @@ def injection_name(injection: Injection) -> str:
 def injection_during(injections: Iterable[Injection], from_us: int | None, to_us: int | None) -> Injection | None:
     """Returns the first injection that could have hurt something that was under way from `from_us` to `to_us`.
 
-    The two times are in µs since the epoch. An injection counts from LEAD_US before its bite until its recovery, and
-    without an end if it never recovered. `to_us` None: the time has no end either. Returns None if no injection falls
-    into the time, or if `from_us` is None.
+    The two times are in µs since the epoch. An injection can hurt from LEAD_US before its bite (the time when it took
+    effect) until its recovery. If it has no recovery, it can hurt without an end. If `to_us` is None, the time under
+    way has no end either. Returns None if there is no such injection, or if `from_us` is None.
     """
     if from_us is None:
         return None

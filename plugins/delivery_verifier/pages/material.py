@@ -1,4 +1,4 @@
-"""The material: all files of a run directory that the report and the comparison show. Any file may be missing."""
+"""The material: the contents of all files of a run directory that pages show. Any of these files may be missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         tables.ANOMALIES,
     )
 }
-"""The columns that the pages read, by the name of the table. A table on disk may have more columns."""
+"""The columns that the pages read, by the name of the table. The Parquet file of a table may have more columns."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
@@ -48,7 +48,10 @@ _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
 
 @dataclass(frozen=True)
 class Missing:
-    """A part of the run that a page cannot show. `name`: e.g. the name of the file. `why`: the reason in words."""
+    """A part of the run that a page cannot show.
+
+    `name`: the name of the part, mostly the name of a file. `why`: the reason in words.
+    """
 
     name: str
     why: str
@@ -56,10 +59,11 @@ class Missing:
 
 @dataclass
 class Material:
-    """The parts of a run that could be read. `missing` lists all other parts, and the page shows this list.
+    """The parts of a run that could be read.
 
-    `path`: the run directory. `verdict` None: the run was not judged. `tables`: the tables by their names in COLUMNS,
-    such as `timeline/load`, with times as integers in µs since the epoch.
+    `missing`: the parts that could not be read, which the page lists. `path`: the run directory. `verdict`: the
+    verdict, or None if the run was not judged. `tables`: the tables by their names in COLUMNS, such as `timeline/load`.
+    Times in the tables are integers in µs since the epoch.
     """
 
     path: Path
@@ -72,16 +76,19 @@ class Material:
     missing: list[Missing] = field(default_factory=list)
 
     def table(self, declared: Table) -> pa.Table | None:
-        """The table of the run that `declared` describes, or None if it could not be read.
+        """The table of the run that `declared` describes. Returns None if the table could not be read.
 
-        Raises KeyError if COLUMNS does not name the table, because then no page reads it.
+        Raises KeyError if the table is not in COLUMNS, because `read` reads only the tables in COLUMNS.
         """
         if declared.name not in COLUMNS:
             raise KeyError(f"pages do not read {declared.name}: add it to COLUMNS of pages/material.py")
         return self.tables.get(declared.name)
 
     def frame(self, name: str) -> pd.DataFrame | None:
-        """The table `name` of the run, one of COLUMNS, as a pandas data frame. None if the table could not be read."""
+        """The table `name` of the run, one of COLUMNS, as a pandas data frame.
+
+        Returns None if the table could not be read.
+        """
         table = self.tables.get(name)
         return None if table is None else table.to_pandas()
 
@@ -98,9 +105,9 @@ class Material:
 
 
 def read(path: Path, verdict: RunVerdict | None) -> Material:
-    """Reads the run directory `path`, and returns its material. `verdict` None: the run was not judged.
+    """Reads the run directory `path`, and returns its material. `verdict` is None if the run was not judged.
 
-    The `missing` of the result lists the parts that are missing or malformed. They raise no error.
+    A missing or malformed part raises no error. The field `missing` of the result lists such parts.
     """
     material = Material(Path(path), verdict)
     material.scenario = material.take("scenario.json", lambda: RunDirectory(path).read_scenario())
@@ -119,7 +126,7 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
 def _empty_if_counted_empty(material: Material) -> None:
     """Adds an empty table of anomalies if the folder anomalies/ has no file and the books count no case.
 
-    Without books, the number of cases is not known, and anomalies/ stays in `missing`.
+    If the books are missing, the number of cases is not known, and anomalies/ stays in `missing`.
     """
     counted = material.tables.get("books/cases")
     if "anomalies" in material.tables or counted is None or sum(counted.column("cases").to_pylist()):
@@ -151,9 +158,10 @@ def _json(material: Material, name: str, parse: Callable[[bytes], _T]) -> _T | N
 
 
 def _table(path: Path, name: str) -> pa.Table:
-    """The table at `path`, a file or a folder of files, with the columns that COLUMNS names. Times: µs since the epoch.
+    """The table `name`, with the columns that COLUMNS names. Times are in µs since the epoch.
 
-    Raises FileNotFoundError if a folder holds no Parquet file, and ValueError if columns are missing.
+    `path`: a Parquet file, or a folder of Parquet files. Raises FileNotFoundError if a folder holds no Parquet file,
+    and ValueError if columns are missing.
     """
     if path.is_dir() and not any(path.rglob("*.parquet")):
         raise FileNotFoundError(f"{path.name} holds no Parquet file")
@@ -174,18 +182,21 @@ def _reason(error: BaseException) -> str:
 
 
 ARMS_DRAWN = 8
-"""The plots show at most this many arms, subjects first."""
+"""The greatest number of arms in the plots."""
 
 
 def arms_drawn(material: Material) -> list[str]:
-    """The names of the arms in the plots: the first ARMS_DRAWN of `arms_loaded`. Their order decides their colours."""
+    """The names of the arms in the plots: the first ARMS_DRAWN of `arms_loaded`.
+
+    The order of the arms decides their colours.
+    """
     return arms_loaded(material)[:ARMS_DRAWN]
 
 
 def arms_loaded(material: Material) -> list[str]:
-    """The names of all arms with rows in timeline/load: first subjects, then controls, then all other arms by name.
+    """The names of all arms with rows in timeline/load: subjects first, then controls, then all other arms by name.
 
-    Subjects and controls keep the order of the scenario. Empty if timeline/load is missing.
+    Subjects and controls keep the order of the scenario. Returns an empty list if timeline/load is missing.
     """
     table = material.tables.get("timeline/load")
     loaded = sorted(set(table.column("arm").to_pylist())) if table is not None else []

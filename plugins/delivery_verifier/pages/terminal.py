@@ -1,4 +1,4 @@
-"""Writes a verdict to a stream: as text, which is coloured on a terminal and plain in a pipe, or as JSON."""
+"""Writes a verdict to a stream, as JSON or as text. The text is coloured on a terminal and plain in a pipe."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ STYLES = {"HELD": "bold green", "VIOLATED": "bold red", "INCONCLUSIVE": "bold ye
 PLAIN_WIDTH = 180
 """The width of the text in a pipe, in characters."""
 DETAILS_SHOWN = 5
-"""At most this many details of a doubt are shown."""
+"""The greatest number of details that are shown for a doubt."""
 WIDE = 150
-"""If the console has at least this width, in characters, a table has a row per arm. Else it has a column per arm."""
+"""The least width of a console, in characters, at which the table has a row per arm. On a narrower console the table
+has a column per arm."""
 ARM_WIDTH = 19
 """The width of an arm's column, in characters, in a table that has a column per arm."""
 _FIRST_COUNTS = ("attempted", "acked")
-"""The columns of the books that stand before the columns of the anomalies."""
+"""The counts of an arm that stand before the columns of the anomalies in a table."""
 
 
 def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None:
-    """Writes the verdict to `stream`: coloured on a terminal, plain in a pipe, or as JSON with `as_json`."""
+    """Writes the verdict to `stream`, as JSON if `as_json` is true, else as text.
+
+    The text is coloured on a terminal and plain in a pipe.
+    """
     if as_json:
         stream.write(dumps(verdict).decode().rstrip("\n") + "\n")
         return
@@ -50,9 +54,9 @@ def write(verdict: RunVerdict, stream: TextIO, *, as_json: bool = False) -> None
 
 
 def _print(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    """Prints `text`. A terminal gets lines that are wrapped between words. A pipe gets one line, for easy searching.
+    """Prints `text`. A terminal gets lines that are wrapped between words.
 
-    `indent`: how many spaces stand before the text.
+    A pipe gets one line, which is easy to search. `indent`: the number of spaces before the text.
     """
     line = _text(text, style)
     if console.is_terminal:
@@ -71,9 +75,10 @@ def _print_doubt(console: Console, doubt: DoubtGroup) -> None:
 
 
 def _tables(arms: list[ArmVerdict], console: Console) -> Iterator[Table]:
-    """Yields the tables of the arms. If the console is at least WIDE, there is one table with a row per arm.
+    """Yields the tables of the arms.
 
-    If the console is narrower, each arm has a column, and a table has only as many arms as fit into the width.
+    If the console has at least the width WIDE, there is one table with a row per arm. Else each arm has a column, and
+    each table has as many arms as fit into the width.
     """
     box = SIMPLE_HEAD if console.is_terminal else ASCII
     anomalies = columns(arm.books for arm in arms if arm.role != "canary")
@@ -103,7 +108,7 @@ def _columns(arms: list[ArmVerdict], anomalies: list[Anomaly], headings: list[st
 
 
 def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
-    """The cells of one arm, in the order of the headings. A figure that the verdict lacks is a dash, never a zero."""
+    """The cells of one arm, in the order of the headings. A figure that is not known is a dash, never a zero."""
     gap = "-" if arm.longest_gap_s is None else f"{arm.longest_gap_s:.1f} s"
     exposure = [number(exposed(arm.exposure, name)) if arm.exposure else "-" for name in reversed(COUNTED)]
     known = [*(arm.books.get(name) for name in _FIRST_COUNTS), *(cases(arm.books, anomaly) for anomaly in anomalies)]
@@ -117,5 +122,5 @@ def _cells(arm: ArmVerdict, anomalies: list[Anomaly]) -> list[Text]:
 
 
 def _text(text: str, style: str = "") -> Text:
-    """`text` for the console: rich does not read markup in it, and no character of it can steer a terminal."""
+    """The text for the console. rich ignores markup in it, and characters that can control a terminal are replaced."""
     return Text(clean(text), style=style)

@@ -14,10 +14,10 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 def records_per_s(run: RunDirectory, arm: str) -> float | None:
     """The reported records of an arm's load per second, from the first send to the last report of these records.
 
-    The records of the warm-up, which are sent before the load, do not count. After the warm-up the step `produce` waits
-    until all replicas have its records and the fault plan is ready. Neither these records nor this wait show how fast
-    the settings are. The times come from the ledger and not from timeline/load: the first and the last interval in
-    timeline/load are only partly filled. They would falsify the rate of a load of a few seconds by several per cent.
+    The records of the warm-up, which are sent before the load, do not count, because a pause follows them. In this
+    pause the step `produce` waits until all replicas have these records and the fault plan is ready. The times come
+    from the ledger and not from timeline/load. The first and the last interval of timeline/load are only partly filled,
+    and would falsify the rate of a short load by several per cent.
 
     Returns None if the run does not record when its load began, if no record of the load was reported, or if no time
     passed between the first send and the last report. Raises OSError or pyarrow.ArrowException if the ledger cannot be
@@ -45,9 +45,9 @@ def records_per_s(run: RunDirectory, arm: str) -> float | None:
 
 
 def known_records_per_s(run: RunDirectory, arm: str) -> float | None:
-    """Returns the result of `records_per_s`, or None also if the ledger cannot be read.
+    """Returns the result of `records_per_s`, but returns None instead of an error if the ledger cannot be read.
 
-    A page uses it so that an unreadable ledger costs only this one figure, and the verdict is still shown.
+    A page that calls this function lacks only this figure if the ledger is unreadable.
     """
     try:
         return records_per_s(run, arm)

@@ -1,4 +1,4 @@
-"""Plain words for newcomers: the names of verdicts, roles, claims and anomalies. Also the way pages write figures."""
+"""The words of the pages: plain names of verdicts, roles, claims and anomalies, and functions that format figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLE_MEANINGS = {
 }
 CLAIMS = {claim: kind.meaning for claim, kind in claims.CLAIMS.items()}
 BOUNDARY_BIDI = {"\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"}
-"""The Unicode characters that begin or end a change of the writing direction, such as right-to-left override."""
+"""The Unicode characters that begin or end a change of the writing direction, such as RIGHT-TO-LEFT OVERRIDE."""
 
 
 def plain_name(kind: str) -> str:
@@ -31,19 +31,26 @@ def plain_name(kind: str) -> str:
 
 
 def record_that_is(kind: str) -> str:
-    """The end of the phrase `a record that is ...` for an anomaly. Returns `kind` itself if `kind` is unknown."""
+    """The end of the phrase `a record that is ...` for an anomaly, e.g. `damaged`.
+
+    Returns `kind` itself if `kind` is unknown.
+    """
     return KINDS[Anomaly(kind)].record_that_is if kind in Anomaly.__members__ else kind
 
 
 def enumeration(parts: list[str], last: str = "or") -> str:
-    """The parts as `a, b or c`, with `last` as the word before the last part. Empty if there are no parts."""
+    """The parts as one text such as `a, b or c`. `last`: the word before the last part.
+
+    Returns an empty text if there are no parts.
+    """
     return f" {last} ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def clean(text: object) -> str:
-    """`text` with a replacement character in place of each character that could deceive a reader.
+    """The text with U+FFFD in place of each character that could deceive a reader.
 
-    Control characters can rewrite a terminal. Characters of BOUNDARY_BIDI can disguise a line. Newlines and tabs stay.
+    These are control characters, which can overwrite text on a terminal, surrogates, and the characters of
+    BOUNDARY_BIDI, which can reverse text. Newlines and tabs stay.
     """
     return "".join(
         "\N{REPLACEMENT CHARACTER}"
@@ -54,22 +61,28 @@ def clean(text: object) -> str:
 
 
 def number(value: float | int | None) -> str:
-    """A figure with commas between thousands; a float has one decimal. An en dash for None."""
+    """A figure as text with commas between thousands. A float gets one decimal.
+
+    Returns an en dash if `value` is None.
+    """
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def latency(ms: float) -> str:
-    """A latency of `ms` milliseconds as text: three digits, in s from one second on, e.g. `12.6 ms` or `3.16 s`."""
+    """A latency of `ms` milliseconds as text with three significant digits, e.g.
+
+    `12.6 ms` or, from one second on, `3.16 s`.
+    """
     return f"{ms / 1000:,.3g} s" if ms >= 1000 else f"{ms:.3g} ms"
 
 
 def share(count: int, whole: int) -> str:
-    """`count` as a percentage of `whole`, to three digits, or four just below 100. Empty if `whole` is not positive.
+    """The number `count` as a percentage of `whole`, with three significant digits, or four from 99.9 % on.
 
-    A percentage between 0 and 0.01 becomes `< 0.01 %`, so that it is not rounded to 0. A percentage between 99.99 and
-    100 becomes `> 99.99 %`, so that it is not rounded to 100.
+    Returns an empty text if `whole` is not positive. A percentage between 0 and 0.01 becomes `< 0.01 %`, so that it is
+    not rounded to 0. A percentage between 99.99 and 100 becomes `> 99.99 %`, so that it is not rounded to 100.
     """
     if whole <= 0:
         return ""
@@ -84,10 +97,10 @@ def share(count: int, whole: int) -> str:
 
 
 def without_verdict(sentence: str, verdict: str) -> str:
-    """`sentence` without `<verdict>:` at its start, e.g. without `HELD:`. The rest begins with a capital letter.
+    """The text `sentence` without `<verdict>:` at its start, e.g. without `HELD:`.
 
-    Pages show the verdict as a badge beside the sentence, so the word would stand there twice. If `sentence` does not
-    start with `<verdict>:`, it is returned as it is.
+    The rest begins with a capital letter. Pages show the verdict beside the sentence, so that the sentence need not
+    repeat it. If `sentence` does not start with `<verdict>:`, it is returned as it is.
     """
     rest = sentence.removeprefix(f"{verdict}:").strip()
     return rest[:1].upper() + rest[1:] if rest != sentence else sentence

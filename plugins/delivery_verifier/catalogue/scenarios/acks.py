@@ -26,8 +26,8 @@ _ACKS_0 = profile_of(
     acks="0",
     topic_metadata_refresh_interval_ms=1000,
 )
-"""A client with the default, which looks for new leaders every five minutes, would go on sending to the old leader once
-that broker is back. The client would lose those records, too."""
+"""A profile whose client looks for new leaders every second. With the default of five minutes, the client would go on
+sending to the old leader once that broker is back, and would lose those records, too."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",

@@ -19,7 +19,8 @@ from delivery_verifier.catalogue.profiles import profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 _SENT_AGAIN = broken(RESENT=200, DUPLICATED=0, LOST=0, REORDERED=0, indeterminate=100)
-"""The expectation that 100 records are in the log twice, once from each of two attempts. RESENT counts both copies."""
+"""The expectation that the application sent 100 records twice, and that both attempts are in the log. RESENT counts
+both attempts of a record, so that it is 200."""
 
 _KIP_98 = "KIP-98: the idempotent producer's guarantee covers one producer session, and no resends by the application"
 
@@ -56,8 +57,8 @@ _KILLED_PRODUCER = Entry(
     session_timeout_ms=6000,
     rules=("resent.application", "lost.never"),
 )
-"""In the control acks_1 the leader alone answers, at once, so that the application sends no record again. This control
-shows that the missing answer makes the copies, and not the kill."""
+"""With the control arm acks_1, the leader answers at once without its followers, so that the application sends no
+record again. This arm shows that the copies come from the missing answer, and not from the kill of the producer."""
 
 _HASTY = profile_of(
     "hasty",

@@ -1,4 +1,4 @@
-"""Duplicates: records that the client's retries write twice without idempotence."""
+"""Duplicates: without idempotence, retries of the client write records twice."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _BLOCK = 20
 
 
 def _one_request(profile: str, **producer: Setting) -> Profile:
-    """Returns the catalogue's profile `profile`, changed by `producer`, for a client that sends a block in one request.
+    """Returns the catalogue's profile `profile` with a linger.ms of 100 and with the settings in `producer`.
 
-    A block is the records that the fault plan's step `send` asks for. They are sent within linger.ms, and so the client
-    collects them in one Produce request. In the names of `producer` a `_` stands for a dot.
+    The client then collects all records that a `send` step of the fault plan asks for in one Produce request. In the
+    names of `producer` a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
     return replace(base, producer=base.producer | {"linger.ms": 100} | named)
 
 
 def _twice(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a subject arm whose one request is written twice, so that every record in the request is a duplicate."""
+    """Returns a subject arm that must end with every record written more than once.
+
+    `profile` and `producer` are the arguments of `_one_request`.
+    """
     return ArmPlan(
         name=profile,
         role="subject",
@@ -36,7 +39,10 @@ def _twice(profile: str, **producer: Setting) -> ArmPlan:
 
 
 def _once(profile: str, **producer: Setting) -> ArmPlan:
-    """Returns a control arm, which must not have any record twice under the same fault."""
+    """Returns a control arm that must not write any record twice.
+
+    `profile` and `producer` are the arguments of `_one_request`.
+    """
     return ArmPlan(name=profile, role="control", profile=_one_request(profile, **producer), claim="at_most_once")
 
 
@@ -45,11 +51,12 @@ _IMPATIENT = (
     _twice("acks_1", socket_timeout_ms=1000),
     _once("idempotent", socket_timeout_ms=1000),
 )
-"""Arms whose clients send a request again if no answer came within a second."""
+"""Arms whose clients wait one second for the answer to a request, and then send the request again."""
 _ANSWERED_TO = (step(AT_ONCE, "send"), step(BITTEN, "wait"), step(SETTLED, "release"))
-"""The last steps of a plan whose first step interferes with the brokers' answers.
+"""The last steps of a fault plan whose first step interferes with the brokers' answers.
 
-Every client sends one request, the fault bites, and once every record has an outcome, the interference ends.
+Every client sends one request. The plan waits until the interference has taken effect. Once the outcome of every record
+is known, the interference ends.
 """
 
 _CLOSED_CONNECTION = Entry(
@@ -133,8 +140,9 @@ _FROZEN_FOLLOWERS = Entry(
     session_timeout_ms=15_000,
     rules=("duplicated.retries", "duplicated.never"),
 )
-"""The brokers' session is long, so that the freeze causes only retries. Measured: four copies of every record, and five
-on a busy host, where the frozen brokers thaw late. The expectation asks for at least three copies."""
+"""The brokers' session is longer than the freeze. So the frozen brokers stay members of the cluster, and the freeze
+causes only retries. In measurements, every record had four copies, or five on a busy host, where the frozen brokers
+thaw late. The expectation asks for three copies per record on average."""
 
 _FROZEN_LEADER = Entry(
     name="duplicates.frozen_leader",

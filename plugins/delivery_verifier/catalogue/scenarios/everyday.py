@@ -1,8 +1,8 @@
-"""Everyday faults under load: every profile is an arm of the same run, under the same fault at the same moment.
+"""Everyday faults under load. Each run has an arm per profile, and the same fault hits all arms at the same moment.
 
 A profile is a set of delivery settings. The load flows at a fixed rate, so that chance decides which records are in
-flight when the fault comes. A weak profile breaks in some runs and not in others. So the arms with weak profiles are
-controls, of which either verdict is accepted. The subjects are the arms that must not break.
+flight when the fault comes. Therefore an arm with a weak profile breaks its promise in some runs only. Such an arm is a
+control and may be HELD or VIOLATED. The other arms are subjects and must be HELD.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.scenario import Claim, Expectation, Load
 
 RATE = 500
-"""Records per second and arm. The rate is low, because eight arms and a cluster share a small host, and an overloaded
-host would be a fault of its own."""
+"""Records per second and arm. The rate is low, because eight arms and a cluster share a small host. An overloaded host
+would disturb the cluster in addition to the fault."""
 LEAD_S, AFTER_S = 4.0, 4.0
-"""Seconds that the load lasts longer than the fault plan: before it, and after it."""
+"""The load lasts longer than the fault plan: by LEAD_S seconds before the plan, and by AFTER_S seconds after it."""
 EITHER = Expectation(verdicts=("HELD", "VIOLATED"))
 WEAK: dict[str, Claim] = {
     "acks_0": "at_least_once",
@@ -27,7 +27,8 @@ WEAK: dict[str, Claim] = {
     "retries_off": "at_most_once",
     "in_flight_1": "ordered",
 }
-"""The profiles that may break. Each has a claim that its users often make, although the settings do not promise it."""
+"""The profiles that may break their claim. The claim is a guarantee that users often expect of the profile, although
+its settings do not promise this guarantee."""
 STRONG = ("idempotent", "safe", "transactional")
 
 _ARMS = (

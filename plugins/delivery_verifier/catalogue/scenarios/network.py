@@ -9,9 +9,10 @@ from delivery_verifier.model.fault_plan import FaultPlan
 from delivery_verifier.model.scenario import Bound, Expectation
 
 UNFETCHED = after(0.5)
-"""The trigger of the first records after the followers were cut off from the leader. Each follower may still have a
-fetch request at the leader, which waits for `replica.fetch.wait.max.ms` (200 ms) and would be answered with these
-records. After half a second all such requests have expired, so that no follower gets the records."""
+"""The trigger that lets records be sent half a second after the followers were cut off from the leader. A fetch request
+of a follower may still wait at the leader, for at most `replica.fetch.wait.max.ms` (200 ms). The leader would answer
+this request with the new records. After half a second all such requests have expired, so that no follower gets the
+records."""
 _LOAD = scripted(100)
 _ACKS = "Apache Kafka documentation, producer configurations: acks"
 

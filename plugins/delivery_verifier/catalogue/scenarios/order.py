@@ -66,15 +66,15 @@ _REFUSED_AND_TAKEN = Entry(
     deterministic=False,
     rules=("reordered.retries", "reordered.never"),
 )
-"""The new min.insync.replicas is committed while the leader stands still. When the leader wakes up, it learns the new
-setting while it already works on the requests in its socket. How learning and working interleave depends on the host,
-so that the number of refused requests is not exact. Seen: 108 of 1000."""
+"""The controller commits the new min.insync.replicas while the leader is frozen. When the leader wakes up, it refuses
+the requests in its socket until it has learned the new setting. How many requests it refuses depends on the speed of
+the host. In one measurement, it refused 108 of 1000."""
 
 
 def _record_by_record(profile: str) -> Profile:
-    """Returns the profile with one record per request.
+    """Returns the catalogue's profile `profile`, changed so that each request holds one record.
 
-    Its client looks for new leaders every half second, and gives up a request that has no answer after 8 s.
+    The client looks for new leaders every half second, and gives a request up if it has no answer after 8 s.
     """
     patience = {"socket.timeout.ms": 8000, "topic.metadata.refresh.interval.ms": 500}
     base = PROFILES[profile]
@@ -82,7 +82,7 @@ def _record_by_record(profile: str) -> Profile:
 
 
 def _late(profile: str, count: int) -> ArmPlan:
-    """Returns a subject arm in which later records are expected to overtake `count` records."""
+    """Returns a subject arm with the catalogue's profile `profile`. The arm must end with `count` REORDERED records."""
     return ArmPlan(
         name=profile,
         role="subject",
@@ -123,6 +123,7 @@ _STALLED_LEADER = Entry(
 )
 """The load has three partitions, each with a leader of its own. A client's request for metadata waits behind the
 requests in flight on its connection. So only a client with a second connection learns of the new leader while the
-connection to the old leader is stuck. The overtaken records are the records that were in flight."""
+connection to the old leader is stuck. The records that were in flight at that time are overtaken: five in the arm
+acks_all, and one in the arm in_flight_1."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)

@@ -1,6 +1,7 @@
-"""Power: which records brokers lose together with the page cache if their power fails, and which records are saved.
+"""Power failures: a broker that loses power loses all records that were only in its page cache.
 
-Records are saved by flush.messages, or by ELR, which stands for Kafka's eligible leader replicas (KIP-966).
+The entries show when such records are lost, and how flush.messages or eligible leader replicas (ELR, KIP-966) save
+them.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.fault_plan import FaultPlan
 
 ON_DISK = after(1.0)
-"""The trigger of the power cut: a second after the step before it. In this second the control `flushed` gets to disk
-what it acknowledged. The subject's records are lost all the same, because the operating system flushes by itself only
+"""The trigger that cuts the power one second after the previous step. In this second, the acknowledged records of the
+control arm `flushed` reach the disk. The records of the subject do not, because the operating system flushes them only
 after 30 s."""
 _LOAD = scripted(100)
 _LOST = broken(LOST=100)

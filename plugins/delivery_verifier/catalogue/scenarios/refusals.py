@@ -1,6 +1,6 @@
-"""Refused writes: what an error from a broker says about a record, and what the error does not say.
+"""Refused writes: whether a record is in the log after the broker answered its request with an error.
 
-The module `replication` includes these entries. So catalogue.json publishes them as scenarios about replication.
+The module `replication` includes these entries. Therefore catalogue.json lists them under the kind `replication`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Replication: what min.insync.replicas and unclean elections do to records, and refused writes (module `refusals`)."""
+"""Replication: which records min.insync.replicas protects, and which records an unclean leader election loses.
+
+ENTRIES also has the entries of the module `refusals`, which are about refused writes.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +93,8 @@ _STALE_REPLICA = (
     step(SETTLED, "kill", "leader_and_follower", ("deposed",)),
     step(AT_ONCE, "start", "other_follower"),
 )
-"""Steps after which the replica that misses the 50 records is up alone: both replicas that hold these records die, and
-then the replica that misses them comes back."""
+"""The steps of a fault plan after which only a stale replica runs. One follower is killed, and the other two replicas
+acknowledge 50 records. Then these two are killed, and the follower without the 50 records is started again."""
 
 _UNCLEAN_ELECTION = Entry(
     name="unclean.stale_replica_elected",

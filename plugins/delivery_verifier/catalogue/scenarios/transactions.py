@@ -1,4 +1,4 @@
-"""Transactions: what they promise while the broker that coordinates them fails."""
+"""Transactions: what they promise when the broker that coordinates them is killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, Trigger
 from delivery_verifier.model.scenario import Expectation, Load
 
 _RATE, _CYCLES, _ROUND_S = 500, 3, 9.0
-"""Records per second and arm, passes through the fault plan (cycles), and seconds per pass."""
+"""_RATE: records per second and arm. _CYCLES: the number of passes through the fault plan. _ROUND_S: seconds per
+pass."""
 _DURATION_S = _CYCLES * _ROUND_S + 8
 
 _COORDINATOR_KILLED = Entry(

@@ -1,7 +1,8 @@
-"""The bands. A band is the time from the bite of one fault to its recovery.
+"""The bands. A band is the time from the bite of one fault, when it took effect, to its recovery.
 
-The timeline shows each band in two ways. One plot, the strip, has a bar per fault. Every plot of the timeline is shaded
-in red for as long as a band lasts. The band of a fault that never recovered ends at the end of the time axis.
+The timeline shows each band in two ways. One plot, the strip, has a bar per fault. Every plot of the timeline has a red
+background for as long as a band lasts. If the cluster never recovered from a fault, the band ends at the end of the
+time axis.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from delivery_verifier.pages.leadership import Clock, Leadership, injection_name
 from delivery_verifier.pages.material import Material
 
 BANDS_DRAWN = 200
-"""The first faults of a run have a band, at most this many. Later faults are not drawn."""
+"""The greatest number of faults that are drawn as bands. Later faults of a run are not drawn."""
 MARKS_DRAWN = 500
-"""At most this many times of changes of leadership are marked on a plot, the earliest of them."""
+"""The greatest number of leadership changes that are marked on a plot. Later changes are not marked."""
 _BAR_COLUMNS = (
     "x",
     "align",
@@ -39,8 +40,9 @@ bars share one row without names. The tooltip of a bar still shows the name."""
 def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> Figure:
     """The strip: the plot of the faults, with one bar per fault.
 
-    A bar is solid from the bite to the healing, and pale from the healing to the recovery, when all replicas were in
-    sync again. `end_s`: the end of the time axis in s. A bar without a healing or a recovery lasts until then.
+    A bar is solid from the bite, when the fault took effect, to the healing, when the fault was undone. The bar is pale
+    from the healing to the recovery, when all replicas were in sync again. `end_s`: the end of the time axis in s. If
+    there was no healing or no recovery, this part of the bar lasts until `end_s`.
     """
     drawn = material.injections[:BANDS_DRAWN]
     named = len(drawn) <= LABELS_DRAWN
@@ -70,10 +72,11 @@ def strip(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> F
 
 
 def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> dict[str, Any]:
-    """The columns of the bars. Times are in s.
+    """The data of the bars by column, with one value per bar. Times are in s.
 
-    The name of a fault begins at its bite. If the bite is in the second half of the run, the name ends at the recovery
-    instead, so that the name stays inside the plot.
+    `named`: whether each fault has a row with its name. The text of the name begins at the bite of the fault. If the
+    bite is in the second half of the time axis, the text ends at the recovery instead, so that it stays inside the
+    plot.
     """
     columns: dict[str, list[Any]] = {name: [] for name in _BAR_COLUMNS}
     for row, injection in enumerate(drawn):
@@ -94,19 +97,19 @@ def _bars(drawn: list[Injection], clock: Clock, end_s: float, named: bool) -> di
 
 
 def _end_seconds(at_us: int | None, clock: Clock, end_s: float) -> float:
-    """`at_us` (µs since the epoch) in seconds of the clock. Returns `end_s` if `at_us` is None."""
+    """The time `at_us` (µs since the epoch) in seconds on `clock`. Returns `end_s` if `at_us` is None."""
     return end_s if at_us is None else clock.seconds(at_us)
 
 
 def _time_text(at_us: int | None, clock: Clock) -> str:
-    """`at_us` (µs since the epoch) as text, `never` for None."""
+    """The time `at_us` (µs since the epoch) as text. Returns `never` if `at_us` is None."""
     return "never" if at_us is None else clock.text(at_us)
 
 
 def shade(plot: Figure, material: Material, clock: Clock, end_s: float) -> None:
     """Shades `plot` from the bite of each fault to its healing and, lighter, from its healing to its recovery.
 
-    `end_s`: the end of the time axis in s. It stands in for a healing or a recovery that never happened.
+    `end_s`: the end of the time axis in s, where the shade ends if there was no healing or no recovery.
     """
     drawn = material.injections[:BANDS_DRAWN]
     bites = [clock.seconds(injection.bite_at_us) for injection in drawn]

@@ -1,4 +1,4 @@
-"""The figures: empty Bokeh plots with a common look, on one shared axis of x, their colours, and their tools."""
+"""The figures: empty Bokeh plots with a common look and a shared x axis, and the colours and tools of these plots."""
 
 from __future__ import annotations
 
@@ -23,20 +23,24 @@ Figure = Any
 
 
 def arm_colour(index: int) -> str:
-    """The colour of the arm at position `index`, from 0, of the legend. Beyond the last colour, colours repeat."""
+    """The colour of the arm at position `index` of the legend, counted from 0.
+
+    After the last colour, the colours repeat.
+    """
     return ARM_COLOURS[index % len(ARM_COLOURS)]
 
 
 def broker_colour(broker: int) -> str:
-    """The colour of a broker. Red for a negative number, which means that there is no leader."""
+    """The colour of a broker. If `broker` is negative, there is no leader, and the colour is red."""
     return NO_LEADER if broker < 0 else BROKER_COLOURS[broker % len(BROKER_COLOURS)]
 
 
 def blank(x_range: Any, label: str, height: int, **more: Any) -> Figure:
-    """Returns an empty plot. `x_range`: the range of x. The plots of a page share it, so that they zoom together.
+    """Returns an empty plot.
 
-    `label`: the label of its y axis. `height`: in pixels. `more`: further arguments for Bokeh. The mouse wheel zooms
-    only together with Ctrl, so that a reader can scroll the page while the pointer is on a plot.
+    `x_range`: the range of the x axis. Plots with the same `x_range` zoom together. `label`: the label of the y axis.
+    `height`: the height in pixels. `more`: further arguments for Bokeh's `figure`. The mouse wheel zooms only together
+    with Ctrl, so that a reader can scroll the page while the pointer is on a plot.
     """
     plot = figure(
         height=height,
@@ -75,7 +79,7 @@ def hover(plot: Figure, drawn: Any, tooltips: list[tuple[str, str]], mode: Liter
 
 
 def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
-    """Bokeh's JSON item of plots one below another, which a script draws in the HTML element with the id `target`.
+    """The plots one below another, as a JSON item of Bokeh for the HTML element with the id `target`.
 
     `axis_label`: the label of the shared x axis, which stands below the last plot.
     """
@@ -97,7 +101,10 @@ def column(plots: list[Figure], target: str, axis_label: str) -> dict[str, Any]:
 
 
 def seconds_axis(end_s: float) -> Range1d:
-    """An axis of seconds from 0 to `end_s`. A reader can zoom or move only a small margin out of this range."""
+    """The range of an x axis in seconds from 0 to `end_s`.
+
+    A reader can move the plot only slightly beyond this range.
+    """
     return Range1d(
         start=-0.01 * end_s,
         end=end_s * 1.01,
@@ -109,7 +116,7 @@ def seconds_axis(end_s: float) -> Range1d:
 def safe(text: object) -> str:
     """Returns `text` so that Bokeh draws it as it is. Full-width signs replace `$`, `\\` and `@`.
 
-    These signs have a meaning for Bokeh: for text between dollar signs, for example, it would load MathJax from the
-    network. `clean` also removes characters that could deceive a reader.
+    These signs have a meaning for Bokeh. For example, Bokeh would load MathJax from the network to draw text between
+    dollar signs. `clean` also removes characters that could deceive a reader.
     """
     return clean(text).replace("$", "\uff04").replace("\\", "\uff3c").replace("@", "\uff20")

@@ -1,6 +1,6 @@
 """The lane charts: the leader and the ISR of each partition over time. A lane is the row of one partition in a plot.
 
-If there are more partitions than lanes, another plot shows how many of them had no leader, and how many a shrunk ISR.
+If there are more partitions than lanes, a second plot counts the partitions without a leader and with a shrunk ISR.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
 
 SHRUNK = "#c9711b"
-"""The colour of the number of partitions whose ISR is not full."""
+"""The colour of the line that shows the number of partitions with a shrunk ISR."""
 
 
 def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float) -> list[Figure]:
-    """Returns the plot of the lanes in a list. Empty if no partition was observed before `end_s`.
+    """Returns the plot of the lanes, and possibly a plot of counts before it.
 
-    `end_s`: the end of the time axis in s. If not all partitions have a lane, another plot stands first in the list. It
-    shows how many of all partitions had no leader, and how many had a shrunk ISR.
+    `end_s`: the end of the time axis in s. The list has the plot of counts only if not all partitions have a lane. This
+    plot shows how many of all partitions had no leader, and how many had a shrunk ISR. Returns an empty list if no
+    partition was observed before `end_s`.
     """
     drawn = segments(material, clock, end_s)
     if not drawn:
@@ -41,7 +42,7 @@ def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float)
 
 
 def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, partitions: int) -> Figure:
-    """The plot of the counts over all partitions. `partitions`: the number of all partitions."""
+    """The plot of how many partitions had no leader or a shrunk ISR. `partitions`: the number of all partitions."""
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
     steps = [*counted, PartitionCounts(max(end_s, last.from_s), last.leaderless, last.shrunk)]
@@ -88,7 +89,7 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
 
 
 def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    """The columns of the bars. `rows`: the row of each partition's lane."""
+    """The data of the bars by column, with one value per segment. `rows`: the row of the lane of each partition."""
     return {
         "y": [rows[segment.partition] + 0.3 for segment in drawn],
         "row": [rows[segment.partition] + 0.5 for segment in drawn],
@@ -106,7 +107,7 @@ def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
 
 
 def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    """The columns of the stripes. `rows`: the row of each partition's lane."""
+    """The data of the stripes by column, with one value per stripe. `rows`: the row of the lane of each partition."""
     stripes = in_sync(drawn)
     replicas = sorted({broker for _, broker, _, _ in stripes})
     step = 0.36 / max(1, len(replicas))

@@ -1,7 +1,7 @@
 """The data of the lanes: the leader and the ISR of each partition over time. A lane is the row of one partition.
 
-The data also has the number of partitions without a leader, and of partitions with a shrunk ISR. All data is of one
-topic, because the topics of all arms have the same replica assignment (see `subject_topic`).
+The module also counts the partitions without a leader, and the partitions with a shrunk ISR. All data is of one topic,
+because the topics of all arms have the same replica assignment (see `subject_topic`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from delivery_verifier.pages.leadership import Clock, Leadership, subject_topic
 from delivery_verifier.pages.material import Material
 
 LANES_SHOWN = 16
-"""At most this many partitions have a lane."""
+"""The greatest number of partitions that have a lane."""
 SEGMENTS_DRAWN = 200
-"""At most this many segments (see Segment) are drawn per lane. The time of a lane with more segments is divided into
-this many equal spans. Of the segments that begin in a span, only the worst is drawn: one without a leader, or else the
-one with the smallest ISR."""
+"""The greatest number of segments (see Segment) that are drawn per lane. If a lane has more segments, its time is
+divided into this many equal spans. Of the segments that begin in one span, one is drawn: a segment without a leader or,
+if there is none, the segment with the smallest ISR."""
 COUNTS_DRAWN = 2000
-"""At most this many changes of the counts (see PartitionCounts) are drawn."""
+"""The greatest number of PartitionCounts that are drawn."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A span of time from one observation of a partition to the next. In between, its leader and ISR stayed the same.
+    """A span of time in which the leader and the ISR of a partition stayed the same.
 
-    `start`, `end`: in s on the clock of the run. `observation`: the leader and the ISR in this time.
+    A segment lasts from one observation of the partition to the next. `start`, `end`: its bounds in s on the clock of
+    the run. `observation`: the leader and the ISR in this time.
     """
 
     partition: int
@@ -39,7 +40,7 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of all partitions that have a lane, partition by partition, between 0 and `end_s` on the clock."""
+    """The segments of all partitions that have a lane, partition by partition, between 0 s and `end_s` on `clock`."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):
@@ -58,10 +59,10 @@ def _lane(observations: Sequence[Observation], clock: Clock, end_s: float) -> It
 
 
 def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
-    """`lane` with at most SEGMENTS_DRAWN segments, which are as many as a screen can show.
+    """The segments of `lane`, reduced to at most SEGMENTS_DRAWN, because a screen cannot show more.
 
-    Of the segments that begin in one span of time, the segment without a leader or else with the smallest ISR remains.
-    So no time without a leader disappears.
+    Of the segments that begin in one span of time, one remains: a segment without a leader or, if there is none, the
+    segment with the smallest ISR. So no time without a leader disappears.
     """
     if len(lane) <= SEGMENTS_DRAWN:
         return lane
@@ -80,7 +81,8 @@ def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
     """The partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN.
 
-    If there are more partitions, those that an injection hit are taken first, then those with the lowest numbers.
+    If there are more partitions, partitions that an injection of a fault hit are taken first, then the partitions with
+    the lowest numbers.
     """
     hit = {partition for injection in material.injections for partition in injection.hit.get(topic, [])}
     by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
@@ -90,7 +92,7 @@ def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
 def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
     """Returns when each replica was in sync, as spans (partition, broker, from, until), with times in s.
 
-    `drawn`: segments, sorted by partition. The broker names the replica. Spans without time between them are joined.
+    `drawn`: the segments, sorted by partition. The broker identifies the replica. Adjacent spans are joined.
     """
     spans: list[tuple[int, int, float, float]] = []
     for partition, segments in groupby(drawn, key=lambda segment: segment.partition):
@@ -102,7 +104,7 @@ def in_sync(drawn: Iterable[Segment]) -> list[tuple[int, int, float, float]]:
 
 
 def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
-    """The spans (from, until) of segments, in s. Spans without time between them are joined."""
+    """The spans (from, until) of the segments, in s. Adjacent spans are joined."""
     spans: list[tuple[float, float]] = []
     for segment in lane:
         if spans and spans[-1][1] == segment.start:
@@ -114,9 +116,10 @@ def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """How many partitions had no leader (`leaderless`) or a shrunk ISR (`shrunk`), from `from_s` on, in s.
+    """The numbers of partitions without a leader (`leaderless`) and with a shrunk ISR (`shrunk`) from a time on.
 
-    An ISR is shrunk if it is smaller than the greatest ISR that was seen of any partition.
+    `from_s`: this time in s on the clock of the run. An ISR is shrunk if it is smaller than the greatest ISR that any
+    partition had in the run.
     """
 
     from_s: float
@@ -125,9 +128,10 @@ class PartitionCounts:
 
 
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
-    """The counts after each observed change of a partition, in order of time.
+    """The PartitionCounts after each observed change of a partition, in order of time.
 
-    If there are more than COUNTS_DRAWN of them, neighbours are joined, with the greatest of their counts.
+    If there are more than COUNTS_DRAWN of them, consecutive PartitionCounts are joined. The result has the greatest
+    value of each count.
     """
     topic = subject_topic(material)
     observations = sorted(
@@ -154,7 +158,7 @@ def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
 
 
 def _set_membership(members: set[int], partition: int, *, present: bool) -> None:
-    """Adds `partition` to `members` if it is `present`, else removes it from `members`."""
+    """Adds `partition` to `members` if `present` is true. Else removes `partition` from `members`."""
     if present:
         members.add(partition)
     else:
@@ -162,7 +166,7 @@ def _set_membership(members: set[int], partition: int, *, present: bool) -> None
 
 
 def _worst(counts: Sequence[PartitionCounts]) -> PartitionCounts:
-    """The greatest value of each count, valid from the time of the first of `counts` on."""
+    """One PartitionCounts with the greatest value of each count, from the time of the first of `counts` on."""
     return PartitionCounts(
         counts[0].from_s, max(count.leaderless for count in counts), max(count.shrunk for count in counts)
     )

@@ -1,7 +1,6 @@
 """The latency charts: one histogram per arm, over a shared axis in milliseconds.
 
-Records that were under way during a fault have bars in a colour of their own. A record is under way from its sending to
-its report.
+Records that were under way during a fault have red bars. A record is under way from its sending to its report.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from delivery_verifier.pages.words import latency, number, share
 
 
 def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
-    """Bokeh's JSON item of the histograms, one per arm, for the HTML element with the id `target`.
+    """The histograms, one per arm, as a JSON item of Bokeh for the HTML element with the id `target`.
 
     A spread holds the latencies of one arm (see `latency.Spread`). Returns None if `spreads` is empty.
     """
@@ -36,8 +35,8 @@ def distribution(spreads: list[Spread], target: str) -> dict[str, Any] | None:
 def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
     """The histogram of one arm. `colour`: the colour of the arm.
 
-    Bars in this colour show the records outside the faults. Red bars show the records that were under way during a
-    fault. The height of a bar is the share of the bar's records in all records of the same colour.
+    Red bars show the records that were under way during a fault. Bars in the colour of the arm show all other records.
+    The height of a bar is the share of its records in the records of all bars with the same colour.
     """
     plot = blank(x_range, safe(spreads[0].arm), 130, x_axis_type="log")
     for spread in spreads:
@@ -60,7 +59,10 @@ def _histogram(x_range: Range1d, spreads: list[Spread], colour: str) -> Figure:
 
 
 def _bars(spread: Spread) -> dict[str, Any]:
-    """The columns of the bars of one spread, with the texts of their tooltips."""
+    """The data of the bars of `spread` by column, with one value per bar.
+
+    Two columns hold the texts of the tooltips.
+    """
     total = spread.records
     return {
         "left": [bucket.from_ms for bucket in spread.buckets],

@@ -1,6 +1,6 @@
-"""The series: the load of each arm over time, as arrays with one value per interval.
+"""The series: the load of each arm over time, as arrays with one value per interval of time.
 
-There are no more intervals than a screen can show.
+There are at most POINTS intervals, because a screen cannot show more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # pandas takes long to import, and most callers do not need p
     import pandas as pd
 
 POINTS = 1200
-"""At most this many points are drawn per line. If timeline/load has more intervals, neighbours are joined."""
+"""The greatest number of points that are drawn per line. If timeline/load has more intervals, consecutive intervals are
+joined."""
 
 
 _Floats = npt.NDArray[np.float32]
@@ -28,8 +29,8 @@ class Series:
     """The load of one arm over time. `x`: the start of each interval, in s. `interval_s`: the length of an interval.
 
     `reported`: the reported records per second. `errors`: the attempts that became FAILED or INDETERMINATE, per second.
-    `p50`, `p99`: the median and the 99th percentile of the latency, in ms; NaN for an interval without reports. Where
-    intervals were joined, the greatest p50 and p99 of them remain.
+    `p50`, `p99`: the median and the 99th percentile of the latency, in ms; NaN for an interval without reports. If
+    intervals were joined, the greatest p50 and the greatest p99 of them remain.
     """
 
     arm: str
@@ -42,10 +43,10 @@ class Series:
 
 
 def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
-    """Returns one Series per arm, in the order of `arms`. All have the same intervals.
+    """Returns one Series per arm, in the order of `arms`. All Series have the same intervals.
 
-    `frame`: the table timeline/load. `clock`: the clock of the run. The rates of an interval without a row in the table
-    are zero, because nothing was sent or reported in it.
+    `frame`: the table timeline/load. `clock`: the clock of the run. If the table has no row for an interval, nothing
+    was sent or reported in the interval, and its rates are zero.
     """
     steps = np.diff(np.unique(frame["at_us"].to_numpy()))
     interval_us = int(steps.min()) if len(steps) else 200_000
@@ -60,9 +61,10 @@ def series(frame: pd.DataFrame, clock: Clock, arms: list[str]) -> list[Series]:
 
 
 def _series_of(arm: str, rows: pd.DataFrame, clock: Clock, interval_us: int, count: int) -> Series:
-    """The Series of one arm. `rows`: its rows of timeline/load. `interval_us`, `count`: length and number of intervals.
+    """The Series of one arm. `rows`: the rows of the arm in timeline/load.
 
-    Where intervals were joined, counts are added up. Of latencies, the largest is kept, so that no peak disappears.
+    `interval_us`: the length of an interval in µs. `count`: the number of intervals. If an interval joins several rows,
+    their counts are added up, and the greatest latency is kept, so that no peak disappears.
     """
     index = (rows["at_us"] - clock.start_us) // interval_us
     grid = np.arange(count)

@@ -16,7 +16,7 @@ from delivery_verifier.pages.material import Material, arms_drawn
 
 
 def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | None:
-    """Bokeh's JSON item of the timeline, for the HTML element with the id `target`.
+    """The timeline as a JSON item of Bokeh for the HTML element with the id `target`.
 
     `clock`: the clock of the run. Returns None if the table timeline/load is missing or empty, because then there is no
     load to draw.
@@ -42,7 +42,7 @@ def timeline(material: Material, clock: Clock, target: str) -> dict[str, Any] | 
 
 
 def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
-    """The end of the axis in s: the end of the load or the last recovery, whichever is later; at least 1."""
+    """The end of the time axis in s: the end of the load or the last recovery, whichever is later, and at least 1 s."""
     ends = [float(line.x[-1]) + line.interval_s for line in lines]
     ends += [
         clock.seconds(injection.recovered_at_us)
@@ -53,9 +53,10 @@ def _end_s(material: Material, clock: Clock, lines: list[Series]) -> float:
 
 
 def _rates(quantity: str, x_range: Range1d, lines: list[Series], height: int) -> Figure:
-    """The plot of records per second, with one step line per arm.
+    """The plot of one rate per second, with one step line per arm.
 
-    `quantity`: `reported`, or `errors` (attempts that became FAILED or INDETERMINATE). `height`: in pixels.
+    `quantity`: the rate. It is `reported` (reported records) or `errors` (attempts that became FAILED or
+    INDETERMINATE). `height`: the height of the plot in pixels.
     """
     plot = blank(x_range, f"{quantity} / s", height)
     values = {f"y{index}": getattr(line, quantity) for index, line in enumerate(lines)}
@@ -90,7 +91,7 @@ def _latency(x_range: Range1d, lines: list[Series]) -> Figure:
 
 
 def _tooltips(line: Series) -> list[str]:
-    """The tooltips of one arm, one per interval: the latencies in ms."""
+    """The texts of the tooltips of one arm, one per interval. A text gives the median and the 99th percentile in ms."""
     return [
         "none reported" if np.isnan(p99) else f"p50 {p50:,.1f} ms, p99 {p99:,.1f} ms"
         for p50, p99 in zip(line.p50, line.p99, strict=True)
@@ -98,9 +99,9 @@ def _tooltips(line: Series) -> list[str]:
 
 
 def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
-    """The columns that all arms share, because all series have the same intervals.
+    """The columns of plot data that all arms share, because all series have the same intervals.
 
-    `height`: the value on the y axis at which the tooltips are anchored.
+    `height`: the value on the y axis at which the tooltips appear.
     """
     x, interval_s = lines[0].x, lines[0].interval_s
     return {
@@ -112,9 +113,10 @@ def _over_time(lines: list[Series], height: float) -> dict[str, Any]:
 
 
 def _hover_all(plot: Figure, source: ColumnDataSource, lines: list[Series], values: list[str]) -> None:
-    """Adds one tooltip with the values of all arms, for the interval at the pointer's position on the x axis.
+    """Adds a tooltip to `plot` with the values of all arms in the interval at which the pointer stands.
 
-    `values`: the text of the tooltip for each of `lines`, with the column of its value.
+    `source`: the data of the plot. `values`: for each of `lines`, the text in the tooltip. This text names the column
+    of `source` that holds the value, in the syntax of Bokeh.
     """
     anchor = plot.line("middle", "anchor", source=source, line_alpha=0)
     tooltips = [(safe(line.arm), value) for line, value in zip(lines, values, strict=True)]

@@ -17,7 +17,8 @@ from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The columns of an arm's books, its totals, that are compared. The anomalies are compared as well, by the findings."""
+"""The columns of an arm's books, which are its totals, that the comparison shows. The numbers of anomalies come from
+the findings of the verdict instead."""
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""
@@ -25,9 +26,9 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the comparison: a figure of an arm, or a property of the scenario, of both runs as text.
+    """One line of the comparison. It shows a figure of an arm or a property of the scenario, for both runs.
 
-    `name`: what is compared. `left`, `right`: the value in each run, or ABSENT.
+    `name`: the name of the figure or property. `left`, `right`: its value in each run as text, or ABSENT.
     """
 
     name: str
@@ -42,11 +43,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two matching arms, one of each run, side by side. One of them is missing if its run has no match for the other.
+    """Two matching arms, one of each run, side by side. If one run has no matching arm, the pair has only one arm.
 
-    Subjects match by their order, other arms by role and name. `name`: the arms' names, once if they are equal.
-    `verdicts`: of the left and the right arm; None for a missing arm. `anomalies`: per kind, the number of cases and
-    the ruling.
+    Subjects match by their order. Other arms match by role and name. `name`: the names of both arms, or one name if
+    they are equal. `verdicts`: the verdict of the left arm and of the right arm, None for a missing arm. `anomalies`: a
+    row for each kind of anomaly, with the number of cases and whether they are forbidden or permitted.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two runs that are compared. `material`: the files of its run directory, as far as they can be read."""
+    """One of the two runs that are compared. `material`: the readable files of its run directory."""
 
     verdict: RunVerdict
     scenario: Scenario
@@ -67,11 +68,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs side by side. `obstacles`: the properties in which their scenarios differ, without the versions.
+    """Two runs side by side. A comparison is meant to show what another version of Kafka changes.
 
-    A comparison is meant to show what another version changes. If there is an obstacle, a difference between figures
-    may come from the obstacle instead. `versions`: the versions of Kafka and other software in both runs, equal ones
-    too. `missing`: the parts of both runs that could not be read, each with the reason.
+    `obstacles`: the properties other than versions in which the scenarios differ. If there is an obstacle, it may be
+    the cause of a difference between figures. `versions`: the versions of Kafka and other software in both runs,
+    including equal versions. `missing`: the parts of both runs that could not be read, each with the reason.
     """
 
     left: Side
@@ -85,7 +86,7 @@ class Comparison:
 def compare(left: Path, right: Path) -> Comparison:
     """Returns the comparison of two finished runs. `left`, `right`: their run directories.
 
-    Raises IncompleteRun if a run has no scenario, books or verdict, or if one of these was altered.
+    Raises IncompleteRun if a run has no scenario, books or verdict, or if one of these files was altered.
     """
     sides = _side(left), _side(right)
     first, second = (side.scenario for side in sides)
@@ -106,9 +107,9 @@ def _side(path: Path) -> Side:
 
 
 def _properties(scenario: Scenario) -> dict[str, object]:
-    """The properties that are equal in all runs of one scenario: load, fault, cluster, and the settings of the arms.
+    """The properties of a scenario without versions: load, fault, cluster, and the settings of the arms.
 
-    The versions are not among these properties.
+    Two runs of one scenario have equal properties. The key is the name of the property on the page.
     """
     properties: dict[str, object] = {"seed": scenario.seed, "min_exposed": scenario.min_exposed}
     properties |= _prefixed("load", msgspec.to_builtins(scenario.load)) | _prefixed(
@@ -128,7 +129,7 @@ def _prefixed(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _versions(scenario: Scenario) -> dict[str, object]:
-    """The versions that a run used: of Kafka, of other software, and the commit of this project."""
+    """The versions of Kafka and other software that a run used, and the commit of this project."""
     return {"Kafka under test": scenario.cluster.kafka_version, **scenario.versions, "commit": scenario.commit}
 
 
@@ -149,13 +150,16 @@ def _text(value: object) -> str:
 
 
 def _arm_pairs(first: Scenario, second: Scenario) -> list[tuple[str, tuple[Arm | None, Arm | None]]]:
-    """The pairs of matching arms, each with its role. Subjects match by their order, other arms by role and name."""
+    """The pairs of matching arms, each with the role of its arms.
+
+    Subjects match by their order. Other arms match by role and name. A pair has None in place of a missing arm.
+    """
     keys = [_keys(scenario) for scenario in (first, second)]
     return [(key[0], (keys[0].get(key), keys[1].get(key))) for key in dict.fromkeys([*keys[0], *keys[1]])]
 
 
 def _keys(scenario: Scenario) -> dict[tuple[str, str], Arm]:
-    """The arms of a scenario by key. Arms with equal keys match.
+    """The arms of a scenario by key. An arm matches the arm of the other run that has the same key.
 
     The key of a subject is its role and its position among the subjects. The key of another arm is its role and name.
     """
@@ -184,7 +188,7 @@ def _case(finding: Finding) -> str:
 
 
 def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
-    """The figures of an arm by their names on the page. Empty if there is no such arm."""
+    """The figures of an arm by their names on the page. Returns an empty dictionary if `arm` is None."""
     if arm is None:
         return {}
     counts: dict[str, object] = {name: number(arm.books[name]) for name in BOOKS if name in arm.books}
@@ -198,7 +202,7 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
 
 
 def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """The throughput of an arm, by its name on the page. Empty if the throughput is not known."""
+    """The throughput of an arm, by its name on the page. Returns an empty dictionary if the throughput is not known."""
     rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
     return {} if rate is None else {"reported per second": number(round(rate))}
 

@@ -49,7 +49,8 @@ def render(comparison: Comparison) -> str:
 def heading(comparison: Comparison) -> str:
     """The sentence above the figures: whether the scenarios of both runs are equal except for the versions.
 
-    If they are not, a difference between figures may have another cause than the versions.
+    If the scenarios differ, the sentence says that a difference between figures may have other causes than the
+    versions.
     """
     return NOT_THE_SAME.format(count=len(comparison.obstacles)) if comparison.obstacles else SAME
 
@@ -60,7 +61,7 @@ def caution(comparison: Comparison) -> str:
 
 
 def text(comparison: Comparison, stream: TextIO) -> None:
-    """Writes the comparison to `stream`: coloured on a terminal, plain in a pipe."""
+    """Writes the comparison to `stream`. The text is coloured on a terminal and plain in a pipe."""
     console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PLAIN_WIDTH)
     console.print(
         Text(clean(heading(comparison)), style="bold yellow" if comparison.obstacles else "bold"), soft_wrap=True

@@ -19,8 +19,8 @@ from delivery_verifier.store import catalogue_runs
 def document(catalogue: CatalogueRun) -> str:
     """The page as Markdown: date, machine and versions, then a table with a line per scenario and arm.
 
-    A line has the verdicts and the counts of the last attempt in each round of the catalogue run. A scenario without
-    arms to show has one line with the reason.
+    A line shows the last attempt in each round of the catalogue run, with verdicts and counts. A scenario without
+    results has one line with the reason.
     """
     all_tables = matrix.tables(catalogue)
     anomalies = list(dict.fromkeys(name for table in all_tables for name in table.counts))
@@ -48,7 +48,7 @@ def document(catalogue: CatalogueRun) -> str:
 
 
 def _lines(row: ScenarioRow, anomalies: Sequence[str]) -> Iterator[str]:
-    """Yields the lines of one scenario. `anomalies`: the headings of the counts in all tables of the matrix."""
+    """Yields the lines of one scenario. `anomalies`: the headings of the columns with the counts of anomalies."""
     seconds = sorted(attempt.seconds for _, attempt in row.runs)
     spent = f"{seconds[0]:.0f}–{seconds[-1]:.0f}" if seconds else "–"
     inconclusive = sum(attempt.state == "inconclusive" for _, attempt in row.runs)

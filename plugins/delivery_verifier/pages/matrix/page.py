@@ -36,8 +36,8 @@ def write(catalogue: CatalogueRun) -> Path:
 def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] = ()) -> str:
     """The page of `catalogue` as HTML text.
 
-    `runs`: the address of the folder with all run directories, relative to the page. `history`: the catalogue runs
-    that the page lists below the tables, this one among them. If it is empty, the page has no such list.
+    `runs`: the address of the folder with all run directories, relative to the page. `history`: the catalogue runs that
+    the page lists below the tables, including `catalogue`. If `history` is empty, the page has no such list.
     """
     script, tables = asset("page.js"), matrix.tables(catalogue)
     return (
@@ -64,9 +64,10 @@ def render(catalogue: CatalogueRun, runs: str, history: Sequence[CatalogueRun] =
 
 
 def headline(catalogue: CatalogueRun) -> str:
-    """The sentence at the top of the page: how many scenarios are done, or whether all ended as predicted.
+    """The sentence at the top of the page.
 
-    A scenario counts once per round of the catalogue run.
+    During the catalogue run, it says how many scenarios are done. After the end, it says how many ended as predicted. A
+    scenario counts once per round of the catalogue run.
     """
     total = len(catalogue.items)
     noun = "scenario" if total == 1 else "scenarios"
@@ -93,12 +94,15 @@ def counts(catalogue: CatalogueRun) -> str:
 
 
 def _seconds(catalogue: CatalogueRun) -> int:
-    """The seconds that all attempts took together."""
+    """The sum of the durations of all attempts, in s."""
     return round(sum(attempt.seconds for item in catalogue.items for attempt in item.attempts))
 
 
 def _when(text: str) -> str:
-    """An ISO 8601 time in UTC, as text for the page. Returns `text` itself if it is no such time."""
+    """The ISO 8601 time `text`, which is in UTC, as text for the page.
+
+    Returns `text` itself if it is not such a time.
+    """
     try:
         return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M} UTC"
     except ValueError:

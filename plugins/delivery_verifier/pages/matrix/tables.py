@@ -1,8 +1,8 @@
 """The tables of the matrix, computed from the record of a catalogue run.
 
 Each kind of scenario has a table, with a row per scenario and a column per profile. A catalogue run runs each scenario
-in one or more rounds. An attempt is one run of a scenario in a round. A scenario whose first attempt was INCONCLUSIVE
-has a second attempt in this round.
+in one or more rounds. An attempt is one run of a scenario in a round. If the first attempt in a round was INCONCLUSIVE,
+there is a second attempt in this round.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One arm of a scenario. It shows the last attempt of each round, with all rounds together.
+    """The results of one arm of a scenario, from the last attempt of each round.
 
-    `verdict`: the verdicts that occurred. `counts`, `figures`: pairs of a heading and a text. `counts` has the cases of
-    each kind of anomaly in the table, `figures` the gap, the latency, the rate and the attempts not reported.
-    `sentence`: of the first round that did not end as expected, or else of the first. `tone`: good (HELD as expected),
-    proven (VIOLATED as expected), bad (not as expected) or unsure (INCONCLUSIVE in a round).
+    `verdict`: the verdicts that occurred. `counts`: the cases of each kind of anomaly, as pairs of a heading and a
+    text. `figures`: the longest gap, the 99th percentile of the latency, the rate and the attempts that were not
+    reported, as such pairs. `sentence`: the sentence of the first round in which the arm did not end as expected or, if
+    there is none, of the first round. `tone`: `good` (HELD as expected), `proven` (VIOLATED as expected), `bad` (not as
+    expected) or `unsure` (INCONCLUSIVE in some round).
     """
 
     arm: str
@@ -57,9 +58,10 @@ class Cell:
 class ScenarioRow:
     """One scenario over all rounds. `cells`: the cells of its arms, by profile.
 
-    `green`: whether each round ended as expected, or could not run on this host, as the user expected. `state`: that of
-    the first round that is not green, or else of the first round. `note`: why there are no arms to show, e.g. `not run
-    yet`. `runs`: every attempt of every round, each after the text of the link to its report.
+    A round is green if it ended as expected, or if this host could not run it and the user expected that. `green`:
+    whether all rounds are green. `state`: the state of the first round that is not green or, if all are green, of round
+    one. `note`: the reason why there are no results to show, e.g. `not run yet`. `runs`: all attempts as pairs of the
+    text of the link to the report and the attempt.
     """
 
     name: str
@@ -75,15 +77,15 @@ class ScenarioRow:
 
     @property
     def doubts(self) -> list[str]:
-        """The doubts that made attempts INCONCLUSIVE: each doubt once, the first six."""
+        """The first six different doubts of all attempts. A doubt is a reason not to trust a verdict."""
         return list(dict.fromkeys(doubt for _, attempt in self.runs for doubt in attempt.doubts))[:6]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The scenarios of one kind. `columns`: the profiles of their arms. `rows`: one per scenario.
+    """The table of the scenarios of one kind. `columns`: the profiles of their arms. `rows`: a row per scenario.
 
-    `counts`: the headings of the counts in each cell, one for each kind of anomaly that the table shows.
+    `counts`: the headings of the counts in each cell. There is one count for each kind of anomaly that the table shows.
     """
 
     kind: str
@@ -100,9 +102,10 @@ def tables(catalogue: CatalogueRun) -> list[Table]:
 
 
 def everyday(all_tables: Iterable[Table]) -> Table | None:
-    """The table of the everyday faults. The page also shows it in short at the top, as a grid of faults and profiles.
+    """The table of the everyday faults.
 
-    None if no scenario with an everyday fault has results.
+    The top of the page also shows this table in short, as a grid of faults and profiles. Returns None if no scenario
+    with an everyday fault has results.
     """
     return next((table for table in all_tables if table.kind == EVERYDAY and table.columns), None)
 
@@ -117,7 +120,10 @@ def _table(kind: str, items: Sequence[Item]) -> Table:
 
 
 def _row(rounds: Sequence[Item], anomalies: Sequence[Anomaly]) -> ScenarioRow:
-    """One scenario over its rounds. Its state is that of the first round that is not green, or else of round one."""
+    """The row of one scenario. `rounds`: the item of the scenario in each round.
+
+    `anomalies`: the kinds in the table.
+    """
     last = [item.attempts[-1] for item in rounds if item.attempts]
     worst = next((item for item in rounds if not item.green), rounds[0])
     names = dict.fromkeys(arm.arm for attempt in last for arm in attempt.arms)
@@ -149,7 +155,7 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
-    """Every attempt of a scenario, each after the text of the link to its report."""
+    """All attempts of a scenario, as pairs of the text of the link to the report and the attempt."""
     runs = []
     for item in rounds:
         for ordinal, attempt in enumerate(item.attempts, 1):
@@ -160,7 +166,10 @@ def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
 
 
 def _cell(arms: Sequence[ArmResult], rounds: int, anomalies: Sequence[Anomaly]) -> Cell:
-    """The cell of one arm. `arms`: the results of this arm, one per round that has them."""
+    """The cell of one arm. `arms`: the results of the arm, one per round with an attempt.
+
+    `rounds`: the number of rounds in which the scenario was run.
+    """
     arm = next((other for other in arms if not other.as_expected), arms[0])
     verdicts = list(dict.fromkeys(other.verdict for other in arms))
     times = f" {len(arms)}×" if rounds > 1 and len(verdicts) == 1 else ""
@@ -187,7 +196,10 @@ def _tone(arms: Sequence[ArmResult]) -> str:
 
 
 def _counts(arms: Sequence[ArmResult], anomalies: Sequence[Anomaly]) -> list[tuple[str, str]]:
-    """The cases of each kind, as pairs of a heading and a text. The text is that of `_range` over the rounds."""
+    """The cases of each kind of anomaly, as pairs of a heading and a text.
+
+    The text is the range of the number over the rounds.
+    """
     return [(heading(anomaly), _range([cases(arm.counts, anomaly) for arm in arms])) for anomaly in anomalies]
 
 
@@ -203,7 +215,7 @@ def _figures(arms: Sequence[ArmResult]) -> list[tuple[str, str]]:
 
 
 def _refused(arms: Sequence[ArmResult]) -> str:
-    """The attempts that were not reported: the count of FAILED and, if there are any, the count of INDETERMINATE."""
+    """The number of FAILED attempts and, if there are any, the number of INDETERMINATE attempts, as text."""
     failed, unknown = (_range([arm.counts.get(name) for arm in arms]) for name in ("failed", "indeterminate"))
     return f"{failed} + {unknown} unknown" if unknown not in ("0", "–") else failed
 
@@ -213,7 +225,10 @@ def _greatest(values: Iterable[float | None]) -> float | None:
 
 
 def _range(values: Sequence[int | None]) -> str:
-    """One number if all known values are equal, else the least and the greatest. An en dash if no value is known."""
+    """The range of the known values as text: one number if all are equal, else the least and the greatest.
+
+    Returns an en dash if no value is known.
+    """
     known = sorted(value for value in values if value is not None)
     if not known:
         return "–"

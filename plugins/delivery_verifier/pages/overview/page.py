@@ -10,7 +10,7 @@ from delivery_verifier.pages.overview import trend
 from delivery_verifier.pages.overview.run_filter import VERDICTS, RunFilter
 
 RUNS_LISTED = 200
-"""The page has at most this many rows. It also says how many runs there are in all."""
+"""The greatest number of rows on the page. The page also states the number of all runs."""
 
 
 def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "") -> str:
@@ -42,6 +42,6 @@ def overview(runs: Path, run_filter: RunFilter, *, docs: bool, dag_path: str = "
 def render(template: str, title: str, *, refresh_s: int | None = None, **values: object) -> str:
     """The HTML of the template named `template`, filled with `values`. `title`: the title of the page.
 
-    With `refresh_s`, the browser reloads the page after so many seconds. With None it does not.
+    `refresh_s`: the number of seconds after which the browser reloads the page. None: the browser does not reload it.
     """
     return environment().get_template(template).render(title=title, refresh_s=refresh_s, **values)

@@ -1,8 +1,8 @@
 """The rows of the page of all runs, one per run directory.
 
-Files are decoded leniently, because this version must also list the runs of older versions. A verdict counts only if
-its file is as the step `conclude` wrote it. A run is green if it ended as expected. A run whose verdict is missing,
-damaged or altered since is never green.
+Unknown fields in files are ignored, and missing fields have defaults, because this version must also list the runs of
+older versions. A verdict counts only if its file is as the step `conclude` wrote it. A run is green if it ended as
+expected. If the verdict is missing, damaged or altered, the run is never green.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 NO_VERDICT = "NO VERDICT"
 READ_AT_MOST = 2000
-"""At most this many run directories are read. If there are more, those with the newest scenario.json are read."""
+"""The greatest number of run directories that are read. If there are more, those with the newest scenario.json are
+read."""
 _CACHE_SIZE = 4 * READ_AT_MOST
 
 
@@ -63,10 +64,9 @@ class Figures(Struct, frozen=True, kw_only=True):
     """The figures of a run's subjects, from the books in its verdict. A case is one record that shows an anomaly.
 
     `lost`, `duplicated`, `reordered`: the cases of all subjects together; None if the books of no subject have the
-    count. `others`: the same for each other kind of anomaly that has cases. `longest_gap_s`: the longest time, of any
-    subject, in which a partition got no report. `exposed`: how many reported records injections could have hurt, of the
-    subject with the fewest such records, because this subject decides how much was tested; None if the verdict gives no
-    exposure.
+    count. `others`: the cases of each other kind of anomaly that has cases. `longest_gap_s`: the longest time without a
+    report on a partition, of all subjects. `exposed`: the number of reported records that faults could have hurt, of
+    the subject with the fewest such records; None if the verdict has no such number.
     """
 
     lost: int | None = None
@@ -77,15 +77,15 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The number of cases of a kind other than LOST, DUPLICATED and REORDERED. None if no books are known."""
+        """The cases of a kind outside LOST, DUPLICATED and REORDERED. Returns None if no books are known."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
 class StoredRunRow(Struct, frozen=True, kw_only=True):
-    """One run as a row of the page. `name`: the name of the run directory. `profiles`: those of the subjects.
+    """One run as a row of the page. `name`: the run directory. `profiles`: the profiles of the subjects.
 
-    `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the run has no verdict that
-    can be believed, `verdict` is NO VERDICT, and `why` says why, or which step finished last.
+    `report`: whether the run has a report.html. `sentence`: the sentence of the verdict. If the verdict is missing or
+    cannot be trusted, `verdict` is NO VERDICT, and `why` gives the reason or the step that finished last.
     """
 
     name: str
@@ -102,9 +102,9 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(runs: Path) -> list[StoredRunRow]:
-    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if there is no such folder.
+    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if `runs` does not exist.
 
-    A folder without scenario.json is not listed, because it was never planned.
+    A run directory without scenario.json is left out, because the run was never planned.
     """
     files = [run for run in runs.glob("*/scenario.json") if _is_run(run.parent)]
     newest = sorted(((_stamp(file)[0], file.parent) for file in files), reverse=True)[:READ_AT_MOST]
@@ -126,9 +126,9 @@ def _is_run(run: Path) -> bool:
 
 
 def read(run: Path) -> StoredRunRow:
-    """The row of the run in the directory `run`. Without a scenario.json, the row says that the run was never planned.
+    """The row of the run in the directory `run`. Without scenario.json, the row says that the run was never planned.
 
-    A row is cached. The files are decoded again only if scenario.json, verdict.json, conclude.json, report.html or the
+    Rows are cached. The files are decoded again only if scenario.json, verdict.json, conclude.json, report.html or the
     last finished step has changed.
     """
     files = [_stamp(run / name) for name in ("scenario.json", "verdict.json", "conclude.json", "report.html")]
@@ -136,7 +136,7 @@ def read(run: Path) -> StoredRunRow:
 
 
 _ABSENT = (0, -1)
-"""The stamp of a file that does not exist."""
+"""The stamp (see `_stamp`) of a file that does not exist."""
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -149,13 +149,16 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def _last_step(run: Path) -> str:
-    """The last finished step of a run, in the order of STEPS. Empty if no step finished."""
+    """The last finished step of a run, in the order of STEPS. Returns an empty text if no step finished."""
     return next((step for step in reversed(STEPS) if (run / f"{step}.json").is_file()), "")
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _decode(run: Path, stamps: tuple[tuple[int, int], ...], last_step: str) -> StoredRunRow:
-    """The row of one run. `stamps`: the stamps of the files that `read` names, in the same order."""
+    """The row of one run.
+
+    `stamps`: the stamps (see `_stamp`) of the four files that `read` lists, in the same order.
+    """
     written_at = datetime.fromtimestamp(stamps[0][0] / 1e9, UTC)
     try:
         plan = msgspec.json.decode((run / "scenario.json").read_bytes(), type=_Scenario)
@@ -198,10 +201,10 @@ def _with_verdict(row: StoredRunRow, run: Path, last_step: str) -> StoredRunRow:
 def _sealed_verdict(run: Path) -> _Verdict:
     """The verdict of a run, as `conclude` sealed it.
 
-    Unlike `RunDirectory.verdict`, this function decodes only the fields that the page shows, and ignores all other
-    fields: verdicts of older versions may have other fields. The page only shows these fields and decides nothing by
-    them. This function does not hash the report, the largest file of `conclude`, because the page lists thousands of
-    runs. Raises IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or damaged.
+    Unlike `RunDirectory.verdict`, this function decodes only the fields that the page shows, because verdicts of older
+    versions may have other fields. It does not hash the report, the largest file of `conclude`, because the page lists
+    thousands of runs. Raises IncompleteRun, OSError or msgspec.MsgspecError if the verdict is missing, altered or
+    damaged.
     """
     return msgspec.json.decode(RunDirectory(run).sealed_alone("conclude", "verdict.json"), type=_Verdict)
 
@@ -226,20 +229,20 @@ def _figures(subjects: list[_ArmVerdict]) -> Figures:
 def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
     """The kinds of anomaly that need a further column, with the heading of the column.
 
-    These are the kinds outside ALWAYS of which at least one of `rows` has cases.
+    A kind outside ALWAYS needs a column if at least one of `rows` has cases of the kind.
     """
     anomalies = {anomaly for row in rows for anomaly in row.figures.others}
     return {anomaly: heading(anomaly).capitalize() for anomaly in Anomaly if anomaly in anomalies}
 
 
 def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
-    """The cases of one kind of all subjects together. None if no subject's books have a count of this kind."""
+    """The cases of one kind of all subjects together. Returns None if no subject's books have a count of this kind."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None
 
 
 def _time(text: str) -> datetime | None:
-    """An ISO 8601 text as a time; without a time zone, the text is in UTC. None if `text` is malformed."""
+    """The ISO 8601 time `text`, in UTC if it has no time zone. Returns None if `text` is malformed."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The filter of the page of all runs. Its fields are the query parameters of the page's address."""
+"""The filter of the page of all runs. The query parameters of the page's address are the fields of the filter."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ VERDICTS = ("HELD", "VIOLATED", "INCONCLUSIVE", NO_VERDICT)
 class RunFilter(Struct, frozen=True, kw_only=True):
     """The conditions that a run must meet to be listed. An empty field sets no condition.
 
-    `verdict`, `fault`: must equal those of the run. `profile`: a subject of the run has it. Each word of `text` must
-    occur in the name, scenario, fault, profiles, verdict, sentence or reason without a verdict (`why`) of the run. Case
-    does not matter.
+    `verdict`, `fault`: the verdict and the name of the fault plan of the run. `profile`: the profile of at least one
+    subject. `text`: words that must all occur in the name, scenario, fault, profiles, verdict, sentence or `why` of the
+    row. Upper and lower case do not matter.
     """
 
     verdict: str = ""

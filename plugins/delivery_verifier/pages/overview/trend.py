@@ -13,15 +13,16 @@ from msgspec import Struct
 from delivery_verifier.pages.overview.rows import StoredRunRow
 
 RUNS_DRAWN = 60
-"""The trend shows at most this many runs. If more runs are listed, it shows the newest of them."""
+"""The greatest number of runs in the trend. If more runs are listed, the trend shows the newest of them."""
 WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
-"""The width and the height of a chart, and the height of the lowest bar, in the units of the SVG drawing."""
+"""The width and the height of a chart, and the height of the bar of zero, in the units of the SVG drawing."""
 
 
 class Bar(Struct, frozen=True):
-    """The bar of one run. `x`, `y`, `width`, `height`: in the units of the SVG drawing, with y downwards.
+    """The bar of one run.
 
-    `value`: the figure that the bar shows. None: the figure is not known, and a cross is drawn instead of a bar.
+    `x`, `y`, `width`, `height`: its place and size in the units of the SVG drawing, with y downwards. `value`: the
+    figure that the bar shows. If the figure is not known, `value` is None, and a cross is drawn instead of a bar.
     """
 
     row: StoredRunRow
@@ -33,9 +34,10 @@ class Bar(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """One bar chart. `unit`: a space and the unit of the values; empty for a count. `top`: the highest value.
+    """One bar chart. `unit`: a space and the unit of the values, or an empty text for counts. `top`: the highest value.
 
-    `logarithmic`: whether the height of a bar is the logarithm of its value. Else it is in proportion to the value.
+    `logarithmic`: whether the heights of the bars follow the logarithms of their values. Else the heights are in
+    proportion to the values.
     """
 
     title: str
@@ -46,9 +48,10 @@ class Lane(Struct, frozen=True):
 
 
 def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
-    """Both bar charts of the first RUNS_DRAWN runs of `listed`, which has the newest run first.
+    """Both bar charts of the newest RUNS_DRAWN runs. `listed`: the rows of runs, newest first.
 
-    Empty if the number of lost records is known for fewer than two of these runs, because one bar is no trend.
+    Returns an empty list if the number of lost records is known for fewer than two of these runs, because one bar is no
+    trend.
     """
     shown = list(reversed(listed[:RUNS_DRAWN]))
     if sum(row.figures.lost is not None for row in shown) < 2:
@@ -80,7 +83,10 @@ def _lane(
 
 
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
-    """The height of the bar of `value`. `top`: the highest value. Zero has a low bar, so that the run stays visible."""
+    """The height of the bar of `value`. `top`: the highest value.
+
+    The bar of zero or None has a small height, too, so that the run stays visible.
+    """
     if not value or top <= 0:
         return _LEAST
     share = math.log1p(value) / math.log1p(top) if logarithmic else value / top

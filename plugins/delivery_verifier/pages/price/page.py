@@ -38,12 +38,12 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. `text`: a function that turns a measured run into the text of one cell of the column."""
+    """One column of a table. `text`: a function that returns the text of the column's cell for a measured run."""
 
     heading: str
     text: Callable[[MeasuredRun], str]
     count: bool = False
-    """Whether the figure counts something that went wrong. If so, the page highlights every value except 0."""
+    """Whether the column counts something that went wrong. If so, the page highlights every value except 0."""
 
 
 def _ms(name: str) -> Callable[[MeasuredRun], str]:
@@ -72,9 +72,10 @@ WHEN: dict[Condition, str] = {"flat_out": "no fault", "none": "no fault", "kill_
 
 @dataclass(frozen=True)
 class Group:
-    """One table, with a row per profile and condition. `name`: its title. `conditions`: the conditions it shows.
+    """One table, with a row per profile and condition.
 
-    The rows of a profile stand together, so that the effect of the fault is visible.
+    `name`: the title of the table. `conditions`: the conditions in the table. The rows of a profile stand together, so
+    that a reader can compare the conditions.
     """
 
     name: str
@@ -131,7 +132,7 @@ class Row:
 def groups(price: Price) -> list[Group]:
     """Returns GROUPS with further columns, so that no kind of anomaly with cases stays hidden.
 
-    A group gets a column for each other kind of anomaly of which a run under one of its conditions has cases.
+    A group gets a column for each other kind of anomaly that occurred in a run under one of the group's conditions.
     """
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 
@@ -144,15 +145,16 @@ def _other_columns(price: Price, group: Group) -> list[Column]:
 
 
 def _other_count(name: str) -> Callable[[MeasuredRun], str]:
-    """The function that returns the number of cases of one kind as text. `name`: the kind's column in the books.
+    """The function that returns the number of cases of one kind of anomaly in a run, as text.
 
-    The text is `0` if the run has no case of this kind, and an en dash if the run has a checker doubt.
+    `name`: the column of the kind in the books. The text is `0` if the run has no case of this kind. The text is an en
+    dash if the run has a doubt of the kind `checker`, because its counts may be wrong.
     """
     return lambda run: number(None if run.lost is None else run.other_cases.get(name, 0))
 
 
 def rows(price: Price, group: Group) -> list[Row]:
-    """The rows of the table of `group`: one row per run that was measured under one of its conditions.
+    """The rows of the table of `group`: one row per run under one of the conditions of `group`.
 
     The rows stand profile by profile, in the order of `price.profiles`.
     """
@@ -196,12 +198,12 @@ def render(price: Price) -> str:
 
 
 def how(price: Price) -> str:
-    """The text on how the figures were measured."""
+    """The text that tells how the figures were measured."""
     return HOW.format(rate=number(price.rate), payload=number(price.payload_bytes))
 
 
 def text(price: Price, stream: TextIO) -> None:
-    """Writes the tables and their notes to `stream`: coloured on a terminal, plain in a pipe."""
+    """Writes the tables and their notes to `stream`. The text is coloured on a terminal and plain in a pipe."""
     console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else PLAIN_WIDTH)
     for group in groups(price):
         table = Table(group.name, "", box=SIMPLE_HEAD if console.is_terminal else ASCII)

@@ -2,7 +2,7 @@
 
 The figures come from finished runs of price scenarios. In each of these runs, one arm with one profile is the only arm
 under load. Each profile is measured under each condition (see `catalogue.prices`). This module only reads run
-directories, and judges nothing. A figure that is not known is None, never zero.
+directories, and gives no verdict. A figure that is not known is None, never zero.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from delivery_verifier.store.run_directory import RunDirectory
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The figures of one run of one profile under one condition.
 
-    `condition`: flat_out (as fast as the client can, no fault), none (fixed rate, no fault) or kill_leader (fixed rate,
-    a leader killed). `records_per_s`: reported records per second (see `pages.throughput`). `latency_ms_*`: the times
-    within which 50, 99 and 99.9 % of the reported records were reported. The times are rounded up to bounds that are
-    12 % apart. They are None under `flat_out`, where records wait in the client's own queue. `unanswered`: attempts
-    that were FAILED or INDETERMINATE. `other_cases`: the cases of each other kind of anomaly that has cases, by its
-    column in the books. A doubt of the kind `checker` says that the check itself may be wrong. Therefore it makes
-    `lost`, `duplicated`, `reordered` and `unanswered` None, and empties `other_cases`.
+    `condition`: `flat_out` (as fast as the client can, no fault), `none` (fixed rate, no fault) or `kill_leader` (fixed
+    rate, a leader killed). `records_per_s`: reported records per second (see `pages.throughput`). `latency_ms_*`: the
+    times within which 50, 99 and 99.9 % of the reported records were reported, rounded up by at most 12 %. They are
+    None under `flat_out`, where records wait in the client's own queue. `unanswered`: attempts that were FAILED or
+    INDETERMINATE. `other_cases`: the cases of each other kind of anomaly that has cases, by the column of the kind in
+    the books. A doubt of the kind `checker` says that the check itself may be wrong. If the run has such a doubt,
+    `lost`, `duplicated`, `reordered` and `unanswered` are None, and `other_cases` is empty.
     """
 
     run_id: str
@@ -59,8 +59,8 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The prices of all measured profiles, as `kdv price --json` writes them.
 
     `conditions`: each condition in words. `rate`: the fixed rate in records/s. `machine`: the host in words.
-    `measured_at`, `payload_bytes`, `versions`, `commit`: those of the newest run. `measured`: one run per profile and
-    condition; if `price` was given several, the last of them.
+    `measured_at`, `payload_bytes`, `versions`, `commit`: the values of the newest run. `measured`: one run per profile
+    and condition. If `price` got several runs for a profile and condition, the last of these runs is kept.
     """
 
     conditions: dict[Condition, str]
@@ -73,7 +73,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     measured: list[MeasuredRun]
 
     def run_under(self, profile: str, condition: str) -> MeasuredRun | None:
-        """The run of one profile under one condition. None if it was not measured."""
+        """The run of `profile` under `condition`. Returns None if there is no such run."""
         return next((run for run in self.measured if (run.profile, run.condition) == (profile, condition)), None)
 
     @property
@@ -83,10 +83,10 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 def price(runs: Sequence[Path], machine: str) -> Price:
-    """The prices from finished runs. `runs`: the run directories. `machine`: the host in words.
+    """The prices of profiles, from finished runs. `runs`: the run directories. `machine`: the host in words.
 
-    Raises BadInput if `runs` is empty or contains a run of another scenario than the price scenarios. Raises
-    IncompleteRun if a run is not finished, or if its files were altered.
+    Raises BadInput if `runs` is empty or contains a run that is not of a price scenario. Raises IncompleteRun if a run
+    is not finished, or if its files were altered.
     """
     if not runs:
         raise BadInput("from names no run; allowed: runs of price scenarios; make some with `kdv price`")
@@ -138,7 +138,10 @@ def measure(path: Path, scenario: Scenario) -> MeasuredRun:
 
 
 def _scenario(path: Path) -> Scenario:
-    """The scenario of a run. Raises BadInput if it is no price scenario."""
+    """The scenario of the run in `path`.
+
+    Raises BadInput if it is no price scenario, and IncompleteRun if scenario.json is missing.
+    """
     scenario = RunDirectory(path).read_scenario()
     if scenario.name not in PRICES:
         allowed = "runs of price scenarios; make some with `kdv price`"
@@ -147,18 +150,27 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """By column, the cases of each kind that has cases and no field in MeasuredRun. Empty if a checker doubt exists."""
+    """The cases of each kind of anomaly that has cases and no field in MeasuredRun, by the column of the kind.
+
+    Returns an empty dictionary if the arm has a doubt of the kind `checker`.
+    """
     others = [anomaly for anomaly in columns([_reliable_books(arm)]) if anomaly not in ALWAYS]
     return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
 
 
 def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
-    """The arm's books. Empty if the arm has a checker doubt."""
+    """The books of the arm, which are its totals by column.
+
+    Returns an empty dictionary if the arm has a doubt of the kind `checker`, because the books may be wrong.
+    """
     return {} if any(doubt.kind == "checker" for doubt in arm.doubts) else arm.books
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
-    """The counts of MeasuredRun by the names of its fields. Each count is None if the arm has a checker doubt."""
+    """The counts of MeasuredRun, by the names of its fields.
+
+    Each count is None if the arm has a doubt of the kind `checker`.
+    """
     books = _reliable_books(arm)
     unanswered = [books.get(name) for name in ("failed", "indeterminate")]
     return {column(anomaly): cases(books, anomaly) for anomaly in ALWAYS} | {
@@ -167,7 +179,9 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 
 
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
-    """The times in ms within which 50, 99 and 99.9 % of the reported records were reported. None without such records.
+    """The times in ms within which 50, 99 and 99.9 % of the reported records were reported.
+
+    All three times are None if no record was reported.
 
     Records during faults and outside faults count together, because an application meets both.
     """

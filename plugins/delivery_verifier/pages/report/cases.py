@@ -1,4 +1,4 @@
-"""The cases of anomalies: the first cases of each arm and kind with their evidence, and the number of all cases.
+"""The cases of anomalies: for each arm and kind of anomaly, the first cases with evidence, and the number of all cases.
 
 A case is one record that shows an anomaly.
 """
@@ -18,19 +18,19 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.store import tables
 
 CASES_SHOWN = 20
-"""At most this many cases of one arm and kind are shown."""
+"""The greatest number of cases that are shown for one arm and kind of anomaly."""
 OFFSETS_SHOWN = 4
-"""At most this many offsets of one case are shown."""
+"""The greatest number of offsets that are shown for one case."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One case with its evidence as text. `row`: the row of the case in anomalies/, with times in µs since the epoch.
 
-    `sent`, `settled`: when the record was sent, and when its outcome was known. `leader`, `isr`: those of the partition
-    at `settled` or, if the outcome was never known, at `sent`. `injection`: the first injection during this time, from
-    LEAD_US before its bite until its recovery (see `injection_during`). `offsets`: where copies of the record were
-    found. An en dash stands for an injection that does not exist, and for anything else that is not known.
+    `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`, `isr`: the
+    leader and the ISR of the partition at `settled` or, if the outcome was never known, at `sent`. `injection`: the
+    first injection of a fault that could have hurt the record (see `injection_during`). `offsets`: the offsets of the
+    copies of the record. A text is an en dash if its value does not exist or is not known.
     """
 
     row: dict[str, Any]
@@ -46,8 +46,9 @@ class Case:
 class CaseGroup:
     """The first cases of one arm and kind of anomaly, at most CASES_SHOWN.
 
-    `role`: of the arm; empty if it is not known. `total`: the number of cases in the books; None if the number is not
-    known. `cut`: whether anomalies/ has fewer cases than the books count, because it lists a bounded number of them.
+    `role`: the role of the arm, or an empty text if it is not known. `total`: the number of cases in the books, or None
+    if it is not known. `cut`: whether the folder anomalies/ lists fewer cases than the books count, because this list
+    is bounded.
     """
 
     arm: str
@@ -59,10 +60,10 @@ class CaseGroup:
 
 
 def groups(material: Material, clock: Clock) -> list[CaseGroup]:
-    """The case groups of a run, one per arm and kind that has cases. Empty if anomalies/ could not be read.
+    """The case groups of a run, one per arm and kind that has cases.
 
-    Subjects come first, then controls, then arms of unknown role, then the canary. Within an arm, kinds stand in the
-    order of Anomaly.
+    Returns an empty list if anomalies/ could not be read. Subjects come first, then controls, then arms of unknown
+    role, then the canary. The kinds of one arm stand in the order of Anomaly.
     """
     table = material.table(tables.ANOMALIES)
     if table is None:
@@ -83,7 +84,7 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
 def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -> list[dict[str, Any]]:
     """The first `count` rows of one arm and kind from `table`, in the order of partition, sequence and attempt.
 
-    `table`: the table anomalies.
+    `table`: the table `anomalies` of the run.
     """
     cases = table.filter(pc.and_(pc.equal(table["arm"], arm), pc.equal(table["kind"], kind)))
     order = pc.sort_indices(cases, [("partition", "ascending"), ("sequence", "ascending"), ("attempt", "ascending")])
@@ -92,7 +93,10 @@ def first_rows(table: pa.Table, arm: str, kind: str, count: int = CASES_SHOWN) -
 
 
 def role_of(material: Material, arm: str) -> str:
-    """The role of an arm, from the verdict or else from the scenario. Empty if neither contains the arm."""
+    """The role of an arm, from the verdict or else from the scenario.
+
+    Returns an empty text if neither contains the arm.
+    """
     for judged in material.verdict.arms if material.verdict else []:
         if judged.arm == arm:
             return judged.role
@@ -122,14 +126,20 @@ def _case(material: Material, clock: Clock, leadership: Leadership, row: dict[st
 
 
 def _leader(observation: Observation | None) -> str:
-    """The leader in an observation as text: `broker 2`, or `none`. An en dash if there is no observation."""
+    """The leader in `observation` as text, e.g. `broker 2`, or `none` if there is no leader.
+
+    Returns an en dash if `observation` is None.
+    """
     if observation is None:
         return "–"
     return "none" if observation.leader < 0 else f"broker {observation.leader}"
 
 
 def offsets_text(offsets: list[int] | None) -> str:
-    """The offsets of a record's copies as text, at most OFFSETS_SHOWN offsets. `nowhere` if there are no copies."""
+    """The offsets of the copies of a record as text, at most OFFSETS_SHOWN.
+
+    Returns `nowhere` if there are no copies.
+    """
     if not offsets:
         return "nowhere"
     first = ", ".join(f"{offset:,}" for offset in offsets[:OFFSETS_SHOWN])
@@ -137,6 +147,6 @@ def offsets_text(offsets: list[int] | None) -> str:
 
 
 def _rows(table: pa.Table | None) -> list[dict[str, Any]]:
-    """The rows of a table. Empty if the table is missing."""
+    """The rows of `table`. Returns an empty list if `table` is None."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     return rows

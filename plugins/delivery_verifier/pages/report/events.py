@@ -10,18 +10,20 @@ from delivery_verifier.pages.leadership import Clock, Leadership, injection_name
 from delivery_verifier.pages.material import Material
 
 EVENTS_SHOWN = 60
-"""The list has at most this many lines."""
+"""The greatest number of lines in the list."""
 AT_ONCE_US = 250_000
-"""Partitions that get the same leader within this time (µs) after the first of them share one line."""
+"""If several partitions get the same leader within this time (µs) after the first of them, they share one line."""
 PARTITIONS_NAMED = 5
-"""A line names at most this many partitions by their numbers. It says how many others there are."""
+"""The greatest number of partitions that a line names by their numbers. The line also says how many others there
+are."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the list of events. `time`: the time `at_us` (µs since the epoch) as text.
+    """One line of the list of events.
 
-    `fault`: whether the line is about an injection.
+    `at_us`: the time in µs since the epoch. `time`: the same time as text. `text`: the sentence on the event. `fault`:
+    whether the line is about an injection of a fault.
     """
 
     at_us: int
@@ -33,9 +35,9 @@ class Event:
 def events(material: Material, clock: Clock) -> list[Event]:
     """The list of events, oldest first, with at most EVENTS_SHOWN lines. `clock`: the clock of the run.
 
-    The events are the bite, the healing and the recovery of each injection, the changes of leadership, and the changes
-    of the broker processes. If there are too many, the latest lines that are not about injections are left out first,
-    because injections are what a reader looks for.
+    The events are the bite (the start of the effect), the healing and the recovery of each fault injection, the changes
+    of leadership, and the changes of the broker processes. If there are too many, the latest lines that are not about
+    injections are left out first, because a reader looks for the injections.
     """
     lines = [(at_us, text, True) for injection in material.injections for at_us, text in _injection_events(injection)]
     lines += [(at_us, text, False) for at_us, text in (*_leader_changes(material), *_process_events(material))]
@@ -44,7 +46,10 @@ def events(material: Material, clock: Clock) -> list[Event]:
 
 
 def _injection_events(injection: Injection) -> Iterator[tuple[int, str]]:
-    """Yields the time (µs since the epoch) and the sentence of each event of an injection."""
+    """Yields the time (µs since the epoch) and the sentence of each event of `injection`.
+
+    The events are the bite (the start of the effect), the healing and the recovery.
+    """
     yield (
         injection.bite_at_us,
         f"{injection_name(injection)}: bites" + ("" if injection.bit else " (no proof that it did)"),
@@ -79,7 +84,7 @@ def _leader_changes(material: Material) -> Iterator[tuple[int, str]]:
 
 
 def partitions_text(partitions: Sequence[int]) -> str:
-    """Partitions as text, with at most PARTITIONS_NAMED numbers, e.g. `partitions 0, 3, 6, 9, 12 and 29 more`."""
+    """The partitions as text, with at most PARTITIONS_NAMED numbers, e.g. `partitions 0, 3, 6, 9, 12 and 29 more`."""
     numbers = sorted(set(partitions))
     first = ", ".join(map(str, numbers[:PARTITIONS_NAMED]))
     more = f" and {len(numbers) - PARTITIONS_NAMED} more" if len(numbers) > PARTITIONS_NAMED else ""

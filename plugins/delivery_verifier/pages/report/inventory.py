@@ -1,4 +1,4 @@
-"""The inventory: links to the files of the run directory, and the states of the steps that write the files."""
+"""The inventory: the files of the run directory with links, and the states of the steps of the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 LINKED = 12
-"""At most this many files of one folder have links."""
+"""The greatest number of files of one folder that have links."""
 DATA_DOCS = "../data_docs/index.html"
 """The address of Data Docs, relative to a page in a run directory."""
 
@@ -20,8 +20,9 @@ DATA_DOCS = "../data_docs/index.html"
 class Part:
     """One part of the run directory: a file, or a folder with its files.
 
-    `meaning`: what the part is. `size`: its size as text; without a file, `missing` or `written with this page`.
-    `links`: the relative address and the name of each file that has a link. `more`: the number of further files.
+    `meaning`: what the part contains. `size`: the size as text. If there is no file, `size` is `missing` or `written
+    with this page`. `links`: the relative address and the name of each file with a link. `more`: the number of files
+    without a link.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Part:
 
 
 def parts(material: Material) -> list[Part]:
-    """All parts that a run directory can have, in the order of FILES. Parts that this one lacks are listed, too."""
+    """All parts that a run directory can have, in the order of FILES, including parts that this run directory lacks."""
     known_parts = []
     for name, meaning in FILES.items():
         path = material.path / name
@@ -53,7 +54,7 @@ def parts(material: Material) -> list[Part]:
 def _link(run: Path, file: Path) -> tuple[str, str]:
     """The relative address and the name of `file`.
 
-    The address works from disk and in Airflow, also if the name has special characters.
+    The address works in a page on disk and in a page that Airflow serves. Special characters are percent-encoded.
     """
     relative = file.relative_to(run).as_posix()
     return "./" + quote(relative), file.name
@@ -66,8 +67,8 @@ def _size(size: int) -> str:
 def steps(material: Material) -> list[tuple[str, str, float | None]]:
     """Every step of the run as (name, state in words, duration in s). The duration is None if the step has no manifest.
 
-    A step writes its manifest when it finishes. If there is a verdict, a step that comes after the gate and has no
-    manifest yet is said to end later, because it ends after this page is written.
+    A step writes its manifest when it finishes. If there is a verdict, some steps end only after this page was written.
+    If such a step has no manifest yet, its state says that it ends later.
     """
     rows: list[tuple[str, str, float | None]] = []
     for step in STEPS:

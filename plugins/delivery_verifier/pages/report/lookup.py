@@ -1,7 +1,7 @@
-"""The lookup: what one offset of a partition holds, according to log/, the copy of the topics in the run directory.
+"""The lookup: the record at one offset of a partition, read from log/, the copy of the topics in the run directory.
 
-A case is one record that shows an anomaly. Its row of anomalies/ says which record, where it was acknowledged, and
-where its copies were found.
+A case is one record that shows an anomaly. A case is passed as its row of the table in anomalies/. This row identifies
+the record, and has its acknowledged offset and the offsets of its copies.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.words import number
 
 COPIES_LOOKED_UP = 4
-"""The first copies of a record are looked up, at most this many."""
+"""The greatest number of copies of a record that are looked up. Later copies are left out."""
 _KEY = ("producer", "session", "sequence", "attempt")
 """The columns that identify an attempt within its arm."""
 
 
 def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | None:
-    """The snapshot of the partition of a case, or None if it is not known. `row`: the case's row of anomalies/."""
+    """The snapshot (start and end offset, leader) of the partition of a case. Returns None if it is not known.
+
+    `row`: the row of the case in anomalies/.
+    """
     partitions = material.offsets.partitions if material.offsets else []
     return next(
         (
@@ -36,10 +39,10 @@ def snapshot_of(material: Material, row: dict[str, Any]) -> PartitionSnapshot | 
 
 
 def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
-    """The offsets to look up for a case. `row`: the case's row of anomalies/.
+    """The offsets to look up for a case, each once. `row`: the row of the case in anomalies/.
 
-    These are the offset that the broker acknowledged and, if the log has several copies of the record, the offsets of
-    the first COPIES_LOOKED_UP copies. Each offset occurs once. Empty if there is neither.
+    These are the acknowledged offset, if there is one, and the offsets of the first COPIES_LOOKED_UP copies, if the log
+    has several copies of the record.
     """
     acked = [] if row["acked_offset"] is None else [row["acked_offset"]]
     copy_offsets = row["offsets"] if row["offsets"] and len(row["offsets"]) > 1 else []
@@ -49,10 +52,10 @@ def offsets_to_look_up(row: dict[str, Any]) -> list[int]:
 def offset_content(
     material: Material, clock: Clock, row: dict[str, Any], offset: int, snapshot: PartitionSnapshot | None
 ) -> str:
-    """What log/ holds at `offset`, as the end of a sentence that begins with `At offset N`.
+    """The content of log/ at `offset`, as the end of a sentence that begins with `At offset N`.
 
-    `row`: the case's row of anomalies/, whose record the content is compared with. `snapshot`: that of the case's
-    partition; None if it is not known, and then an offset behind the end of the log is not recognised as such.
+    `row`: the row of a case in anomalies/. The text says whether the content is the record of this case. `snapshot`:
+    the snapshot of the partition, which gives the end of the log, or None if it is not known.
     """
     if snapshot is not None and offset >= snapshot.end:
         return "there is nothing: the log ends before it."
@@ -63,7 +66,10 @@ def offset_content(
 
 
 def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> str:
-    """What `logged`, a row of log/, is to the case in `row`: its record, another record, or no record of this tool."""
+    """The text that says whether `logged` is the record of a case, another record, or no record of this tool.
+
+    `logged`: a row of log/. `row`: the row of the case in anomalies/.
+    """
     if not logged["parsed"]:
         return "stands something that is no record of this tool."
     if logged["producer"] == MARKER_PRODUCER:
@@ -77,7 +83,7 @@ def _description(clock: Clock, row: dict[str, Any], logged: dict[str, Any]) -> s
 
 
 def _look_up(material: Material, row: dict[str, Any], offset: int) -> list[dict[str, Any]]:
-    """The row of log/ at `offset` in the partition of a case, as a list of at most one row.
+    """The row of log/ at `offset` in the partition of a case, in a list. The list is empty if there is no such row.
 
     Raises FileNotFoundError if there is no log/.
     """

@@ -1,7 +1,4 @@
-"""The report of one run as an HTML file that loads nothing from elsewhere.
-
-The page says what happened, why, and how to repeat the run.
-"""
+"""The report of one run as an HTML file that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ from delivery_verifier.pages.report.tables import (
 from delivery_verifier.store import tables
 
 FAULTS_SHOWN = 20
-"""The page describes the first injections, at most this many. It also says how many more there are."""
+"""The greatest number of fault injections that the page describes. The page also says how many more there are."""
 
 
 def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
@@ -57,7 +54,7 @@ def write(run_dir: Path, verdict: RunVerdict | None, into: Path) -> None:
 
 
 def render(run_dir: Path, verdict: RunVerdict | None) -> str:
-    """The page of the run in `run_dir` as HTML text. `verdict` None: the run was not judged."""
+    """The page of the run in `run_dir` as HTML text. `verdict` is None if the run was not judged."""
     material = read(run_dir, verdict)
     zero = clock(material)
     case_groups = groups(material, zero)
@@ -88,7 +85,7 @@ def render(run_dir: Path, verdict: RunVerdict | None) -> str:
 
 
 def _sections(material: Material, zero: Clock) -> dict[str, Any]:
-    """The values of the template that come from the material alone. `zero`: the clock of the run."""
+    """The values for the template that need only the material and the clock of the run, `zero`."""
     verdict, scenario = material.verdict, material.scenario
     arms = scenario.arms if scenario else ()
     run_id = _run_id(material)
@@ -141,9 +138,10 @@ def _run_id(material: Material) -> str:
 
 
 def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
-    """The heading and the number of cases of each kind of anomaly that an arm has, without LOST and DUPLICATED.
+    """The heading and the number of cases of each kind of anomaly that `arm` has, except LOST and DUPLICATED.
 
-    The page always shows LOST and DUPLICATED. Empty for the canary, which has planted cases of every kind.
+    The page always shows LOST and DUPLICATED. Returns an empty list for the canary, the arm with planted cases of every
+    kind.
     """
     shown = subset("every tile shows these two, also with no case", (Anomaly.LOST, Anomaly.DUPLICATED))
     kinds = [] if arm.role == "canary" else [kind for kind in columns([arm.books]) if kind not in shown]

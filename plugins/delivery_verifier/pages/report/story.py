@@ -1,6 +1,6 @@
-"""The stories: what happened to one lost record, and to one duplicated record, moment by moment.
+"""The stories: the events of one lost record and of one duplicated record, in the order of time.
 
-Each story tells one case, which is one record that shows an anomaly.
+Each story tells one case. A case is one record that shows an anomaly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS_WITH_A_STORY = subset(
     (Anomaly.LOST, Anomaly.DUPLICATED),
 )
 _CHANGES_SHOWN = 6
-"""A story has at most this many changes of the leader or the ISR."""
+"""The greatest number of changes of the leader or the ISR in a story."""
 _Event = tuple[int, str, bool]
 """The time of an event (µs since the epoch), its sentence, and whether the event is about a fault."""
 
@@ -32,7 +32,7 @@ _Event = tuple[int, str, bool]
 class Moment:
     """One line of a story. `time`: the time as text or, in the last lines, a word such as `finding`.
 
-    `fault`: whether the line is about an injection.
+    `fault`: whether the line is about an injection of a fault.
     """
 
     time: str
@@ -42,7 +42,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Story:
-    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: its lines."""
+    """The story of one record. `title`: the anomaly, the record, its partition and arm. `moments`: the lines."""
 
     title: str
     moments: list[Moment]
@@ -51,9 +51,9 @@ class Story:
 def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[Story]:
     """The stories of a run, the worst first: at most one story per kind in KINDS_WITH_A_STORY.
 
-    `groups`: the case groups of the run (see `cases.groups`). Cases beyond the tolerance are worse than others, and
-    cases of subjects worse than those of other arms. If there is no case of these kinds, the result is one story of
-    another kind of anomaly, if there is one. The planted cases of the canary have no story.
+    `groups`: the case groups of the run (see `cases.groups`). Groups with more cases than tolerated are the worst, then
+    groups of subjects. If neither kind has cases, one case of another kind has a story. The canary, an arm with planted
+    cases, has none.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -74,19 +74,19 @@ def _story(material: Material, clock: Clock, group: CaseGroup) -> Story:
 
 
 def _example_case(cases: list[Case]) -> Case:
-    """The first case that was under way during a fault. If no case was under way then, the first case."""
+    """The first case whose record was under way during a fault or, if there is none, the first case."""
     return next((case for case in cases if case.injection != "–"), cases[0])
 
 
 def _record_name(row: dict[str, Any]) -> str:
-    """The name of a record: its sequence and producer or, if nobody sent the record, its offset."""
+    """The name of a record. It has the sequence and the producer or, if nobody sent the record, the offset."""
     if row["sequence"] is None:
         return f"the line at offset {offsets_text(row['offsets'])}"
     return f"record {number(row['sequence'])} of producer {row['producer']}"
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether the verdict permits any number of cases of this kind."""
+    """Whether the verdict permits any number of cases of the kind and arm of `group`."""
     return any(
         arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
         for arm in (material.verdict.arms if material.verdict else [])
@@ -95,7 +95,7 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key of a group: cases beyond the tolerance come first, then subjects, then the most telling kinds."""
+    """The sort key of a group: groups with too many cases come first, then subjects, then the most telling kinds."""
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -112,7 +112,7 @@ def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
 
 
 def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
-    """Yields what happened to the record of a case, in no order. `row`: the case's row of anomalies/."""
+    """Yields the events of the record of a case, in any order. `row`: the row of the case in anomalies/."""
     if row["sent_at"] is None:
         return  # nobody sent this record, so its times are not known
     leadership, topic = Leadership(material.observations), topic_of(material, row["arm"])
@@ -135,7 +135,7 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
 
 
 def _leadership_changes(observations: list[Observation], since_us: int, until_us: int | None) -> Iterator[_Event]:
-    """Yields every change of the leader or the ISR after `since_us` and up to `until_us` (None: without an end)."""
+    """Yields the changes of the leader or the ISR after `since_us` until `until_us`. None stands for the end."""
     for before, now in pairwise(observations):
         if now.at_us <= since_us or (until_us is not None and now.at_us > until_us):
             continue
@@ -152,7 +152,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A space and the sentence on the leader when the record is sent. Empty if there is no observation."""
+    """A space and the sentence on the leader at the sending. Returns an empty text if `observation` is None."""
     if observation is None:
         return ""
     if observation.leader < 0:
@@ -164,7 +164,7 @@ def _leader_at_sending(observation: Observation | None) -> str:
 def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
     """The sentence on the outcome that the client reported for the record.
 
-    `leader`: the leader from the sending to the report; -1 if the leader changed in this time, or is not known.
+    `leader`: the leader from the sending to the report, or -1 if the leader changed in this time or is not known.
     """
     error = f" ({row['error']})" if row["error"] else ""
     if row["outcome"] == "ACKED":
@@ -180,7 +180,7 @@ def _outcome_sentence(row: dict[str, Any], leader: int) -> str:
 
 
 def _fault_events(injection: Injection, observation: Observation | None) -> Iterator[_Event]:
-    """Yields the bite, the healing and the recovery. `observation`: of the partition, at the bite."""
+    """Yields the bite (start of the effect), healing and recovery. `observation`: the partition at the bite."""
     was_leader = observation is not None and observation.leader in injection.brokers
     role = "; it led this partition" if was_leader else ""
     yield injection.bite_at_us, f"Fault {injection_name(injection)} bites{role}.", True
@@ -191,7 +191,7 @@ def _fault_events(injection: Injection, observation: Observation | None) -> Iter
 
 
 def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> Iterator[Moment]:
-    """Yields the last lines of a story: what was read from the topic after the load, the finding, the explanation."""
+    """Yields the last lines of a story: the copies of the record in the topic, the finding, and the explanation."""
     snapshot = snapshot_of(material, row)
     if snapshot is not None:
         ends = f"The log of partition {row['partition']} ends at offset {number(snapshot.end)}; broker "
@@ -212,7 +212,7 @@ def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> I
 
 
 def _explanation(material: Material, row: dict[str, Any]) -> str:
-    """How the settings let the case happen. Empty if neither the settings nor the observations explain the case."""
+    """How the settings caused the loss or duplicate, as sentences. Returns an empty text without an explanation."""
     if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
         return ""
     settings = material.scenario.arm(row["arm"]).profile.producer
@@ -227,7 +227,7 @@ def _explanation(material: Material, row: dict[str, Any]) -> str:
 
 
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How `acks` and the leaders of the partition since the report explain a loss. Empty if they do not explain it."""
+    """How `acks` and a new leader caused a loss, as sentences. Returns an empty text if they are not the cause."""
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."
     topic = topic_of(material, row["arm"])

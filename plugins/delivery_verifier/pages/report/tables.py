@@ -1,7 +1,7 @@
 """The tables of the report: findings, laws, gaps, settings and proofs, from the verdict, the books and the scenario.
 
 A case is one record that shows an anomaly. The tolerance is the number of cases that the verdict allows. The books are
-the totals of the run.
+the totals of each arm.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from delivery_verifier.pages.words import enumeration, number, plain_name, recor
 from delivery_verifier.store import tables
 
 GAPS_SHOWN = 24
-"""The longest gaps (see GapRow) are shown, at most this many."""
+"""The greatest number of gaps (see GapRow) that are shown, the longest gaps first."""
 PROOF_SHOWN = 800
-"""At most this many characters of each value of a proof are shown."""
+"""The greatest number of characters that are shown of each value of a proof."""
 
 
 @dataclass(frozen=True)
 class FindingRow:
-    """One anomaly of one arm: the finding of the verdict, with the words for it.
+    """One row of the findings: one kind of anomaly of one arm, with texts for readers.
 
-    `name`, `definition`: of the anomaly, in words. `tolerated`: the tolerance as text. `share`: which share of the
-    records are cases, as text; empty if there is no case, or if the whole is not known.
+    `name`, `definition`: the name and the definition of the anomaly in words. `tolerated`: the tolerance as text.
+    `share`: the cases as a share of the records, as text. It is empty if there is no case, or if the number of records
+    is not known.
     """
 
     finding: Finding
@@ -85,10 +86,11 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class Threshold:
-    """What makes a subject VIOLATED, and what does not. `arm`: the names of the subjects for which this holds.
+    """The anomalies that make a subject VIOLATED, and the anomalies that do not.
 
-    `convicts`: the anomalies of which too many cases make a subject VIOLATED. `permitted`: the anomalies that its
-    settings permit in any number. Both texts are the end of the phrase `a record that is ...`.
+    `arm`: the names of the subjects with this threshold. `convicts`: the anomalies with a tolerance; more cases than
+    the tolerance make the subject VIOLATED. `permitted`: the anomalies that are permitted in any number. Both texts are
+    the end of the phrase `a record that is ...`.
     """
 
     arm: str
@@ -97,7 +99,7 @@ class Threshold:
 
 
 def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
-    """The thresholds of all subjects that have findings, in the order of the verdict. Empty without a verdict.
+    """The thresholds of all subjects with findings, in the order of the verdict. Returns an empty list without verdict.
 
     Subjects with equal thresholds share one Threshold.
     """
@@ -121,11 +123,11 @@ def _convicting_case(finding: Finding) -> str:
 
 @dataclass(frozen=True)
 class LawRow:
-    """One law of the books: two counts, made independently, that must be equal, e.g. of each partition.
+    """One law of the books. A law says that two independent counts are equal, e.g. for each partition.
 
-    `meaning`: the law in words. `checks`: how many equations of the law were checked, e.g. one per partition.
-    `left_name`, `right_name`: what each side counts. `left`, `right`: the sums of the two sides over all equations.
-    `unbalanced`: the equations, as rows of books/laws, whose two sides differ.
+    `meaning`: the law in words. `checks`: the number of equations that were checked, e.g. one per partition.
+    `left_name`, `right_name`: the names of the two counts. `left`, `right`: the sums of the two counts over all
+    equations. `unbalanced`: the equations that do not hold, as rows of books/laws.
     """
 
     law: str
@@ -139,7 +141,7 @@ class LawRow:
 
 
 def law_rows(table: pa.Table | None) -> list[LawRow]:
-    """The laws of the books, in the order of the table. `table`: books/laws. Empty if `table` is None."""
+    """The laws of the books, in the order of `table`, which is books/laws. Returns an empty list if `table` is None."""
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
     laws = []
     for law in dict.fromkeys(row["law"] for row in rows):
@@ -160,17 +162,17 @@ def law_rows(table: pa.Table | None) -> list[LawRow]:
 
 
 def _name(rows: list[dict[str, Any]], side: str) -> str:
-    """What one side of a law counts. If the equations have different names for it: the first name and `(and so on)`."""
+    """The first name in the column `side` of `rows`. `(and so on)` follows if the rows have different names."""
     names = list(dict.fromkeys(row[side] for row in rows))
     return str(names[0]) if len(names) == 1 else f"{names[0]} (and so on)"
 
 
 @dataclass(frozen=True)
 class GapRow:
-    """The longest gap of one arm on one partition: the longest time between two consecutive reports.
+    """The longest gap of one arm on one partition. A gap is the time between two consecutive reports of records.
 
-    `since`: the start of the gap as text. `injection`: the name of the first injection that overlaps the gap; an en
-    dash if there is none.
+    `since`: the start of the gap as text. `injection`: the name of the first fault injection that overlaps the gap (see
+    `injection_during`), or an en dash if there is none.
     """
 
     arm: str
@@ -181,9 +183,9 @@ class GapRow:
 
 
 def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
-    """The longest gaps of the run, longest first, at most GAPS_SHOWN.
+    """The longest gap of each arm and partition, longest first, at most GAPS_SHOWN.
 
-    A partition on which an arm got fewer than two reports has no gap.
+    An arm has no gap on a partition with fewer than two reports.
     """
     table = material.table(tables.GAPS)
     rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
@@ -208,7 +210,7 @@ def gap_rows(material: Material, clock: Clock) -> list[GapRow]:
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One property of a client or topic. `values`: its value in each arm. `differs`: whether not all are equal."""
+    """One property of a client or topic. `values`: its value in each arm. `differs`: whether these values differ."""
 
     name: str
     values: list[str]
@@ -218,7 +220,7 @@ class SettingRow:
 def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
     """All properties of the arms, one row per property. Properties whose values differ come first.
 
-    `per_arm`: the settings of each arm.
+    `per_arm`: the settings of each arm, by property.
     """
     arms = list(per_arm)
     names = sorted({name for settings in arms for name in settings})
@@ -230,7 +232,7 @@ def setting_rows(per_arm: Iterable[dict[str, Setting]]) -> list[SettingRow]:
 
 
 def proof_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The proof that `injection` bit, as (name, value). A value longer than PROOF_SHOWN is cut, and then says so."""
+    """The proof that the fault of `injection` took effect, as (name, value). Long values are cut (see PROOF_SHOWN)."""
     lines = []
     for name, value in injection.proof.items():
         text = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -240,5 +242,5 @@ def proof_lines(injection: Injection) -> list[tuple[str, str]]:
 
 
 def hit_lines(injection: Injection) -> list[tuple[str, str]]:
-    """The partitions that `injection` touched, as lines of (topic, its touched partitions as text)."""
+    """The partitions that `injection` affected, as a line of (topic, partitions as text) for each topic."""
     return [(topic, partitions_text(partitions)) for topic, partitions in injection.hit.items()]
