@@ -36,9 +36,8 @@ def prove(
 ) -> dict[Proof, Effect]:
     """Returns what is seen now of each effect in `proofs`, by name. An effect that is not seen has an empty value.
 
-    The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). `elected`
-    looks at the hit partitions whose state is known. Every other effect is seen only if partitions were hit, and if the
-    state of each hit partition is known.
+    The effects `brief` and `coordinator_moved` do not depend on the hit partitions (see `Injection.hit`). Every other
+    effect is seen only if partitions were hit, and if the state of each hit partition is known.
     """
     partitions = cluster.partitions([arm.topic_name for arm in scenario.arms]) if proofs else {}
     hit = [(topic, partition) for topic, numbers in injection.hit.items() for partition in numbers]
@@ -51,7 +50,7 @@ def prove(
         elif proof == "coordinator_moved":
             effects[proof] = _coordinator_moved(cluster, scenario, injection)
         elif proof == "elected":
-            effects[proof] = _elected(states, scenario, injection)
+            effects[proof] = _elected(states, scenario, injection) if complete else {}
         else:
             effects[proof] = _leaders(states) if complete and _holds(proof, states, injection) else {}
     return effects

@@ -27,6 +27,14 @@ def test_any_answer_is_understood_or_an_oserror(answer: bytes) -> None:
 
 
 @given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
+def test_any_answer_about_live_brokers_is_understood_or_an_oserror(answer: bytes) -> None:
+    with MonkeyPatch.context() as patch:
+        patch.setattr(wire, "call", lambda *_: answer)
+        with suppress(OSError):
+            wire.live_brokers(BROKER)
+
+
+@given(st.binary(max_size=200) | st.lists(st.integers(0, 3), max_size=120).map(bytes))
 def test_any_answer_to_a_new_assignment_is_understood_or_an_oserror(answer: bytes) -> None:
     with MonkeyPatch.context() as patch:
         patch.setattr(wire, "call", lambda *_: answer)

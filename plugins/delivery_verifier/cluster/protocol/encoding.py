@@ -64,8 +64,9 @@ class Reader:
 
 
 def short_text(text: str) -> bytes:
-    """Returns the encoded string `text`: its length as an int16, then the string."""
-    return struct.pack(">h", len(text)) + text.encode()
+    """Returns the encoded string `text`: its length in bytes as an int16, then the string."""
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
 
 
 def varint(value: int) -> bytes:

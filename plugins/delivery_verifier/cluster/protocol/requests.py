@@ -77,16 +77,21 @@ def _partition(reader: Reader) -> tuple[int, PartitionState]:
 
 
 def live_brokers(address: Address, timeout_s: float = TIMEOUT_S) -> set[int]:
-    """Returns the ids of the unfenced brokers, as the broker at `address` reports them. Raises OSError if the broker
-    does not answer within `timeout_s` seconds."""
+    """Returns the ids of the unfenced brokers, as the broker at `address` reports them.
+
+    Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
+    """
     reader = Reader(call(address, struct.pack(">hhih", 3, 7, 2, 3) + b"kdv" + struct.pack(">ib", 0, 0), timeout_s))
-    reader.skip(8)
     ids = set()
-    for _ in range(reader.number("i")):
-        ids.add(reader.number("i"))
-        reader.text(reader.number("h"))
-        reader.skip(4)
-        reader.text(reader.number("h"))
+    try:
+        reader.skip(8)
+        for _ in range(reader.number("i")):
+            ids.add(reader.number("i"))
+            reader.short_text()
+            reader.skip(4)
+            reader.short_text()
+    except (struct.error, IndexError, ValueError) as error:
+        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
     return ids
 
 

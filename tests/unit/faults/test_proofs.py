@@ -1,0 +1,52 @@
+"""Proofs: an effect is seen only if the state of every partition that the injection hit is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.evidence import RUN, SUBJECT
+
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.faults.open_injection import LeaderBefore, OpenInjection, Proofs, partition_name
+from delivery_verifier.faults.proofs import prove
+
+TOPIC = RUN.arm(SUBJECT).topic_name
+
+
+class Answers:
+    """A cluster whose brokers know the given partitions of the subject's topic. Broker 2 leads each of them."""
+
+    def __init__(self, *known: int) -> None:
+        self.known = known
+
+    def partitions(self, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
+        state = PartitionState(leader=2, leader_epoch=1, replicas=(1, 2, 3), isr=(2,), elr=(), error=0)
+        return {(TOPIC, partition): state for partition in self.known}
+
+
+def elected(*known: int) -> Any:
+    before = {partition_name(TOPIC, partition): LeaderBefore(-1, 0) for partition in (0, 1)}
+    injection = OpenInjection(
+        id=0,
+        cycle=0,
+        action="elect_unclean",
+        brokers=[],
+        hit={TOPIC: [0, 1]},
+        led=False,
+        options={},
+        requested_at_us=1,
+        bite_at_us=2,
+        proofs=Proofs(process={}, before=before, required=["elected"]),
+    )
+    cluster: Any = Answers(*known)
+    return prove(cluster, RUN, injection, ["elected"])["elected"]
+
+
+@pytest.mark.parametrize("known", [(), (0,), (1,)])
+def test_an_election_is_not_proven_if_a_partition_without_a_leader_is_missing_in_the_answer(known: tuple[int]) -> None:
+    assert not elected(*known)
+
+
+def test_an_election_is_proven_if_every_partition_has_a_leader_again() -> None:
+    assert list(elected(0, 1)) == [f"{TOPIC}-0", f"{TOPIC}-1"]
