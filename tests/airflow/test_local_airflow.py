@@ -1,4 +1,5 @@
-"""Tests of a real local Airflow: access rights, the address on which it listens, and the answers to refused requests."""
+"""Tests of a real local Airflow: access rights, the address on which it listens, and the answers to refused
+requests."""
 
 from __future__ import annotations
 

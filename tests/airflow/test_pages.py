@@ -1,5 +1,5 @@
-"""Tests of the matrix in Airflow and of the price page in a real browser. In every colour scheme and width, no page is
-wider than its window, and no page sends a request to another host."""
+"""Tests of the matrix in Airflow and of the price page in a real browser. In every colour scheme and window size, no
+page is wider than its window, and no page sends a request to another host."""
 
 from __future__ import annotations
 

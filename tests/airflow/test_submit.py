@@ -1,4 +1,5 @@
-"""Tests of `spark-submit` for the reconciliation: the Spark properties, and the interface on which the driver listens."""
+"""Tests of `spark-submit` for the reconciliation: the Spark properties, and the interface on which the driver
+listens."""
 
 from __future__ import annotations
 

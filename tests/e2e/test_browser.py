@@ -1,4 +1,5 @@
-"""The way of a user through a real browser without a network: log in, fill in the form, watch the run, read its report."""
+"""The way of a user through a real browser without a network: log in, fill in the form, watch the run, read its
+report."""
 
 from __future__ import annotations
 

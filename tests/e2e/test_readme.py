@@ -40,7 +40,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
 
 
 def typed(command: str, environment: dict[str, str]) -> tuple[int, str]:
-    """Executes `command` at the root of the repository. Returns the exit code and everything that the command prints."""
+    """Executes `command` at the root of the repository. Returns the exit code and everything that the command
+    prints."""
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=ROOT,

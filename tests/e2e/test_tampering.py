@@ -41,7 +41,8 @@ def good(kafka_spark: SparkSession) -> RunDirectory:
 
 
 def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(good: RunDirectory) -> None:
-    """`test_crashes` runs before this test, on the same host. Only the workspaces of VIOLATED runs are kept on purpose."""
+    """`test_crashes` runs before this test, on the same host. Only the workspaces of VIOLATED runs are kept on
+    purpose."""
     assert lease.holder() is None
     assert not (workspaces.folder() / good.read_scenario().run_token).exists()
     assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}

@@ -154,7 +154,7 @@ def controller_rule(cluster: Cluster, broker: int) -> str:
 
 
 def chains() -> list[str]:
-    """Returns the packet filter's chains of all keepers that have such chains, newest first."""
+    """Returns the names of all keepers' chains in the packet filter, newest chain first."""
     listed = subprocess.run(["iptables", "-w", "-S"], capture_output=True, text=True, check=True).stdout
     return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(f"-N {packet_filter.PREFIX}-")]
 

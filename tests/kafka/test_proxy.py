@@ -93,7 +93,8 @@ def client(cluster: Cluster, topic: str, direct: bool = False, **settings: Setti
 
 
 def log(cluster: Cluster, topic: str) -> list[bytes]:
-    """Returns the values of all records in the topic except the warm-up record. They are read directly from the broker."""
+    """Returns the values of all records in the topic except the warm-up record. They are read directly from the
+    broker."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "log_level": 0})
     end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
     consumer.assign([TopicPartition(topic, 0, 0)])

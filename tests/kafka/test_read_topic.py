@@ -98,7 +98,8 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
 
 
 def _end_at(run: RunDirectory, servers: str, end: int) -> None:
-    """Writes a snapshot in which partition 0 of arm `one` ends at the offset `end`, as the step settle would write it."""
+    """Writes a snapshot in which partition 0 of arm `one` ends at the offset `end`, as the step settle would write
+    it."""
     offsets = msgspec.json.decode((run.path / "offsets.json").read_bytes(), type=Offsets)
     ends = [end if (part.arm, part.partition) == ("one", 0) else 0 for part in offsets.partitions]
     parts = [

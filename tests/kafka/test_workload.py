@@ -38,7 +38,8 @@ Plan = Callable[..., ProducerSpec]
 
 @pytest.fixture
 def plan(cluster: Cluster, tmp_path: Path) -> Plan:
-    """A function that creates a topic with two partitions, and returns the specification of a producer for this topic."""
+    """A function that creates a topic with two partitions, and returns the specification of a producer for this
+    topic."""
 
     def make(
         profile: str, topic: dict[str, str] | None = None, settings: dict[str, Setting] | None = None, **more: Any
