@@ -1,6 +1,7 @@
-"""The house: who may import whom, one door per heavy dependency, sizes, and rooms that introduce themselves.
+"""Tests of the architecture: which room (package) may import which, which modules may import a heavy dependency, the
+sizes of files and functions, and the description of each room.
 
-Every rule is tried on a tiny broken tree, where it must find the offence and nothing else.
+Each rule is also applied to a tiny broken tree. There it must find exactly the offence that was put in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The supervisor: its processes live and die together, and take everything they started along.
+"""Tests of the supervisor of a local Airflow: its processes start and end together, and also all processes that they
+started.
 
-In place of Airflow stands a small program that starts an orphan and waits.
+A small program takes the place of Airflow. It starts an orphan and then waits.
 """
 
 from __future__ import annotations
