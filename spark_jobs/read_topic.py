@@ -1,7 +1,7 @@
 """Reading: the records of every topic from Kafka.
 
 The *snapshot* of a partition is the range of offsets that is judged. The step settle took its bounds once, after the
-load. A *marker* is a record that this step wrote behind the load, to prove where the snapshot ends. The *tail* is all
+load. A *marker* is a record that settle wrote behind the load, to prove where the snapshot ends. The *tail* is all
 records behind the snapshot.
 """
 

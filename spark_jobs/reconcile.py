@@ -1,4 +1,4 @@
-"""Reconciliation: what the ledger claims is compared with what the topics hold, record by record.
+"""Reconciliation: compares what the ledger claims with what the topics hold, record by record.
 
 The first half reads the snapshot from Kafka into log/, and seals log/ with read_topic.json. The second half turns
 ledger/ and log/ into anomalies/, books/ and timeline/, and seals them with reconcile.json. To seal files means to name
@@ -50,13 +50,13 @@ def reconcile(
     bits: int = screen.BITS,
     connection: Mapping[str, str] | None = None,
 ) -> None:
-    """Reconciles the run in `run_dir`, and writes the result there, good or bad. After an error, there is none.
+    """Reconciles the run in `run_dir`, and writes the result there, whether it is good or bad.
 
-    `from_log`: log/ is there already, and Kafka is not read. `exhaustive`: every record is matched, without the screen
-    (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a producer at once.
-    `connection`: as in `read_topics`.
-    Raises IncompleteRun if an earlier step is missing or altered, and BadInput if ledger or log have other columns.
-    Raises every error of Spark, for example if records disappeared between the snapshot and the read.
+    `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
+    without the screen (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a
+    producer at once. `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered,
+    and BadInput if ledger or log have other columns. Raises every error of Spark, for example if records disappeared
+    between the snapshot and the read. After an error, there is no result.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -103,7 +103,8 @@ def write_books(
     """Runs the second half, which turns ledger/ and log/ of `run` into anomalies/, books/ and timeline/ in `output`.
 
     `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
-    Queries that do not depend on each other run side by side: Spark's driver plans each with one thread."""
+    Independent queries run side by side, because Spark's driver plans each query with only one thread.
+    """
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS

@@ -51,7 +51,7 @@ def _declared(table: Table) -> StructType:
 
 
 def _internal(required: Mapping[str, DataType], nullable: Mapping[str, DataType]) -> StructType:
-    """The schema of a frame that is internal to the jobs: the required columns, then the nullable columns."""
+    """The schema of a frame that only the jobs use: the required columns, then the nullable columns."""
     fields = [StructField(name, data_type, nullable=False) for name, data_type in required.items()]
     return StructType(fields + [StructField(name, data_type) for name, data_type in nullable.items()])
 

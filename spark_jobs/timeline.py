@@ -148,7 +148,7 @@ def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
 
 
 def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
-    """Returns GAPS: `table`, and a row with nulls for each partition that it lacks, of each arm that carries load."""
+    """Returns GAPS: `table`, and a row of nulls for each missing partition of each arm that carries load."""
     known = {(row["arm"], row["partition"]): row for row in table.to_pylist()}
     planned: Sequence[tuple[str, int]] = [
         (arm.name, partition) for arm in scenario.loaded for partition in range(scenario.load.partitions)
@@ -158,6 +158,6 @@ def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
 
 
 def _interval(moment: Any, width_us: int) -> Any:
-    """The begin of the interval that contains `moment`, in µs since the epoch."""
+    """The time at which the interval that contains `moment` begins, in µs since the epoch."""
     micros = F.unix_micros(moment)
     return (micros - micros % width_us).alias("at_us")

@@ -1,5 +1,5 @@
 """Tests of backends, the programs that run a cluster. The fake backend passes the checks for all backends. The keeper
-answers exactly the requests of its protocol. An unknown backend or an old specification is refused by name."""
+answers only the requests of its protocol. An error names what is missing."""
 
 from __future__ import annotations
 

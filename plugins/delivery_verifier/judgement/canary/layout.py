@@ -101,6 +101,6 @@ class Planter:
     def expect(self, **counts: int) -> None:
         """Adds `counts`, by column of the books, to what the canary's books must show.
 
-        `claim` and the functions that write add what follows from one row or one record by themselves.
+        `claim`, `write` and `write_bytes` already add the counts that every such row or record has.
         """
         self.layout.counts.update(counts)
