@@ -91,7 +91,8 @@ class StartedRun:
 def perform(trial: Trial, folder: Path) -> dict[str, Any]:
     """Performs a trial and returns its row.
 
-    The row's `findings` say what went wrong beside a false verdict (`false`) and leftovers (`left`).
+    In the row, `false` lists false statements of the verdict, `left` lists what was left behind, and `findings` lists
+    everything else that went wrong.
     """
     findings = list[str]()
     up_s = _airflow_up(findings) if trial.mode == "airflow" else None

@@ -53,7 +53,8 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
     Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
     Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
 }
-"""For each kind, in order of precedence: whether the kind applies to a subject, regardless of all other kinds."""
+"""For each kind, in order of precedence, a function. It returns a column that says whether the kind applies to a
+subject, regardless of all other kinds."""
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:

@@ -25,8 +25,8 @@ from spark_jobs.anomalies import OWN
 from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
 
 SESSIONS = 1
-"""Sessions per producer. Producers number what they send per session. A producer that is killed and started again goes
-on numbering, and so keeps its session."""
+"""The number of sessions of a producer. A producer numbers its attempts within a session. If it is killed and started
+again, it continues these numbers and so stays in its session."""
 NOBODY = -1
 """Stands in place of a producer and a session. Rows with NOBODY count the records that no planned producer of the arm
 sent."""

@@ -18,7 +18,7 @@ from spark_jobs.attempts import reported
 from spark_jobs.schemas import EXPOSURE, LEDGER, arrow, promise
 
 _FOREVER_US = 2**62
-"""Stands for the recovery of an injection that has not recovered."""
+"""Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
 
 
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:

@@ -30,7 +30,7 @@ class MatchingInputs(NamedTuple):
     `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`). `visible`: the rows
     that a read_committed consumer sees (view `committed`). `ledger_census` and `log_census`: the results of
     `count_ledger` and `count_log`. `output`: receives anomalies/. `bound`: the most cases that are written per arm and
-    kind. `together`: ledger and log are in one Spark partition each, so that no query shuffles.
+    kind. `together`: whether ledger and log are in one Spark partition each; if so, no query shuffles.
     """
 
     ledger: DataFrame

@@ -109,8 +109,9 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
     """Raises StepFailed if the read_committed consumer of `arms` missed a marker, because its read is then incomplete.
 
     `log`: the folder log/. `tail`: the view that holds what the consumer saw behind the snapshot. Markers are in no
-    transaction, so a consumer that misses a marker was stopped before it by the last stable offset. A new leader can
-    give such an offset. Then records of the snapshot may be in the log although the consumer did not see them.
+    transaction. So a consumer misses a marker only if the last stable offset, where its read ends, is before the
+    marker. A new leader can report such a low offset for a moment. Then the consumer may also have missed records of
+    the snapshot.
     """
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms]

@@ -183,14 +183,14 @@ def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
 
 
 def _clean(row: Row) -> bool:
-    """Whether a row of BUCKETS is clean."""
+    """Whether a row of BUCKETS is clean, as the docstring of this module defines it."""
     is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
     shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
     return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches with a bucket that overlaps another bucket of the same producer and partition (see `_entangled`)."""
+    """Stretches with a bucket whose numbers or offsets overlap another bucket of its producer and partition."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)

@@ -31,7 +31,7 @@ BUCKETS_PER_DECADE = 20
 """The number of buckets of latency per decade, i.e. between a latency and ten times this latency. Each bucket is 12 %
 wider than the bucket before it."""
 _FOREVER_US = 2**62
-"""Stands for the recovery of an injection that has not recovered."""
+"""Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
 """The columns of LOAD that are counts."""
 

@@ -69,7 +69,8 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "delivery_verifier": "",
     }.items()
 }
-"""Room -> the rooms, or parts of a room, that it may import. A room stands above all rooms that it may use."""
+"""Maps each room (package) to the rooms, or parts of a room, that it may import. A room stands above all rooms that it
+may use."""
 
 WITHOUT_INTRODUCTION = {"verify_delivery", "verify_catalogue", "delivery_plugin", "__main__", "delivery_verifier"}
 

@@ -29,7 +29,7 @@ OwnedDoubt = tuple[str, Doubt]
 """The name of the arm to which a doubt belongs, or ALL for every arm; and the doubt."""
 
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval of the table timeline/load, whose rows say when their intervals begin."""
+"""The greatest length (µs) of an interval in timeline/load. This table only gives the beginning of each interval."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
