@@ -99,7 +99,8 @@ def loaded_arms(verdict: RunVerdict) -> list[ArmVerdict]:
 
 
 def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
-    """Returns the names of the loaded arms that are not INCONCLUSIVE with the doubt `fault_did_not_bite`."""
+    """Returns the names of the loaded arms whose verdict is not INCONCLUSIVE, or lacks the doubt
+    `fault_did_not_bite`."""
     return [
         arm.arm
         for arm in loaded_arms(verdict)

@@ -103,8 +103,7 @@ def write_books(
     """Runs the second half, which turns ledger/ and log/ of `run` into anomalies/, books/ and timeline/ in `output`.
 
     `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
-    Independent queries run side by side, because Spark's driver plans each query with only one thread.
-    """
+    Independent queries run side by side, because Spark's driver plans each query with only one thread."""
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS

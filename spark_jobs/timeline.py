@@ -127,11 +127,10 @@ def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
 def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
     """Returns GAPS from LEDGER: the longest silence between consecutive reports, per arm and partition.
 
-    A partition with fewer than two reports has no silence. Before the load, each producer warms up with a few records.
-    The verifier itself causes the silence between this warm-up and the load: of this silence, only the part after
-    `began_us`, the beginning of the load, counts.
-    Reports are first grouped by millisecond, so that only a short list per partition is sorted. Silences below 1 ms are
-    not found.
+    A partition with fewer than two reports has no silence. Each producer sends a few warm-up records before the load.
+    The verifier itself causes the silence between warm-up and load. So only the part of this silence after `began_us`,
+    the beginning of the load (µs since the epoch), counts. Reports are first grouped by millisecond, so that only a
+    short list per partition is sorted. Silences below 1 ms are not found.
     """
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     settled = F.unix_micros("settled_at")

@@ -82,7 +82,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("pages",),
     "jinja2": ("pages", "expectations.data_docs"),
 }
-"""Heavy dependency -> the only modules or rooms that import it."""
+"""Maps each heavy dependency to its doors: the only modules or rooms (packages) that may import it."""
 
 CONCEPTS = (
     Concept(
@@ -98,7 +98,8 @@ CONCEPTS = (
     Concept("disturbances", {kind: kind for kind in DISTURBANCES}, dicts_only=True),
     Concept("claims", {claim: claim for claim in CLAIMS}, dicts_only=True),
 )
-"""What tables speak of. Lists of some actions, steps or disturbances are everyday; dicts are tables."""
+"""The concepts whose tables must be complete. For concepts with `dicts_only`, only dicts count as tables, because a
+list of only some actions, steps or disturbances is normal."""
 
 MOST_LINES_OF_A_FILE = 250
 MOST_LINES_OF_A_FUNCTION = 50
@@ -152,7 +153,8 @@ def test_every_folder_of_the_library_is_a_room_that_the_table_knows() -> None:
 
 
 def tree(folder: Path, files: dict[str, str]) -> list[Path]:
-    """A tiny library below `folder`: text by the name of a file, without its ending."""
+    """Writes a tiny library below `folder`, and returns its folder in a list. `files` holds the text of each module, by
+    path without `.py`."""
     for name, text in files.items():
         file = folder / "delivery_verifier" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
