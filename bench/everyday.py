@@ -6,8 +6,8 @@ The interval takes the injections as independent of each other.
 entry is repeated, with C rounds of its fault in one load and another seed each time, until every arm has been through N
 injections. (A rolling restart is three injections: one per broker.) A Markdown table with machine and versions goes to
 the terminal and to bench/results/everyday-<date>.md. The exit code is 1 if a run was not as expected. An arm with a
-doubt is not counted, whatever its verdict. The table says how many such arms there are. A case that belongs to two
-injections counts for the later injection.
+doubt is not counted, whatever its verdict. The table says how many such arms there are. A case that could belong to
+several injections counts for only one of them (see `delivery_verifier.judgement.attribution`).
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ CLAIMED = {
     "settled_at": "timestamp",
     "error": "string",
 }
-"""The columns of an attempt that only the ledger knows, with their types."""
+"""The columns of an attempt that come only from the ledger, with their types."""
 
 
 def location(offset: str | Column, partition: str | Column) -> Column:

@@ -119,7 +119,7 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
 
 
 def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
-    """Returns the numbers of records that are no markers, and of markers, in `view`. Both are per (arm, partition)."""
+    """Returns two counts of records in `view`, each per (arm, partition): records that are no markers, and markers."""
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[ArmPartition] = Counter()

@@ -39,7 +39,7 @@ transactional.id=orders
 transaction.timeout.ms=50000
 """
 RECORDS = 6000
-"""The number of records: twelve transactions of 500 records each. The load aborts at least the second transaction on
+"""The number of records: twelve transactions of 500 records each. At least one of them, the second, is aborted on
 purpose."""
 SECRETS = (b"hunter2", b"swordfish", b"prod-1.example")
 

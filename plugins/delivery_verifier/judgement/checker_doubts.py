@@ -157,7 +157,7 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """Yields doubts unless the observer saw every partition before the load, and an effect of every injection that bit.
 
-    An observer that missed these may have missed more. The contract would then rest on an incomplete history.
+    The observer polls the brokers. If it missed one of these, the history that the contract reads has gaps.
     """
     for arm in evidence.scenario.arms:
         began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)

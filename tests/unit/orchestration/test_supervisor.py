@@ -1,5 +1,5 @@
-"""Tests of the supervisor of a local Airflow: its processes start and end together, and also all processes that they
-started.
+"""Tests of the supervisor of a local Airflow. Its processes start together. They end together with all processes that
+they have started.
 
 A small program takes the place of Airflow. It starts an orphan and then waits.
 """
