@@ -164,7 +164,7 @@ def _astray() -> Column:
 def _resent(frame: DataFrame, resends: bool) -> DataFrame:
     """Adds the column `resent`: the attempt and another attempt of the same sequence are both in the log.
 
-    A FAILED attempt does not count: its copies are phantoms.
+    A FAILED attempt does not count, because its copies are phantoms.
     """
     if not resends:
         return frame.withColumn("resent", F.lit(False))

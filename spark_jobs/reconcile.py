@@ -38,8 +38,8 @@ EPILOG = """The exit code says whether the job finished, not what it found: `con
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 RECONCILE: Final = "reconcile"
 SMALL_ROWS = 500_000
-"""Up to this number of rows in ledger and log together, every query is one task: a shuffle would cost more time than
-several tasks would save."""
+"""Up to this number of rows in ledger and log together, every query is one task, because a shuffle would cost more time
+than several tasks would save."""
 
 
 def reconcile(
@@ -55,8 +55,8 @@ def reconcile(
     `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
     without the screen (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a
     producer at once. `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered,
-    and BadInput if ledger or log have other columns. Raises every error of Spark, for example if records disappeared
-    between the snapshot and the read. After an error, there is no result.
+    BadInput if ledger or log have other columns, and StepFailed if Kafka was not read completely. Raises every error of
+    Spark, for example if records disappeared between the snapshot and the read. After an error, there is no result.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -76,7 +76,7 @@ def reconcile(
 def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
     """Runs only the first half, which writes log/ and read_topic.json. Afterwards, the cluster is not needed any more.
 
-    Raises the same errors as `reconcile`.
+    Raises IncompleteRun, StepFailed and errors of Spark as `reconcile` does.
     """
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")

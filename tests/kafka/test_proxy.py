@@ -1,5 +1,5 @@
-"""Tests of the proxy before real brokers. Until it is released, every action affects all clients that connect through
-the proxy, and no other client."""
+"""Tests of the proxy before real brokers. An action at the proxy affects all clients that connect through the proxy,
+and no other client, until the action is released."""
 
 from __future__ import annotations
 

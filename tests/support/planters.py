@@ -222,7 +222,7 @@ def resent(h: History) -> None:
 
 
 def resent_after_an_absent_attempt(h: History) -> None:
-    """Plants no anomaly: only one of the two attempts is in the log."""
+    """Plants no anomaly, because only one of the two attempts is in the log."""
     header = h.record()
     h.claim(header, "INDETERMINATE")
     h.ack(header | {"attempt": 1})

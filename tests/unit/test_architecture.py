@@ -1,4 +1,4 @@
-"""Tests of the architecture: which room (package) may import which, which modules may import a heavy dependency, the
+"""Tests of the architecture: the imports between rooms (packages), the modules that may import a heavy dependency, the
 sizes of files and functions, and the description of each room.
 
 Each rule is also applied to a tiny broken tree. There it must find exactly the offence that was put in.

@@ -157,7 +157,7 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """Yields doubts unless the observer saw every partition before the load, and an effect of every injection that bit.
 
-    The observer polls the brokers. If it missed one of these, the history that the contract reads has gaps.
+    The observer polls the brokers. If it missed any of this, the contract rests on an incomplete history.
     """
     for arm in evidence.scenario.arms:
         began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)

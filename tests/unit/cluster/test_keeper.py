@@ -17,7 +17,8 @@ from delivery_verifier.cluster.embedded.keeper import Keeper
 
 
 class SignalledOwner:
-    """A living owner process. When the keeper checks it for the third time, this process receives a SIGTERM."""
+    """A living owner process. When the keeper checks it for the third time, the process in which the keeper runs
+    receives a SIGTERM."""
 
     pid = 1
 

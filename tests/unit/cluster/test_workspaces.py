@@ -201,7 +201,8 @@ def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypat
 def test_a_file_that_is_written_while_a_workspace_is_removed_does_not_keep_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a cluster ends, a step fails and writes this into the workspace, while the keeper removes the workspace."""
+    """If a cluster ends, a step fails and writes its error into the workspace. The keeper may remove the workspace at
+    the same time."""
     workspace = tmp_path / "ws" / "a1b2c3d4"
     (workspace / "live").mkdir(parents=True)
     signals, remove = Signals(workspace), shutil.rmtree
