@@ -1,10 +1,10 @@
-"""Faults that do not bite: every scenario of the catalogue, with its faults announced but never done.
+"""Runs every scenario of the catalogue with faults that have no effect. No run may end as if the faults had happened.
 
-`python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each biting action of a plan is replaced by an
-action that does nothing; its proof stays the real proof. A verifier that believed the plan instead of the cluster would
-now say HELD. Every arm that carries load must be INCONCLUSIVE, with the doubt `fault_did_not_bite`. A scenario that the
-host cannot run is listed as UNAVAILABLE. A table goes to bench/results/bypassed-<date>.md. Exit code 1 if any arm ended
-otherwise, or if a run failed.
+`python bench/bypassed.py [--entries a,b]`, part of `make campaign`. Each action that must have an effect is replaced by
+an action that does nothing. The proof of the real action is still asked for. A verifier that believed the plan instead
+of the cluster would now say HELD. Every arm that carries load must be INCONCLUSIVE, with the doubt
+`fault_did_not_bite`. A scenario that the host cannot run is listed as UNAVAILABLE. A table goes to
+bench/results/bypassed-<date>.md. The exit code is 1 if any arm ended otherwise, or if a run failed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from delivery_verifier.run import direct
 from delivery_verifier.run.local_spark import prepare_spark
 
 DEADLINE_S = 5.0
-"""Seconds for which a plan waits for an effect. The effect never comes."""
+"""How long a plan waits for the effect of a fault, in seconds. The effect never comes."""
 Row = tuple[str, RunVerdict | str, float]
-"""An entry, its verdict or the reason why there is no verdict, and the seconds of the run."""
+"""The name of an entry, its verdict (or a text that says why there is no verdict), and the seconds that the run
+took."""
 
 
 @dataclass(frozen=True)
 class Bypassed:
-    """Stands in for the real action `action`: does nothing, but shows the proof of the real action."""
+    """A stand-in for the action `action`. It does nothing, and returns the proof of the real action."""
 
     action: Action
 
@@ -98,7 +99,8 @@ def loaded_arms(verdict: RunVerdict) -> list[ArmVerdict]:
 
 
 def arms_judged_falsely(verdict: RunVerdict) -> list[str]:
-    """Returns the names of the loaded arms whose verdict lacks the doubt that the fault did not bite."""
+    """Returns the names of the loaded arms whose verdict is not INCONCLUSIVE, or lacks the doubt
+    `fault_did_not_bite`."""
     return [
         arm.arm
         for arm in loaded_arms(verdict)

@@ -1,10 +1,11 @@
 """Chaos: runs in which one process is killed at a random time. No verdict may be false, and nothing may be left behind.
 
-`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run and
-sends SIGKILL to one process of a kind. The time of the kill is drawn uniformly from the time for which such a process
-lives in an undisturbed run. A verdict must agree with an independent recount of ledger and log, and 60 s after the end
-no process, workspace, lock or rule may be left. If a series of trials is interrupted, the next call continues it. Rows
-go to bench/results/chaos-<seed>.json, the table to docs/results/chaos-<date>.md. Exit code 1 after any finding.
+`python bench/chaos.py [--trials 50] [--seed 1] [--kinds a,b] [--only 7,9]`. Every trial starts a small run and sends
+SIGKILL to one process of a kind. The time of the kill is drawn uniformly from the time for which such a process lives
+in an undisturbed run. A verdict must agree with an independent recount of ledger and log. 60 s after the end, no
+process, workspace, lock or packet filter rule may be left. If a series of trials is interrupted, the next call
+continues it. Rows go to bench/results/chaos-<seed>.json, the table to docs/results/chaos-<date>.md. The exit code is 1
+if any trial has a finding.
 """
 
 from __future__ import annotations
@@ -78,9 +79,11 @@ def main() -> int:
 
 
 def deal_trials(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float]]) -> list[Trial]:
-    """Returns the trials of a seed. The kinds are dealt from a shuffled deck, and the times of the kills are uniform.
+    """Returns the trials of a seed. The kinds of processes come in random order, each equally often. The times of the
+    kills are uniform.
 
-    Every third trial has a weak profile. `undisturbed_s`: by mode, the seconds per step of an undisturbed run.
+    Every third trial has a weak profile. `undisturbed_s`: for each mode (`direct` or `airflow`), the seconds per step
+    of an undisturbed run.
     """
     dealer, kinds, dealt = random.Random(seed), list[str](), list[Trial]()
     directly = dict.fromkeys(chaos_host.KINDS, False)
@@ -102,7 +105,8 @@ def deal_trials(trials: int, seed: int, undisturbed_s: dict[str, dict[str, float
 def _moment(share: float, kind: chaos_host.Kind, undisturbed_s: dict[str, float]) -> tuple[str, float]:
     """Returns the time of the kill: a step, and the seconds into this step.
 
-    A process of the kind has then lived for `share` of its lifetime. `undisturbed_s` are the seconds per step.
+    At this time, a process of the kind has lived for the part `share` (0 to 1) of its lifetime. `undisturbed_s` are the
+    seconds per step of an undisturbed run.
     """
     remaining_s = share * sum(undisturbed_s[step] for step in kind.steps)
     for step in kind.steps:
@@ -143,7 +147,7 @@ def _is_bad(row: dict[str, Any]) -> bool:
 
 
 def _latest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the last row of each trial."""
+    """Returns the last row of each trial. A trial that was repeated has several rows."""
     return list({row["number"]: row for row in rows}.values())
 
 

@@ -1,4 +1,5 @@
-"""The host of the chaos trials: its own home, lock and workspaces, its processes by kind, and what a run leaves."""
+"""The host of the chaos trials: a home, a lock and workspaces of its own, a search for its processes by kind, and a
+search for what a run has left behind."""
 
 from __future__ import annotations
 
@@ -19,10 +20,11 @@ from delivery_verifier.model import steps
 from delivery_verifier.orchestration.local import lifecycle, supervisor
 
 MARK = "KDV_TEST_CHAOS"
-"""The environment variable that every process started here inherits. A process that gets another parent keeps it."""
+"""An environment variable that all processes of the trials inherit, so that they can be found. A process keeps it even
+if its parent dies."""
 STEPS = tuple(step.name for step in steps.DECLARED if step.name not in ("inject_fault", "stop_cluster"))
-"""The steps of a run, in the order in which their manifests are written. The first step without a manifest is the step
-at work."""
+"""The steps of a run, in the order in which their manifests are written. The current step is the first step without a
+manifest."""
 _WITH_CLUSTER = STEPS[2:7]
 _AIRFLOW, _BOTH = ("airflow",), ("airflow", "direct")
 

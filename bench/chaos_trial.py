@@ -48,7 +48,7 @@ class Trial:
 
 
 class StartedRun:
-    """A kdv command in a process of its own, with its run directory, its log and the step at work."""
+    """A kdv command in a process of its own, with its run directory, its log and its current step."""
 
     def __init__(self, trial: Trial, name: str, folder: Path) -> None:
         self.run, self.log = folders.runs_dir() / name, folder / f"{name}.log"
@@ -67,7 +67,7 @@ class StartedRun:
             )
 
     def has_ended(self) -> bool:
-        """Returns whether the command has ended. Also updates the step at work."""
+        """Returns whether the command has ended. Also updates the current step."""
         now = time.monotonic()
         while self.step and (self.run / f"{self.step}.json").exists():
             self.steps_s[self.step], self.step_since_s = now - self.step_since_s, now
@@ -81,7 +81,8 @@ class StartedRun:
         return self.step == step and time.monotonic() - self.step_since_s >= into_s
 
     def error_lines(self) -> str:
-        """Returns the lines of the log that say what went wrong: twelve lines from the first line with `kdv:` on."""
+        """Returns the lines of the log that say what went wrong: twelve lines, from the first line that begins with
+        `kdv: ` on."""
         lines = self.log.read_text(errors="replace").splitlines()
         first = next((index for index, line in enumerate(lines) if line.startswith("kdv: ")), len(lines))
         return "\n".join(lines[first : first + 12])
@@ -90,7 +91,8 @@ class StartedRun:
 def perform(trial: Trial, folder: Path) -> dict[str, Any]:
     """Performs a trial and returns its row.
 
-    The row's `findings` say what went wrong beside a false verdict (`false`) and leftovers (`left`).
+    In the row, `false` lists false statements of the verdict, `left` lists what was left behind, and `findings` lists
+    everything else that went wrong.
     """
     findings = list[str]()
     up_s = _airflow_up(findings) if trial.mode == "airflow" else None
@@ -143,9 +145,10 @@ def _airflow_up(findings: list[str]) -> float:
 
 
 def _kill(trial: Trial, started: StartedRun, findings: list[str]) -> dict[str, Any] | None:
-    """Waits for the time of the trial, then for a process of the kind, and kills this process.
+    """Waits for the time of the trial, then for a process of the kind, and kills one such process.
 
-    Returns the record of the kill; None if the run ended before.
+    Returns the record of the kill; None if the run ended before. Adds to `findings` if a wait took too long, or if the
+    run ended early with an unknown exit code.
     """
     pids = list[int]()
 

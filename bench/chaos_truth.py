@@ -1,4 +1,5 @@
-"""The truth about a run: recounts its ledger against its log, without Spark, the contract or Great Expectations."""
+"""The truth about a run: recounts the ledger against the log. Does not use Spark, the contract or Great
+Expectations."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def falsehoods(
 ) -> tuple[list[str], Recount | None]:
     """Returns what is false in the verdict and the exit code, and the recount (None if a recount is impossible).
 
-    `disturbed` says whether a node was killed before the snapshot.
+    `disturbed` says whether a broker or the controller was killed before the snapshot was taken.
     """
     if verdict is None:
         return ([f"exit code {exit_code} without a verdict"] if exit_code in EXIT_CODES else []), None

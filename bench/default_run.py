@@ -1,8 +1,8 @@
-"""The default run, repeated: how long each step takes, and whether anything is left behind.
+"""Repeats the default run, and measures how long each step takes and whether anything is left behind.
 
-`python bench/default_run.py [--runs 10]`, or `--logs FILE ...` with the output of earlier `kdv run`s. Every run is
-the run of `make verify`, through Airflow, which stays up in between. The table goes to
-docs/results/default-run-<date>.md. Exit code 1 unless every run ended HELD.
+`python bench/default_run.py [--runs 10]`, or `--logs FILE ...` with the output of earlier `kdv run`s. Every run is the
+run of `make verify`. It goes through Airflow, which stays up in between. The table goes to
+docs/results/default-run-<date>.md. The exit code is 1 unless every run ended HELD.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _ends(texts: list[str]) -> list[str]:
 
 
 def _resources() -> dict[str, float]:
-    """Returns what could grow from run to run: the processes of this project, their memory, runs, disk, workspaces."""
+    """Returns figures that could grow from run to run: the number of this project's processes, their memory, the number
+    of runs, disk space, workspaces."""
     processes = [
         process
         for process in psutil.process_iter(["cmdline", "memory_info"])

@@ -2,12 +2,12 @@
 
 The interval takes the injections as independent of each other.
 
-`python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`.
-Repeats each entry, with C rounds of its fault in one load and another seed each time, until every arm has been through
-N injections (a rolling restart is three: one per broker); prints a Markdown table and saves it with machine and
-versions in bench/results/everyday-<date>.md. Exit code 1 if a run was not as expected. An arm with a doubt is not
-counted, whatever its verdict; the table says how many these are. A case in the windows of two injections counts for the
-later injection.
+`python bench/everyday.py [--entries a,b] [--injections N] [--cycles C] [--from RUN...]`, part of `make campaign`. Each
+entry is repeated, with C rounds of its fault in one load and another seed each time, until every arm has been through N
+injections. (A rolling restart is three injections: one per broker.) A Markdown table with machine and versions goes to
+the terminal and to bench/results/everyday-<date>.md. The exit code is 1 if a run was not as expected. An arm with a
+doubt is not counted, whatever its verdict. The table says how many such arms there are. A case that could belong to
+several injections counts for only one of them (see `delivery_verifier.judgement.attribution`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ MOST_RUNS = 40
 
 @dataclass
 class Tally:
-    """The counts of one arm over all runs of one entry."""
+    """The counts of one arm over all runs of one entry. `injections`: how often a fault was injected. `hurt`: how many
+    of these injections hurt the arm."""
 
     injections: int = 0
     hurt: int = 0

@@ -1,8 +1,10 @@
-"""The sequenced load's speed, beside Kafka's own ProducerPerformance on the same brokers, and its peak memory.
+"""Compares the speed of the sequenced load with Kafka's own ProducerPerformance on the same brokers. Also measures the
+load's peak memory.
 
-`python bench/producer.py [--records N] [--pairs K]`: K interleaved pairs (ours, theirs), the ratio pair by pair, and
-its median. Ours writes a full ledger of every record; theirs verifies nothing. Both: acks=all, idempotent, 100-byte
-records, 3 partitions, 3 replicas. Results go to stdout and, with --save, to bench/results/.
+`python bench/producer.py [--records N] [--pairs K]` measures K pairs. Each pair is one run of this project's load and
+one run of ProducerPerformance. The result is the ratio of each pair, and the median ratio. This project's load writes a
+full ledger of every record. ProducerPerformance verifies nothing. Both use acks=all, idempotence, 100-byte records, 3
+partitions, 3 replicas. Results go to stdout and, with --save, to bench/results/.
 """
 
 from __future__ import annotations
@@ -95,7 +97,8 @@ def _cluster(folder: Path, records: int) -> Path:
 
 
 def _ours(cluster: Cluster, scenario: Scenario, pair: int, folder: Path) -> dict[str, float]:
-    """Measures this project's load. Returns its row: records, records per second, seconds to publish, peak memory."""
+    """Measures this project's load. Returns its row: records, records per second, seconds to publish the ledger, peak
+    memory."""
     import msgspec
 
     arm = msgspec.structs.replace(scenario.subjects[0], topic_name=f"ours-{pair}")

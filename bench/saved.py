@@ -1,4 +1,4 @@
-"""The file in which a bench saves its table, and the line on the machine and the versions that the bench measured."""
+"""The file in which a benchmark saves its table, and the line that describes the machine and the versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from delivery_verifier.host import machine
 
 
 def target(kind: str) -> Path:
-    """Returns the file for a table of `kind` that begins now: bench/results/KIND-TIME.md. Makes the folder."""
+    """Returns the file for a table of `kind`: bench/results/KIND-TIME.md, with the present time. Makes the folder."""
     folder = Path(__file__).parent / "results"
     folder.mkdir(exist_ok=True)
     return folder / f"{kind}-{datetime.datetime.now():%Y-%m-%dT%H%M}.md"

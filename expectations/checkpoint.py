@@ -1,11 +1,11 @@
-"""Validation: the suites, evaluated by Great Expectations over the books, and Data Docs of every run.
+"""Validation: Great Expectations evaluates the suites over the books, and writes Data Docs of every run.
 
 The suites are JSON files in this package (see `expectations.suites`). The books are small tables of exact counts.
 
 The other packages reach Great Expectations only through this module. The functions here import Great Expectations,
-because the import costs seconds. (Great Expectations itself imports `data_docs`.)
-This module decides nothing. Great Expectations fails open: for example, an empty table passes. So the judgement
-believes a result only if it was planned and saw as many rows as planned.
+because the import costs seconds. (Great Expectations itself imports `data_docs`.) This module decides nothing. Great
+Expectations fails open: for example, an empty table passes. So the judgement believes a result only if it was planned
+and saw as many rows as planned.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
 
 
 class _Session:
-    """A context of Great Expectations in memory. Suites come from committed JSON. Results and Data Docs go to files."""
+    """A session with Great Expectations, whose context is in memory. The suites come from the committed JSON files. The
+    results and Data Docs go to files."""
 
     def __init__(self, runs: Path, run_id: str) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
@@ -88,7 +89,8 @@ class _Session:
         self._suites: dict[Suite, Any] = {}
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
-        """Evaluates one suite over one table. Returns also results that no plan asked for: the judge must see them."""
+        """Evaluates one suite over one table. Also returns results that no plan asked for, because the judge must see
+        them."""
         checkpoint = self._checkpoint(suite, arm or suite)
         outcome = checkpoint.run(
             batch_parameters={"dataframe": table.to_pandas()},
@@ -117,7 +119,7 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
-        """The committed suite, loaded once per session."""
+        """The suite from its committed JSON file. Each suite is loaded once per session."""
         from expectations.suites import load
 
         if name not in self._suites:
@@ -177,7 +179,7 @@ def _configuration(site: Path) -> Any:
 
 
 def _ours(name: str) -> dict[str, str]:
-    """The configuration of a class of `data_docs.views`. Pages of these classes need no network."""
+    """The configuration of a class in `data_docs.views`. The pages of these classes need no network."""
     return {"module_name": "expectations.data_docs.views", "class_name": name}
 
 

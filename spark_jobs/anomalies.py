@@ -30,9 +30,9 @@ for the line. (The header is the beginning of the record's value, see `spark_job
 
 
 def _owns_copies() -> Column:
-    """True on an attempt that owns its copies: the ledger knows the attempt, and the attempt is not FAILED.
+    """True on an attempt that is in the ledger and is not FAILED. Such an attempt owns its copies.
 
-    Copies of all other attempts are lines that nobody sent.
+    The copies of any other attempt are lines that nobody sent.
     """
     return F.coalesce(F.col("outcome") != Outcome.FAILED, F.lit(False))
 
@@ -53,7 +53,8 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
     Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
     Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
 }
-"""For each kind, in order of precedence: whether the kind applies to a subject, regardless of all other kinds."""
+"""For each kind, in order of precedence, a function. It returns a column that says whether the kind applies to a
+subject, regardless of all other kinds."""
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
@@ -110,7 +111,8 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """The columns whose values differ between an attempt and a line. Of a line, only location and header are known."""
+    """The columns that have different values for an attempt and for a line. Only the location and the header of a line
+    are known."""
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
     return flags | {

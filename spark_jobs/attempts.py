@@ -35,7 +35,7 @@ CLAIMED = {
     "settled_at": "timestamp",
     "error": "string",
 }
-"""The columns of an attempt that only the ledger knows, with their types."""
+"""The columns of an attempt that come only from the ledger, with their types."""
 
 
 def location(offset: str | Column, partition: str | Column) -> Column:
@@ -54,10 +54,10 @@ def attempts(
 ) -> DataFrame:
     """Returns ATTEMPTS: one row per attempt that the ledger or the log names.
 
-    `ledger`: LEDGER. `lines`: lines of LOG, from `believable`. `owned`: corrupted lines whose attempt is known, from
-    `owned_copies`; None if there are none. `resends`: whether any sequence was sent more than once; if not, the
-    attempts per sequence are not counted. `together`: whether all rows are in one Spark partition already; if so, they
-    are not shuffled.
+    `ledger`: LEDGER. `lines`: rows of LOG that `believable` has selected. `owned`: corrupted lines whose attempt is
+    known, from `owned_copies`; None if there are none. `resends`: whether the application sent any sequence more than
+    once; if not, the attempts per sequence are not counted. `together`: whether all rows are in one Spark partition
+    already; if so, they are not shuffled.
     """
     rows = _claims(ledger).unionByName(_copies(promise(lines, LOG), corrupted=False))
     if owned is not None:
@@ -134,7 +134,7 @@ def unowned(attributed: DataFrame) -> DataFrame:
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER as claims without copies, with the columns that `attempts` groups."""
+    """Returns the rows of LEDGER as claims. They have no copies, and have the columns that `attempts` groups."""
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -142,7 +142,7 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns lines of LOG as copies without claims, with the columns that `attempts` groups."""
+    """Returns lines of LOG as copies. They have no claims, and have the columns that `attempts` groups."""
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
@@ -164,7 +164,7 @@ def _astray() -> Column:
 def _resent(frame: DataFrame, resends: bool) -> DataFrame:
     """Adds the column `resent`: the attempt and another attempt of the same sequence are both in the log.
 
-    A FAILED attempt does not count: its copies are phantoms.
+    A FAILED attempt does not count, because its copies are phantoms.
     """
     if not resends:
         return frame.withColumn("resent", F.lit(False))

@@ -1,6 +1,6 @@
 """The books: small tables of exact counts, by which a run is judged.
 
-Counted are the subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
+The books count subjects (see `spark_jobs.anomalies`): attempts, and records in the log that no attempt accounts for.
 Spark counts them by *signature*: the values of all columns that the books distinguish. The table of signatures is
 small, however many records there are. The books are sums over signatures. They have a row for each planned combination
 of arm, producer, session and partition, so that a missing row is noticed.
@@ -25,10 +25,11 @@ from spark_jobs.anomalies import OWN
 from spark_jobs.schemas import CASES, LOCATION_UNIT, PARTITIONS, PRODUCERS, SIGNATURES, SUBJECTS, arrow, promise
 
 SESSIONS = 1
-"""Sessions per producer. Producers number what they send per session. A producer that is killed and started again goes
-on numbering, and so keeps its session."""
+"""The number of sessions of a producer. A producer numbers its attempts within a session. If it is killed and started
+again, it continues these numbers and so stays in its session."""
 NOBODY = -1
-"""Stands for producer and session in the rows that count records which belong to no planned producer of the arm."""
+"""Stands in place of a producer and a session. Rows with NOBODY count the records that no planned producer of the arm
+sent."""
 
 BookKey = tuple[str, int, int, int]
 """The key of one row of the books: (arm, producer, session, partition)."""

@@ -1,4 +1,5 @@
-"""The committed view: what a read_committed consumer sees, compared with the ends of transactions in the ledger.
+"""The committed view of the log: what a read_committed consumer sees. This module compares it with the ends of the
+transactions in the ledger.
 
 The view `raw` is what a read_uncommitted consumer sees. Only the arms in `Scenario.transactional` have the committed
 view, too. For all other arms, the two views would be equal.
@@ -19,8 +20,8 @@ from spark_jobs.attempts import BY_KEY, KEY, attribute, believable, owned_copies
 from spark_jobs.schemas import ATTEMPTS, LEDGER, LOG, promise
 
 VIEW, TAIL = "committed", "committed_tail"
-"""Values of the column `view` in LOG, for records that a read_committed consumer sees: in the snapshot, which is the
-range of a partition that is judged, and behind the snapshot."""
+"""Values of the column `view` in LOG, for records that a read_committed consumer sees. VIEW stands for records in the
+snapshot, which is the range of a partition that is judged. TAIL stands for records behind the snapshot."""
 RECORD_KEY = ["arm", "partition", "offset"]
 """The columns that identify a record of the log."""
 

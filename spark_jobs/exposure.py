@@ -18,7 +18,7 @@ from spark_jobs.attempts import reported
 from spark_jobs.schemas import EXPOSURE, LEDGER, arrow, promise
 
 _FOREVER_US = 2**62
-"""Stands for the recovery of an injection that has not recovered."""
+"""Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
 
 
 def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scenario) -> DataFrame:
@@ -26,9 +26,9 @@ def exposure(ledger: DataFrame, injections: Sequence[Injection], scenario: Scena
 
     The column `reported` counts the reported attempts to the partitions that the injection touched (`Injection.hit`),
     if they were sent before the recovery and settled no earlier than one second (LEAD_US) before the bite. An attempt
-    in a transaction counts only if the transaction was committed: only committed transactions can be torn, i.e. be seen
-    in part. The column `outstanding` counts attempts to any partition that were sent before the bite and had not
-    settled then.
+    in a transaction counts only if the transaction was committed, because only committed transactions can be torn, i.e.
+    be seen in part. The column `outstanding` counts attempts to any partition that were sent before the bite and had
+    not settled then.
     """
     sent, settled, window = F.unix_micros("sent_at"), F.unix_micros("settled_at"), F.col("window")
     inside = (sent <= window["recovered_us"]) & (settled >= window["bite_us"] - LEAD_US)

@@ -158,7 +158,10 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
 
 
 def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that the ledger is complete. A count that was not announced is -1, unlike any number of rows."""
+    """Yields the laws that the ledger is complete.
+
+    A count that was not announced is -1. No number of rows is equal to it, so the law is then unbalanced.
+    """
     rows: Counter[tuple[str, int, int]] = Counter()
     for row in evidence.ledger_census.to_pylist():
         rows[row["arm"], row["producer"], row["session"]] += row["attempted"]

@@ -1,6 +1,6 @@
 """Matching: compares ledger and log record by record, except where the screen has proven that they agree.
 
-The screen (see `spark_jobs.screen`) proves this for whole ranges of records by comparing counts and sums.
+The screen (see `spark_jobs.screen`) compares counts and sums of whole ranges of records instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from spark_jobs import anomalies, attempts, books, committed, screen
 from spark_jobs.schemas import ANOMALIES, arrow
 
 FEW = 100_000
-"""The most corrupted lines that are broadcast to every task. For more corrupted lines, the ledger is shuffled."""
+"""The most corrupted lines that Spark broadcasts to every task. If there are more, Spark shuffles the ledger
+instead."""
 
 
 class MatchingInputs(NamedTuple):
@@ -29,7 +30,7 @@ class MatchingInputs(NamedTuple):
     `ledger`: LEDGER. `log`: the rows of LOG that a read_uncommitted consumer sees (view `raw`). `visible`: the rows
     that a read_committed consumer sees (view `committed`). `ledger_census` and `log_census`: the results of
     `count_ledger` and `count_log`. `output`: receives anomalies/. `bound`: the most cases that are written per arm and
-    kind. `together`: ledger and log are in one Spark partition each, so that no query shuffles.
+    kind. `together`: whether ledger and log are in one Spark partition each; if so, no query shuffles.
     """
 
     ledger: DataFrame
@@ -67,7 +68,7 @@ def match(inputs: MatchingInputs, proven: screen.Screen | None) -> tuple[pa.Tabl
 
 
 def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: list[DataFrame]) -> DataFrame:
-    """Returns SUBJECTS of the rows that the screen has not proven.
+    """Returns SUBJECTS of the rows that the screen has not proven. `proven` is None if the screen has proven nothing.
 
     Appends every frame that is persisted here to `persisted`. The caller unpersists these frames.
     """

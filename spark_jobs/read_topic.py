@@ -1,7 +1,7 @@
 """Reading: the records of every topic from Kafka.
 
 The *snapshot* of a partition is the range of offsets that is judged. The step settle took its bounds once, after the
-load. A *marker* is a record that this step wrote behind the load, to prove where the snapshot ends. The *tail* is all
+load. A *marker* is a record that settle wrote behind the load, to prove where the snapshot ends. The *tail* is all
 records behind the snapshot.
 """
 
@@ -109,8 +109,9 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
     """Raises StepFailed if the read_committed consumer of `arms` missed a marker, because its read is then incomplete.
 
     `log`: the folder log/. `tail`: the view that holds what the consumer saw behind the snapshot. Markers are in no
-    transaction, so a consumer that misses a marker was stopped before it by the last stable offset. A new leader can
-    give such an offset. Then records of the snapshot may be in the log although the consumer did not see them.
+    transaction. So a consumer misses a marker only if the last stable offset, where its read ends, is before the
+    marker. A new leader can report such a low offset for a moment. Then the consumer may also have missed records of
+    the snapshot.
     """
     _, markers = _count_behind_snapshot(log, tail)
     selected = [part for part in offsets.partitions if part.arm in arms]
@@ -118,7 +119,7 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
 
 
 def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
-    """Returns the numbers of records that are no markers, and of markers, in `view`. Both are per (arm, partition)."""
+    """Returns two counts of records in `view`, each per (arm, partition): records that are no markers, and markers."""
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[ArmPartition] = Counter()

@@ -1,4 +1,4 @@
-"""Reconciliation: what the ledger claims is compared with what the topics hold, record by record.
+"""Reconciliation: compares what the ledger claims with what the topics hold, record by record.
 
 The first half reads the snapshot from Kafka into log/, and seals log/ with read_topic.json. The second half turns
 ledger/ and log/ into anomalies/, books/ and timeline/, and seals them with reconcile.json. To seal files means to name
@@ -38,8 +38,8 @@ EPILOG = """The exit code says whether the job finished, not what it found: `con
 Example: spark-submit spark_jobs/reconcile.py --run-dir runs/my-run --from-log"""
 RECONCILE: Final = "reconcile"
 SMALL_ROWS = 500_000
-"""Up to this number of rows in ledger and log together, every query is one task: a shuffle would cost more time than
-several tasks would save."""
+"""Up to this number of rows in ledger and log together, every query is one task, because a shuffle would cost more time
+than several tasks would save."""
 
 
 def reconcile(
@@ -50,13 +50,13 @@ def reconcile(
     bits: int = screen.BITS,
     connection: Mapping[str, str] | None = None,
 ) -> None:
-    """Reconciles the run in `run_dir`, and writes the result there, good or bad. After an error, there is none.
+    """Reconciles the run in `run_dir`, and writes the result there, whether it is good or bad.
 
-    `from_log`: log/ is there already, and Kafka is not read. `exhaustive`: every record is matched, without the screen
-    (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a producer at once.
-    `connection`: as in `read_topics`.
-    Raises IncompleteRun if an earlier step is missing or altered, and BadInput if ledger or log have other columns.
-    Raises every error of Spark, for example if records disappeared between the snapshot and the read.
+    `from_log`: whether log/ exists already; if so, Kafka is not read. `exhaustive`: whether every record is matched,
+    without the screen (see `spark_jobs.screen`). `bits`: the screen proves at least 2**bits consecutive records of a
+    producer at once. `connection`: as in `read_topics`. Raises IncompleteRun if an earlier step is missing or altered,
+    BadInput if ledger or log have other columns, and StepFailed if Kafka was not read completely. Raises every error of
+    Spark, for example if records disappeared between the snapshot and the read. After an error, there is no result.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -76,7 +76,7 @@ def reconcile(
 def read(run_dir: Path, spark: SparkSession, connection: Mapping[str, str] | None = None) -> None:
     """Runs only the first half, which writes log/ and read_topic.json. Afterwards, the cluster is not needed any more.
 
-    Raises the same errors as `reconcile`.
+    Raises IncompleteRun, StepFailed and errors of Spark as `reconcile` does.
     """
     run = RunDirectory(run_dir)
     run.require("produce", "inject_fault", "settle")
@@ -103,7 +103,7 @@ def write_books(
     """Runs the second half, which turns ledger/ and log/ of `run` into anomalies/, books/ and timeline/ in `output`.
 
     `bound`: the most cases that are written per arm and kind of anomaly. `exhaustive` and `bits`: as in `reconcile`.
-    Queries that do not depend on each other run side by side: Spark's driver plans each with one thread."""
+    Independent queries run side by side, because Spark's driver plans each query with only one thread."""
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS

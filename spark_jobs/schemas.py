@@ -1,4 +1,5 @@
-"""The schemas: the columns of every frame that the jobs read, pass on and write. `promise` holds a frame to a schema.
+"""The schemas: the columns of every frame that the jobs read, pass on and write. `promise` makes a frame conform to a
+schema.
 
 The schemas of the run directory's tables are derived from `delivery_verifier.store.tables`, which says what each column
 means. RAW, ATTEMPTS, SUBJECTS, SIGNATURES, STRETCHES and BUCKETS are internal to the jobs and are declared here.
@@ -51,7 +52,7 @@ def _declared(table: Table) -> StructType:
 
 
 def _internal(required: Mapping[str, DataType], nullable: Mapping[str, DataType]) -> StructType:
-    """The schema of a frame that is internal to the jobs: the required columns, then the nullable columns."""
+    """The schema of a frame that only the jobs use: the required columns, then the nullable columns."""
     fields = [StructField(name, data_type, nullable=False) for name, data_type in required.items()]
     return StructType(fields + [StructField(name, data_type) for name, data_type in nullable.items()])
 
@@ -143,7 +144,8 @@ SIGNATURES = _internal(
     },
     {"first_partition": _INT, "outcome": _STRING, "kind": _STRING, "also": ArrayType(_STRING)},
 )
-"""The number of subjects (`records`) per signature: one combination of all values that the books distinguish.
+"""The number of subjects (`records`) per signature. A signature is one combination of all values that the books
+distinguish.
 
 `role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first copy. `once` is true if the subject
 has exactly one copy. `first_partition` is the partition of the first copy; null without a copy. The other columns are

@@ -37,7 +37,7 @@ from spark_jobs.attempts import KEY, believable
 from spark_jobs.schemas import BUCKETS, LEDGER, LOG, STRETCHES, arrow, promise
 
 BITS = 14
-"""A stretch has 2**BITS sequences, unless `width` says more. One lost record makes a whole stretch unproven."""
+"""A stretch has 2**BITS sequences, unless `width` returns more bits. One lost record makes a whole stretch unproven."""
 BOUND = 50_000
 """The most buckets that the driver collects, and the most stretches with a sequence that is in the ledger twice."""
 WORD = 6
@@ -49,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """What Spark counts for the screen: BUCKETS, and in `repeated` STRETCHES with a sequence twice in the ledger."""
+    """The counts of the screen: BUCKETS, and in `repeated` STRETCHES in which a sequence is in the ledger twice."""
 
     bits: int
     buckets: pa.Table
@@ -83,10 +83,10 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
 
 
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
-    """Returns what `counted` proves. Returns None if it proves nothing, or if one of its tables exceeds BOUND rows.
+    """Returns what `counted` proves, or None if nothing is proven or one of the tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted lines. There, a record of an attempt may be illegible, so condition
-    2 is checked with the claims, too.
+    `damaged`: every (arm, partition) with corrupted lines. There, a record of an attempt may be illegible. So condition
+    2 of this module is checked with the claims, too.
     """
     rows: list[Row] = counted.buckets.to_pylist()
     if max(len(rows), counted.repeated.num_rows) > BOUND:
@@ -169,7 +169,7 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
 
 
 def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
-    """Returns the STRETCHES with fewer sequences than claims. The count is exact: one bit per sequence."""
+    """Returns the STRETCHES with more claims than sequences. The count is exact: each sequence has its own bit."""
     word = min(WORD, bits)
     bit = F.expr("shiftleft(1L, cast(sequence & 63 as int))")
     by_word = (
@@ -183,14 +183,14 @@ def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
 
 
 def _clean(row: Row) -> bool:
-    """Whether a row of BUCKETS is clean."""
+    """Whether a row of BUCKETS is clean, as the docstring of this module defines it."""
     is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
     shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
     return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches with a bucket that overlaps another bucket of the same producer and partition (see `_entangled`)."""
+    """Stretches with a bucket whose numbers or offsets overlap another bucket of its producer and partition."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)

@@ -103,7 +103,7 @@ def local_session(records: int = 0, master: str = "local[*]") -> SparkSession:
 def living_session(spark: SparkSession) -> SparkSession:
     """Returns `spark`, or a new session if the JVM of `spark` has ended.
 
-    Raises SparkGone if the new JVM ends, too, before its session is there.
+    Raises SparkGone if the JVM of the new session ends before the session exists.
     """
     _forget_ended_jvm()
     if SparkContext._active_spark_context is spark.sparkContext:
@@ -152,10 +152,11 @@ def _forget_jvm() -> None:
 
 
 def end(spark: SparkSession) -> None:
-    """Stops the session and, unless `spark-submit` started the JVM, the JVM. Then keeps the class data archive.
+    """Stops the session and, unless `spark-submit` started the JVM, the JVM. Without this call, the JVM would outlive
+    this process by seconds.
 
-    Without this call, the JVM would outlive this process by seconds. If the JVM does not end within END_S, this
-    function kills the JVM and raises subprocess.TimeoutExpired.
+    If the JVM ended without an error, also keeps the class data archive that it has written. If the JVM does not end
+    within END_S, kills the JVM and raises subprocess.TimeoutExpired.
     """
     _forget_ended_jvm()
     gateway = SparkContext._gateway

@@ -31,7 +31,7 @@ BUCKETS_PER_DECADE = 20
 """The number of buckets of latency per decade, i.e. between a latency and ten times this latency. Each bucket is 12 %
 wider than the bucket before it."""
 _FOREVER_US = 2**62
-"""Stands for the recovery of an injection that has not recovered."""
+"""Stands for the time of recovery (µs since the epoch) of an injection that never recovered."""
 _COUNTED = ("sent", "reported", "indeterminate", "failed")
 """The columns of LOAD that are counts."""
 
@@ -127,11 +127,10 @@ def with_silent_intervals(table: pa.Table, width_us: int) -> pa.Table:
 def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
     """Returns GAPS from LEDGER: the longest silence between consecutive reports, per arm and partition.
 
-    A partition with fewer than two reports has no silence. Before the load, each producer warms up with a few records.
-    The verifier itself causes the silence between this warm-up and the load: of this silence, only the part after
-    `began_us`, the beginning of the load, counts.
-    Reports are first grouped by millisecond, so that only a short list per partition is sorted. Silences below 1 ms are
-    not found.
+    A partition with fewer than two reports has no silence. Each producer sends a few warm-up records before the load.
+    The verifier itself causes the silence between warm-up and load. So only the part of this silence after `began_us`,
+    the beginning of the load (µs since the epoch), counts. Reports are first grouped by millisecond, so that only a
+    short list per partition is sorted. Silences below 1 ms are not found.
     """
     answered = promise(ledger, LEDGER).where(reported() & F.col("settled_at").isNotNull())
     settled = F.unix_micros("settled_at")
@@ -148,7 +147,7 @@ def gaps(ledger: DataFrame, began_us: int) -> DataFrame:
 
 
 def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
-    """Returns GAPS: `table`, and a row with nulls for each partition that it lacks, of each arm that carries load."""
+    """Returns GAPS: `table`, and a row of nulls for each missing partition of each arm that carries load."""
     known = {(row["arm"], row["partition"]): row for row in table.to_pylist()}
     planned: Sequence[tuple[str, int]] = [
         (arm.name, partition) for arm in scenario.loaded for partition in range(scenario.load.partitions)
@@ -158,6 +157,6 @@ def every_partition(table: pa.Table, scenario: Scenario) -> pa.Table:
 
 
 def _interval(moment: Any, width_us: int) -> Any:
-    """The begin of the interval that contains `moment`, in µs since the epoch."""
+    """The time at which the interval that contains `moment` begins, in µs since the epoch."""
     micros = F.unix_micros(moment)
     return (micros - micros % width_us).alias("at_us")

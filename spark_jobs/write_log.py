@@ -64,7 +64,8 @@ def _committed(
     counts: Observation,
     connection: Mapping[str, str] | None,
 ) -> DataFrame:
-    """Returns LOG as a read_committed consumer sees the arms that write transactions: views VIEW and TAIL.
+    """Returns LOG as a read_committed consumer sees the arms that write transactions, with the views `committed.VIEW`
+    and `committed.TAIL`.
 
     `counts` observes how many rows of view `committed` came from Kafka, per arm.
     """

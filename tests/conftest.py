@@ -1,4 +1,4 @@
-"""Fixtures that cost enough to be shared by a whole test session."""
+"""Fixtures that are expensive, and are therefore shared by a whole test session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.airflow import local_airflow  # noqa: F401  (a fixture: one for all
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One small local Spark session for all tests that need one."""
+    """A small local Spark session. All tests that need Spark share this session."""
     from delivery_verifier.host.java.jars import cache_dir, spark_jars
     from spark_jobs.session import JARS_VARIABLE, end, local_session
 
@@ -25,7 +25,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def kafka_spark(spark: SparkSession) -> SparkSession:
-    """The session, with the jars that read Kafka; skips where they were never fetched."""
+    """The shared Spark session, with the jars that read Kafka. Skips the test if these jars were not fetched."""
     if "spark-sql-kafka" not in spark.conf.get("spark.jars", ""):
         pytest.skip("Spark's Kafka connector is not in the cache")
     return spark

@@ -1,4 +1,5 @@
-"""Runs the tests tier by tier, cheapest first, prints what each took, and fails if a process is left behind."""
+"""Runs the tests tier by tier, cheapest tier first. Prints how long each tier took. Fails if a test fails, or if a
+process is left behind."""
 
 from __future__ import annotations
 
@@ -19,13 +20,14 @@ import psutil
 HERE = Path(__file__).parent
 ENDS_WITHIN_S = 30.0
 ROUNDS = ((("unit",), ("spark", "quality")), (("kafka",),), (("airflow",),), (("e2e",),))
-"""Lanes of a round run side by side, each with its tiers one after the other. What waits for a cluster runs alone."""
+"""The rounds, one after another. The lanes of a round run side by side, and the tiers of a lane run one after another.
+The tiers that start clusters or Airflow each have a round of their own."""
 TIERS = tuple(tier for lanes in ROUNDS for lane in lanes for tier in lane)
 OUTCOMES = ("tests", "failures", "errors", "skipped")
 
 
 class Row(NamedTuple):
-    """What came of one tier."""
+    """The result of one tier. `counts`: the figures named in OUTCOMES."""
 
     tier: str
     seconds: float
@@ -33,7 +35,8 @@ class Row(NamedTuple):
 
 
 def main() -> int:
-    """Exit code 0 if every tier passed and nothing is left running."""
+    """Runs the tiers that the command line names, or all tiers. Returns 0 if every tier passed and no process is left
+    running, otherwise 1."""
     mark = f"KDV_TEST_RUN={os.getpid()}"
     os.environ["KDV_TEST_RUN"] = str(os.getpid())
     wanted = sys.argv[1:] or TIERS
@@ -56,7 +59,8 @@ def _lane(tiers: Sequence[str], alone: bool) -> list[Row]:
 
 
 def _run(tier: str, alone: bool) -> Row:
-    """Runs one tier; what it prints is shown as it comes, or, if another runs beside it, in one piece at its end."""
+    """Runs one tier and returns its result. The output appears at once if the tier runs alone. Otherwise it appears in
+    one piece when the tier has ended."""
     start = time.monotonic()
     if alone:
         print(f"== {tier}", flush=True)
@@ -75,7 +79,7 @@ def _run(tier: str, alone: bool) -> Row:
 
 
 def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
-    """Prints the summary and returns the exit code."""
+    """Prints the summary of all tiers. Returns the exit code: 1 if a test failed or a process is left, otherwise 0."""
     for row in rows:
         print(
             f"{row.tier:<10} {row.seconds:7.1f} s  {row.counts['tests']:4d} tests, "
@@ -94,9 +98,11 @@ def _told(rows: list[Row], left: dict[str, str], seconds: float) -> int:
 
 
 def _left_behind(mark: str) -> list[str]:
-    """Processes that the tests started and that still run after 30 s: all inherit `mark` in their environment.
+    """Waits until no process that the tests started is running, at most 30 s. Returns the processes that still run
+    then. The tests pass the environment variable `mark` (`name=value`) on to all their processes.
 
-    A JVM whose Python has just exited notices it by the end of its standard input, and takes seconds to stop.
+    The wait is needed because a JVM ends seconds after its Python process: the JVM first notices the end of its
+    standard input.
     """
     deadline = time.monotonic() + ENDS_WITHIN_S
     while (found := _marked(mark)) and time.monotonic() < deadline:

@@ -21,13 +21,14 @@ _TEMPLATES = [folder / "templates" for folder in (Path(__file__).parent, _PAGES 
 
 
 class Results(ValidationResultsPageRenderer):
-    """Renders validation results with the name of what was validated.
+    """Renders validation results, with the name of the arm or suite that was validated.
 
     For a data frame, the stock renderer shows `Data asset: None`.
     """
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
-        """Returns the content of the page. Adds the name of the data asset, which is an arm's name or `evidence`."""
+        """Returns the content of the page. Adds the name of the data asset, which is an arm's name or `evidence`, to
+        the metadata."""
         meta = validation_results.meta
         asset = (meta.get("active_batch_definition") or {}).get("data_asset_name")
         if asset and isinstance(meta.get("batch_spec"), dict):
@@ -56,7 +57,8 @@ class Page(DefaultJinjaPageView):
 
 
 class Listed(Renderer):
-    """Gives the view `Index` the links to all validations unchanged, in place of the stock renderer of the index."""
+    """A renderer in place of the stock renderer of the index page. It passes the links to all validations unchanged to
+    the view `Index`."""
 
     @classmethod
     def render(cls, index_links_dict: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Airflow in the test process itself: a home of its own, set before anything imports airflow."""
+"""Gives Airflow in the test process a home of its own. The home must be set before anything imports airflow."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The catalogue's DAG: one scenario at a time, none stops the rest, the matrix is written whatever happened, and red is
-red."""
+"""Tests of the catalogue's DAG. It runs one scenario at a time, and no scenario stops the others. It always writes the
+matrix (the page of all results), and it fails if a scenario does not end as expected."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def test_it_never_catches_up(dag: DAG) -> None:
 
 
 class Instance:
-    """A task instance: what its XComs hold, and the states of other DAG runs and of the tasks beside it."""
+    """A stand-in for Airflow's task instance. It holds XComs, the states of other DAG runs (`states`) and the states of
+    the other tasks of its own run (`tasks`)."""
 
     dag_id = settings.CATALOGUE_DAG_ID
 
@@ -124,7 +125,7 @@ class Instance:
         return self.xcoms.get((task_ids, key, map_indexes))
 
     def get_dagrun_state(self, dag_id: str, run_id: str) -> DagRunState:
-        """As Airflow's task SDK does: an enumeration, not its value."""
+        """Returns an enumeration member, as Airflow's task SDK does, and not the member's string."""
         assert dag_id == settings.DAG_ID
         return DagRunState(self.states[run_id])
 

@@ -1,4 +1,5 @@
-"""The DAG: it loads, it is wired as the timeline says, and no failure can end in a green run."""
+"""Tests of the DAG of one run: it loads, its edges follow the declared steps, and no failed step can end in a green
+run."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def test_every_dag_file_loads(bag: DagBag) -> None:
 
 
 def test_neither_a_dag_nor_the_plugin_imports_what_only_some_tasks_need() -> None:
-    """Airflow reads both again for every task, and the DAGs every few seconds besides."""
+    """Airflow executes the DAG files and the plugin again for every task. It also parses the DAG files every few
+    seconds."""
     program = (
         "import runpy, sys\nfor path in "
         f"{sorted(map(str, [*DAGS.glob('*.py'), DAGS.parent / 'plugins' / 'delivery_plugin.py']))}:\n    "
@@ -85,7 +87,8 @@ def test_no_work_stands_behind_the_teardown(dag: DAG) -> None:
 
 
 def test_every_leaf_is_a_teardown_that_can_fail_the_run(dag: DAG) -> None:
-    """Plain tasks are skipped where a run is marked failed, and a run of which all leaves were skipped is green."""
+    """If a user marks a run as failed, Airflow skips plain tasks. If all leaves of a run were skipped, the run is
+    green. So no leaf may be a plain task."""
     leaves = [task for task in dag.tasks if not task.downstream_task_ids]
     assert {task.task_id for task in leaves} == {"conclude", "stop_cluster"}
     assert all(task.is_teardown and task.on_failure_fail_dagrun for task in leaves)

@@ -1,4 +1,4 @@
-"""The form: everything it offers and every limit it sets is the library's."""
+"""Tests of the trigger form: its choices and its limits are exactly those of the library."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The gates: shut unless all before them succeeded, and once they have let a run through nothing before them works
-again."""
+"""Tests of the gates (the tasks that give the result of a DAG run). A gate fails unless all tasks before it succeeded.
+After a gate has let a run through, no task before the gate can be repeated."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WORK = [step for step in BEFORE_GATE if step != "reconcile"]
 
 
 class Instance:
-    """A task instance that sees the states of the tasks beside it, and has nothing else: whoever goes on fails
-    otherwise."""
+    """A stand-in for Airflow's task instance that only knows the states of the other tasks. Code that goes on although
+    the gate is closed fails, because it needs more."""
 
     dag_id, try_number = "verify_delivery", 1
 
@@ -54,7 +54,8 @@ def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def test_whatever_lies_in_the_run_directory_there_is_no_verdict_after_a_task_that_did_not_succeed(
     context: dict[str, Any], monkeypatch: pytest.MonkeyPatch, states: dict[str, str | None], told: str
 ) -> None:
-    """A step may have written everything down and been killed then: Airflow calls it failed, and so do we."""
+    """A step may be killed after it has written all its files. Airflow then calls the task failed, and the gate must
+    follow Airflow."""
     concluded: list[Path] = []
     monkeypatch.setattr(conclude, "conclude", concluded.append)
     monkeypatch.setattr(verify_delivery, "_run_directory", lambda _: Path("r"))

@@ -1,4 +1,5 @@
-"""A real local Airflow: who may see what, what it listens on, and how it refuses."""
+"""Tests of a real local Airflow: access rights, the address on which it listens, and the answers to refused
+requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The note of a run: the verdict's sentence, and never a reason for a task to end otherwise."""
+"""Tests of the note that Airflow shows at a run: the note is the verdict's sentence. An error while writing the note
+never fails a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mail about a red run: who gets it, what it says, and what it never says."""
+"""Tests of the mail about a red run: its recipients, its content, and what it must not contain."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The matrix in Airflow and the price page, in a real browser: in every look, no wider than it, and with no word to
-another host."""
+"""Tests of the matrix in Airflow and of the price page in a real browser. In every colour scheme and window size, no
+page is wider than its window, and no page sends a request to another host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugins folder: Airflow executes the plugin, and not one file of the library."""
+"""Tests that Airflow executes the plugin in the plugins folder, but no file of the library in the same folder."""
 
 from __future__ import annotations
 

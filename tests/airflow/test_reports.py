@@ -1,4 +1,5 @@
-"""The reports' pages: what they serve, and what they never do. (Access control: test_local_airflow.py.)"""
+"""Tests of the web pages that serve the reports: the files that they serve, and the files that they must refuse.
+test_local_airflow.py tests access control."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ READS_LOGS = True
 
 @pytest.fixture
 def client(runs: Path) -> Iterator[TestClient]:
-    """The pages without access control, and with what Airflow knows of a run said by the test."""
+    """A client of the pages without access control. Tests set in KNOWN what Airflow knows of a run."""
     for dependency in (*reports.app.router.dependencies, reports._MAY_READ_LOGS):
         reports.app.dependency_overrides[dependency.dependency] = lambda: None  # type: ignore[index]
     reports.app.dependency_overrides[dag_runs.state] = lambda: KNOWN.get(RUN_ID)
@@ -234,12 +235,12 @@ def test_the_stored_page_of_a_catalogue_run_is_served_too_and_nothing_hidden(cli
 
 @pytest.fixture
 def logs_withheld(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The user may not read the logs of tasks."""
+    """Makes the pages treat the user as one who may not read the logs of tasks."""
     monkeypatch.setattr(sys.modules[__name__], "READS_LOGS", False)
 
 
 def _failed_catalogue() -> str:
-    """A catalogue run with a run that failed; returns what that said."""
+    """Writes a catalogue run in which one run failed. Returns the error of the failed run."""
     found = catalogue(item("a", "failed"), item("b", "as expected"))
     catalogue_runs.write(found)
     page.write(found)

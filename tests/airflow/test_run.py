@@ -1,4 +1,5 @@
-"""A run from a terminal: red and green are believed only where run and verdict agree."""
+"""Tests of a run through Airflow that a terminal starts. A result counts only if the state of the Airflow run and the
+verdict agree."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ GREEN_TASKS = [Task("validate", "success"), Task("conclude", "success"), Task("s
 
 
 class FakeClient(Client):
-    """Answers with given tasks, and with a log for each."""
+    """A client of Airflow's API that returns the given tasks, and one line of log for each task."""
 
     def __init__(self, tasks: list[Task]) -> None:
         self.given = tasks
@@ -115,7 +116,8 @@ def test_the_address_of_a_run_can_be_opened() -> None:
 
 
 class BusyClient(Client):
-    """Hears every trigger and answers none of the first `silences` calls."""
+    """A client of a busy Airflow. The first `silences` calls raise AirflowSilent. A trigger among these calls takes
+    effect only if `hears` is true."""
 
     def __init__(self, silences: int, hears: bool = True) -> None:
         self.silences, self.hears, self.runs, self.ended = silences, hears, list[str](), list[str]()

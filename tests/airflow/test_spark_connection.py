@@ -1,4 +1,5 @@
-"""The Spark connection: what it names is used, and what would silently become yarn is refused."""
+"""Tests of the Spark connection in Airflow: the Spark master that it names is used. A connection that Airflow would
+silently replace by YARN is refused."""
 
 from __future__ import annotations
 

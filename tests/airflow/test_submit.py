@@ -1,4 +1,5 @@
-"""Submitting the reconciliation: the properties Spark gets, and how far its address is known."""
+"""Tests of `spark-submit` for the reconciliation: the Spark properties, and the interface on which the driver
+listens."""
 
 from __future__ import annotations
 

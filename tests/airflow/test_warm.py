@@ -1,4 +1,5 @@
-"""The scheduler of the local Airflow has the tasks' libraries; no other process of Airflow imports them for that."""
+"""Tests that the scheduler of the local Airflow imports the libraries of the tasks beforehand, and that no other
+process of Airflow does."""
 
 from __future__ import annotations
 

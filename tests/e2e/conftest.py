@@ -1,4 +1,4 @@
-"""Every end-to-end test runs on a host of its own: home, lock and workspaces that no other run shares."""
+"""Gives all end-to-end tests a home, a lock and workspaces that no other run shares."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from support.own_host import own_host
 
 @pytest.fixture(scope="session", autouse=True)
 def e2e_host() -> Iterator[Path]:
-    """The folder that holds home/, lock and ws/ of all end-to-end runs."""
+    """The folder with the home, the lock and the workspaces of all end-to-end runs."""
     with own_host() as folder:
         yield folder

@@ -1,5 +1,5 @@
-"""Runs through Airflow: the same result as without it, and nothing of a run outlives the scheduler or who asked for
-it."""
+"""Tests of runs through Airflow. Such a run has the same result as a direct run. All its processes end if the
+scheduler, or the command that asked for the run, is killed."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ GONE_WITHIN_S = 30.0
 
 @pytest.fixture(scope="module")
 def own_airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
-    """An Airflow that a test may break: not the one that all others share."""
+    """A local Airflow for tests that break Airflow. No other module uses it."""
     airflow = LocalAirflow(tmp_path_factory.mktemp("breakable") / "home")
     yield airflow
     airflow.down()
 
 
 def of_the_run(airflow: LocalAirflow) -> dict[int, str]:
-    """What is alive of a run: keeper, brokers, producers, Spark."""
+    """Returns the command lines, by pid, of the living processes of the run: keeper, brokers, producers, Spark."""
     with airflow.environment():
         return alive(settings.MARK, str(settings.airflow_home()), OF_A_RUN)
 
@@ -67,7 +67,8 @@ def nothing_is_left(airflow: LocalAirflow) -> None:
 
 @pytest.fixture(scope="module")
 def both(plain_run: RunDirectory, kafka_spark: SparkSession) -> tuple[RunDirectory, RunDirectory]:
-    """One and the same plain run, from the form through Airflow and without it."""
+    """The directories of two runs with the same parameters, seed and name: one went through the form and Airflow, the
+    other ran directly."""
     name = plain_run.path.name  # topics are named after their run
     direct.run({**PLAIN, "seed": plain_run.read_scenario().seed}, name, lambda progress: None, kafka_spark)
     return plain_run, RunDirectory(folders.runs_dir() / name)
@@ -93,7 +94,7 @@ def test_a_run_in_which_no_step_fails_is_green_and_mailed_to_nobody(
 
 
 def _kind(run: RunDirectory, file: Path) -> str:
-    """A file's name without what Spark makes up."""
+    """Returns the path of a file in its run directory. The names of Spark's part files, which are random, are cut."""
     name = file.relative_to(run.path)
     return f"{name.parent}/part" if name.name.startswith("part-") else str(name)
 
@@ -101,8 +102,8 @@ def _kind(run: RunDirectory, file: Path) -> str:
 def test_airflow_and_direct_write_tables_of_the_same_columns_and_books_of_the_same_rows(
     both: tuple[RunDirectory, RunDirectory],
 ) -> None:
-    """How many records were sent beyond the floor depends on time, and what a control lost on the moment; what was
-    planned and found does not."""
+    """Compares only what does not depend on time: what was planned, and what was found. The number of records beyond
+    the planned ones, and the losses of a control arm, differ from run to run."""
     books = [Books.read(run.path) for run in both]
     assert set(books[0].tables) == set(books[1].tables)
     for name in books[0].tables:

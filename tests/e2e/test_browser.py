@@ -1,5 +1,5 @@
-"""The way of a user through a real browser: log in, fill in the form, watch, and read what came of it, with no
-network."""
+"""The way of a user through a real browser without a network: log in, fill in the form, watch the run, read its
+report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def finished(plain_run: RunDirectory) -> str:
 
 @pytest.fixture(scope="module")
 def browser(finished: str) -> Iterator[Browser]:
-    """Behind the run: there can only be one at a time."""
+    """A browser that starts only after the run has ended, because only one browser can run at a time."""
     with chromium() as browser:
         yield browser
 

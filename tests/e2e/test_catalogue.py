@@ -1,4 +1,4 @@
-"""The catalogue as a user has it: from a terminal, in one process, with one page for all."""
+"""Tests of `kdv catalogue --direct`: all scenarios run in one process, and one page shows all results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ Run = Callable[..., tuple[int, CatalogueRun]]
 
 @pytest.fixture(scope="module")
 def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Iterator[Run]:
-    """`kdv catalogue --direct` with the given arguments, and the session of the tests: its exit code and its record."""
+    """A function that runs `kdv catalogue --direct` with the given arguments, in the Spark session of the tests. It
+    returns the exit code and the record of the catalogue run."""
     own = directly.runner
 
     def run(*arguments: str) -> tuple[int, CatalogueRun]:
@@ -41,7 +42,8 @@ def kdv_catalogue(kafka_spark: SparkSession, e2e_host: Path) -> Iterator[Run]:
 
 @pytest.fixture(scope="module")
 def smoke(kdv_catalogue: Run, e2e_host: Path) -> tuple[int, CatalogueRun]:
-    """The smoke scenarios that do not go through Airflow: the next one's cluster boots while the last is judged."""
+    """The exit code and the record of a catalogue run with the smoke scenarios that do not go through Airflow. The
+    cluster of the next scenario boots while the last scenario is judged."""
     told = ("--out", str(e2e_host / "matrix.html"), "--results", str(e2e_host))
     return kdv_catalogue(*DIRECTLY, *told, *expect_unavailable(DIRECTLY))
 

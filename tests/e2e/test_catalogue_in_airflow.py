@@ -1,5 +1,5 @@
-"""The catalogue through Airflow: a scenario of each kind of fault, each a run of verify_delivery, and the gate behind
-all."""
+"""Tests of the catalogue through Airflow, with one scenario for each kind of fault. Each scenario is a run of the DAG
+verify_delivery, and a gate after all scenarios gives the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 @pytest.fixture(scope="module")
 def ended(local_airflow: LocalAirflow) -> tuple[int, CatalogueRun]:
-    """`kdv catalogue` with one scenario per kind, through the Airflow of the tests: exit code and record."""
+    """The exit code and the record of `kdv catalogue` through the Airflow of the tests, with one scenario for each kind
+    of fault."""
     with local_airflow.environment():
         names = [*THROUGH_AIRFLOW.values()]
         code = cli.main(["catalogue", *names, *expect_unavailable(names)])

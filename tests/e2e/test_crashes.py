@@ -1,4 +1,5 @@
-"""Direct runs that are cut short: within 30 s nothing of the run is alive, and nothing is said to be HELD."""
+"""Tests of direct runs in which a process is killed. Within 30 s, no process of the run lives, and there is no verdict
+HELD."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ LOAD = ("--profile", "safe", "--fault", "none", "--records", "2000")
 
 
 class Started:
-    """A `kdv run --direct` of its own, with a mark that all its processes inherit."""
+    """A `kdv run --direct` in a process of its own. All its processes inherit an environment variable by which a test
+    finds them."""
 
     def __init__(self, log: Path, *options: str) -> None:
         self.name, self.log = f"crash-{uuid.uuid4().hex[:6]}", log
@@ -57,13 +59,14 @@ class Started:
         return alive(MARK, self.name, command)
 
     def awaits(self, command: str) -> int:
-        """Waits for a process of the run and returns its pid."""
+        """Waits until a process of the run has a command line that matches `command`. Returns the lowest pid of such
+        processes."""
         wait_until(lambda: self.alive(command) or self.process.poll() is not None, f"{command} to run", 120)
         assert self.process.poll() is None, self.log.read_text()
         return min(self.alive(command))
 
     def is_loading(self) -> None:
-        """Waits until records of the subject are reported."""
+        """Waits until more than 100 records of the subject are reported."""
         wait_until((self.run.path / "create_topics.json").exists, "the topics to be created", 120)
         live = Path(self.run.manifest("start_cluster").notes["workspace"]) / "live/safe/0"
         wait_until((live / "control").exists, "the producer to start", 60)
@@ -71,7 +74,7 @@ class Started:
         wait_until(lambda: control[Word.REPORTED] > 100, "the load to flow", 60)
 
     def left_nothing(self) -> None:
-        """Within 30 s: no process, no workspace, no lock, and no verdict."""
+        """Asserts that, within 30 s, no process, no workspace, no lock and no verdict of the run is left."""
         wait_until(
             lambda: not self.alive(),
             "everything of the run to be gone",

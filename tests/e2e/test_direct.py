@@ -1,5 +1,5 @@
-"""Real runs without Airflow: what the settings lose is found and proven, what they permit is counted, doubts are
-named."""
+"""Tests of real runs without Airflow. Losses that the claim forbids are found and proven, cases that the settings
+permit are counted, and doubts are named."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def run_directly(name: str, spark: SparkSession, **params: Any) -> tuple[RunDire
 
 
 def until_it_bites(name: str, spark: SparkSession, **params: Any) -> tuple[RunDirectory, RunVerdict]:
-    """Once more if, and only if, the run itself says that it was not put to the test."""
+    """Runs the scenario. If the verdict is INCONCLUSIVE, for example because the fault had no effect, runs the scenario
+    once more. Returns the last run and its verdict."""
     run, verdict = run_directly(name, spark, **params)
     if verdict.verdict == "INCONCLUSIVE":
         run, verdict = run_directly(f"{name}-again", spark, **params)
@@ -46,13 +47,14 @@ def until_it_bites(name: str, spark: SparkSession, **params: Any) -> tuple[RunDi
 
 @pytest.fixture(scope="module")
 def forgotten(kafka_spark: SparkSession) -> tuple[RunDirectory, RunVerdict]:
-    """acks_0, claimed at_least_once, while the leader is frozen."""
+    """A run with the profile acks_0 and the claim at_least_once, in which the leader is frozen."""
     return until_it_bites("acks-0-frozen", kafka_spark, profile="acks_0", **FROZEN)
 
 
 @pytest.fixture(scope="module")
 def half_acknowledged(kafka_spark: SparkSession) -> tuple[RunDirectory, RunVerdict]:
-    """acks_1, claimed at_least_once, while the leader is frozen, with acks_0 and safe beside it."""
+    """A run with the profile acks_1 and the claim at_least_once, in which the leader is frozen. The controls have the
+    profiles acks_0 and safe."""
     return until_it_bites("acks-1-frozen", kafka_spark, profile="acks_1", **FROZEN)
 
 
@@ -66,7 +68,8 @@ def lost(verdict: RunVerdict, arm_name: str) -> int:
 
 
 def assert_lost_with_evidence(run: RunDirectory, verdict: RunVerdict, name: str, outcome: str) -> None:
-    """VIOLATED by LOST, exit code 1, every case written down with its evidence, the first ones on the page."""
+    """Asserts that the arm `name` is VIOLATED by losses and that the exit code is 1. Every loss must be written down
+    with its evidence, and the report must show the first losses."""
     subject = arm(verdict, name)
     assert (subject.verdict, subject.claim, verdict.green, verdict.exit_code) == ("VIOLATED", "at_least_once", False, 1)
     assert subject.doubts == [] and lost(verdict, name) > 0
@@ -176,7 +179,8 @@ def test_too_little_exposure_forbids_held_and_does_not_undo_violated(
 def test_a_load_that_was_over_before_the_fault_had_healed_is_inconclusive(
     forgotten: tuple[RunDirectory, RunVerdict],
 ) -> None:
-    """The load always waits for the fault, so the stored recovery is moved behind the load's end."""
+    """A real load never ends before the recovery. So the test moves the stored time of the recovery to the end of the
+    load."""
     copy = copy_of(forgotten[0], "acks-0-over-too-early")
     with_scenario(copy, claiming("contract"))
     made = read_injections((copy.path / "injections.json").read_bytes())
@@ -190,7 +194,8 @@ def test_a_load_that_was_over_before_the_fault_had_healed_is_inconclusive(
 
 @pytest.fixture
 def short_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A fault that is over before the broker's session is."""
+    """A fault that freezes the leader for a shorter time than the broker's session timeout, so that no other broker
+    becomes leader."""
     steps = (
         FaultStep(trigger=Trigger(kind="reported", value=0.15), action="pause", target="leader"),
         FaultStep(trigger=Trigger(kind="elapsed", value=0.5), action="resume"),
@@ -212,7 +217,7 @@ def test_a_fault_that_did_not_bite_is_inconclusive(short_pause: str, kafka_spark
 
 
 def test_an_election_that_nobody_planned_is_inconclusive(kafka_spark: SparkSession) -> None:
-    """While a run without a fault is under way, somebody else kills a broker: the observer must see it."""
+    """The plan has no fault, but a second thread kills a broker during the load. The observer must see the election."""
     name = "election"
     killed: list[int] = []
 

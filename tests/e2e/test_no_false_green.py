@@ -1,8 +1,8 @@
-"""No false green: whichever step fails, the run turns red and nothing is said to be HELD.
+"""Tests that no failure ends in a green run: whichever step fails, the run is red, and no verdict says HELD.
 
-Airflow judges a run by its leaves alone, and a teardown hides failures before it: only a real scheduler can show that
-the wiring is right. Each step is made to fail at its entry (`fail_step`); `test_airflow_runs` has the run in which none
-does.
+Airflow judges a run only by its leaves, and a teardown hides the failures before it. So only a real scheduler can show
+that the edges of the DAG are right. The option `fail_step` makes each step fail when it begins. `test_airflow_runs` has
+the run in which no step fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 TINY = {"profile": "safe", "fault": "none", "records": 500, "pacing": "flat_out"}
 BEHIND_THE_VERDICT = {"stop_cluster"}
-"""It runs beside validate and conclude: the records are judged already, and only the run is red."""
+"""The steps that may fail although the verdict is HELD. stop_cluster runs beside validate and conclude, after the
+records were read. If it fails, only the run is red."""
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +38,8 @@ def _free_host() -> Iterator[None]:
 
 
 def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: LocalAirflow) -> None:
-    """As a user does in the UI, and Ctrl-C in a terminal. What has not begun is skipped then, and skipped leaves are
-    green."""
+    """A user marks a run as failed in Airflow's UI, or by Ctrl-C in a terminal. Airflow then skips tasks that have not
+    begun, and would show a run as green if its leaves were skipped."""
     client = local_airflow.client()
 
     def ended(run_id: str) -> bool:
@@ -63,8 +64,8 @@ def test_a_run_that_is_marked_failed_is_red_however_far_it_was(local_airflow: Lo
 def test_a_step_that_is_cleared_alone_leaves_the_verdict_of_a_green_run_as_it_was(
     plain_run: RunDirectory, local_airflow: LocalAirflow
 ) -> None:
-    """The gate would not be asked again: had the step worked, the run would be green on a verdict of books that are
-    gone."""
+    """Clearing one task does not run the gate again. If the cleared step did its work, the run would stay green
+    although the files behind its verdict were replaced."""
     client, sealed = local_airflow.client(), (plain_run.path / "conclude.json").read_bytes()
     what = {"dag_run_id": RUN_ID, "task_ids": ["validate"], "include_downstream": False, "only_failed": False}
     what |= {"reset_dag_runs": True, "dry_run": False}

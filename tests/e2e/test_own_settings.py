@@ -1,5 +1,5 @@
-"""One real run from a user's own files, with transactions: the producers get what the files say, a consumer that reads
-committed sees what was committed, and no secret of theirs is kept."""
+"""Tests of one real run with a user's own producer settings and with transactions. The producers get the settings of
+the file, a read_committed consumer sees exactly the committed records, and no secret of the file is stored."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ transactional.id=orders
 transaction.timeout.ms=50000
 """
 RECORDS = 6000
-"""Of a dozen transactions, 500 records each, at least the second is aborted on purpose."""
+"""The number of records: twelve transactions of 500 records each. At least one of them, the second, is aborted on
+purpose."""
 SECRETS = (b"hunter2", b"swordfish", b"prod-1.example")
 
 
@@ -47,7 +48,8 @@ SECRETS = (b"hunter2", b"swordfish", b"prod-1.example")
 def own(
     kafka_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[RunDirectory, RunVerdict, list[ProducerSpec], bytes]:
-    """The run, its verdict, what each of its producers was told, and everything in its workspace while it ran."""
+    """The run directory, the verdict, the specification of each producer, and the bytes of all files in the workspace
+    after the load."""
     file = tmp_path_factory.mktemp("own") / "producer.properties"
     file.write_text(PRODUCER)
     line = ["run", "--producer-config", str(file), "--topic-override", "min.insync.replicas=2"]

@@ -1,4 +1,4 @@
-"""The README's commands, executed as they are written, say what the README says they say."""
+"""Tests that execute the commands of the README literally, and compare their output with what the README says."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ WITHIN_S = 580
 
 
 def commands() -> list[str]:
-    """Every line of every fenced `sh` block."""
+    """Returns every line of every fenced `sh` block of the README."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.splitlines() if line.strip() and not line.startswith("#")]
 
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of somebody who has just cloned this: a home of its own and a free port. Ends what was
-    started."""
+    """The environment variables of a user who has just cloned the repository: a new home and a free port. Stops Airflow
+    afterwards."""
     folder = tmp_path_factory.mktemp("readme")
     environment = {**os.environ, "KDV_HOME": str(folder), "KDV_PORT": str(free_port()), MARK: str(folder)}
     environment.pop("KDV_RUNS", None)
@@ -40,7 +40,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
 
 
 def typed(command: str, environment: dict[str, str]) -> tuple[int, str]:
-    """What somebody sees who types `command` at the root of the checkout: its exit code, and all it prints."""
+    """Executes `command` at the root of the repository. Returns the exit code and everything that the command
+    prints."""
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=ROOT,

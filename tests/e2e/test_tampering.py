@@ -1,6 +1,8 @@
-"""One good stored run, damaged in every way its checking must notice: each ends INCONCLUSIVE, with the doubt named.
+"""Tests that damage copies of one good stored run in many ways. Each copy must end INCONCLUSIVE, with a doubt that
+names the damage.
 
-Each damage is sealed again, so that no digest gives it away: what notices it are the laws, the canary and the judge.
+The files are sealed again after the damage, i.e. the manifest gets their new checksums. So only the laws of the books,
+the canary and the judge can notice the damage.
 """
 
 from __future__ import annotations
@@ -32,14 +34,15 @@ PLAIN: dict[str, Any] = {"profile": "safe", "fault": "none", "records": 1500, "d
 
 @pytest.fixture(scope="module")
 def good(kafka_spark: SparkSession) -> RunDirectory:
-    """A run without a fault, HELD and green."""
+    """A run without a fault that ended HELD and green."""
     verdict = direct.run(PLAIN, "good", lambda progress: None, kafka_spark)
     assert (verdict.verdict, verdict.exit_code) == ("HELD", 0)
     return RunDirectory(folders.runs_dir() / "good")
 
 
 def test_a_run_leaves_nothing_but_its_run_directory_also_where_others_crashed(good: RunDirectory) -> None:
-    """`test_crashes` runs before, on the same host. Workspaces of VIOLATED runs are kept on purpose."""
+    """`test_crashes` runs before this test, on the same host. Only the workspaces of VIOLATED runs are kept on
+    purpose."""
     assert lease.holder() is None
     assert not (workspaces.folder() / good.read_scenario().run_token).exists()
     assert alive("KDV_LOCK", os.environ["KDV_LOCK"], r"embedded\.keeper|kafka\.Kafka|load\.producer") == {}
@@ -69,7 +72,7 @@ def test_a_copy_that_nobody_touched_is_judged_as_the_original(copy: RunDirectory
 
 
 def _without_partition(run: RunDirectory) -> None:
-    """What the read brought of partition 1 of the subject is gone."""
+    """Removes all records of partition 1 of the subject from log/, as if they had not been read."""
     for file in (run.path / "log").glob("*.parquet"):
         table = pq.read_table(file)
         pq.write_table(table.filter(pc.invert(_of(table, "safe", 1))), file)
@@ -81,19 +84,20 @@ def _of(table: pa.Table, arm_name: str, partition: int) -> Any:
 
 
 def _one_behind(run: RunDirectory) -> None:
-    """One record was found behind the snapshot."""
+    """Makes the manifest say that one record was found behind the snapshot."""
     reseal(run, "read_topic", {"tail/safe/0": 1})
 
 
 def _ledger_cut_short(run: RunDirectory) -> None:
-    """The last ten attempts are missing, as after a write that did not get through."""
+    """Removes the last ten attempts from the ledger, as after an incomplete write."""
     (file,) = (run.path / "ledger").glob("safe-0-0.parquet")
     rewrite(file, lambda table: table.slice(0, table.num_rows - 10))
     reseal(run, "produce")
 
 
 def _canary_altered(run: RunDirectory) -> None:
-    """One of the planted losses was never claimed: two are found where three were planted."""
+    """Makes one of the three losses that were planted in the canary an attempt of unknown outcome, so that only two
+    losses are found."""
 
     def forget_a_loss(table: pa.Table) -> pa.Table:
         rows = table.to_pylist()
@@ -106,7 +110,7 @@ def _canary_altered(run: RunDirectory) -> None:
 
 
 def _log_doubled(run: RunDirectory) -> None:
-    """The read brought everything of one file twice, as a retried task would that was not atomic."""
+    """Adds a copy of one file to log/, as if a task had written its output twice."""
     file = next(
         file for file in (run.path / "log").glob("*.parquet") if "safe" in set(pq.read_table(file)["arm"].to_pylist())
     )

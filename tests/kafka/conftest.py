@@ -1,4 +1,5 @@
-"""Clusters for tests: keepers that are told how long to live, and a three-broker cluster shared by a module."""
+"""Clusters for tests: keepers (the parent processes of the brokers) with limits that a test sets, and a cluster of
+three brokers that the tests of a module share."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def _own_host() -> Iterator[Path]:
 
 @pytest.fixture
 def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
-    """Starts a keeper of one controller and one broker. Whatever it leaves is killed."""
+    """A function that starts a keeper of one controller and one broker. The keepers are killed after the test."""
     made: list[Kept] = []
 
     def start(owner: ProcessId | None = None, equipment: tuple[Capability, ...] = (), **more: float) -> Kept:
@@ -40,7 +41,7 @@ def keep(_own_host: Path) -> Iterator[Callable[..., Kept]]:
 
 @pytest.fixture(scope="module")
 def cluster(_own_host: Path) -> Iterator[Cluster]:
-    """Three brokers with a short session, leased for as long as the module runs."""
+    """A cluster of three brokers with a short session timeout. It lives until the tests of the module have ended."""
     spec = ClusterSpec(brokers=3, session_timeout_ms=1500, heartbeat_interval_ms=250)
     with Kept(_own_host / "ws" / uuid.uuid4().hex[:8], spec, None).cluster() as cluster:
         yield cluster

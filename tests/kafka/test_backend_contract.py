@@ -1,4 +1,4 @@
-"""The embedded backend keeps the contract of a backend."""
+"""Tests that the embedded backend passes the checks that every backend must pass (support.backend_contract)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Clients on real brokers: a producer that is killed and starts again, and one that sends again what it cannot know."""
+"""Tests of clients on real brokers: a producer that is killed and started again, and an application that sends records
+of unknown outcome again."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ HASTY = profile_of(
 
 
 class Stage:
-    """A pool of producers at work on a cluster, and the fault plan that runs beside it."""
+    """The producers of a scenario at work on a cluster, and the fault plan that runs at the same time."""
 
     def __init__(self, cluster: Cluster, workspace: Path, plan: FaultPlan, *arms: ArmPlan) -> None:
         load = Load(partitions=PARTITIONS, pacing="scripted", block=BLOCK, deadline_s=60)
@@ -75,7 +76,7 @@ class Stage:
         self.pool.open(Gate.GO)
 
     def play(self) -> list[dict[str, Any]]:
-        """Runs the plan and the load to their end; returns the first arm's ledger."""
+        """Runs the plan and the load until both have ended. Returns the ledger of the first arm as rows."""
         raised: list[BaseException] = []
 
         def inject() -> None:
@@ -123,8 +124,12 @@ def attempt_of(row: dict[str, Any] | record.Header) -> tuple[int, int, int]:
 
 
 def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
-    """What ledger and log say together; checks by the way that every acknowledged attempt stands where it was said to,
-    and that partition sequences number the sends of each partition without a gap."""
+    """Returns counts from the ledger `rows` and the log: attempts per outcome, records, and sequences with several
+    records.
+
+    Also asserts that every acknowledged attempt stands at its acknowledged offset, and that the partition sequences
+    number the sends to each partition without a gap.
+    """
     log = read_log(stage.pool.producers[0].spec, token=stage.scenario.run_token)
     for row in rows:
         if row["outcome"] == "ACKED" and row["offset"] is not None:
@@ -147,7 +152,8 @@ def books_of(stage: Stage, rows: list[dict[str, Any]]) -> Counter[str]:
 def test_a_killed_producer_starts_again_and_sends_again_what_it_was_not_answered(
     cluster: Cluster, workspace: Path
 ) -> None:
-    """The append happened, the answer never came: every one of these is in the log twice, and the books balance."""
+    """The producer is killed after the leader has appended records and before it acknowledges them. Each of these
+    records is in the log twice, and the books balance."""
     stage = Stage(
         cluster,
         workspace,

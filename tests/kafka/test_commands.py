@@ -1,4 +1,5 @@
-"""Commands on real brokers: what an operator asks for is done, with proof, and what changes nothing has not bitten."""
+"""Tests of an operator's commands on real brokers. Each command takes effect and has proof of its effect. A command
+that changes nothing counts as a fault that did not bite (had no effect)."""
 
 from __future__ import annotations
 

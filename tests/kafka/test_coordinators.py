@@ -1,5 +1,5 @@
-"""Transaction coordinators on real brokers: the right one is found and killed, and another goes on with its
-transactions."""
+"""Tests of transaction coordinators on real brokers: the fault kills the right coordinator, and another broker takes
+over its transactions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def made(cluster: Cluster) -> Scenario:
 
 @pytest.fixture(scope="module")
 def producer(cluster: Cluster, made: Scenario) -> Iterator[Producer]:
-    """Under the transactional.id of the scenario's first producer, with its first transaction committed."""
+    """A producer with the transactional.id of the scenario's first producer. It has committed one transaction."""
     (subject,) = made.subjects
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": subject.transactional_ids[0]}

@@ -1,4 +1,5 @@
-"""A direct run holds its cluster while Spark is starting, however long that takes."""
+"""Tests that a direct run renews the lease of its cluster while Spark starts, however long the start takes. Without the
+lease, the cluster would end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Faults on real brokers: each action does what it says, with proof, and only a fault that moves leadership has
-bitten."""
+"""Tests of faults on real brokers. Each action does what its name says and has proof. A fault of a broker counts as
+effective (it bit) only if another broker became leader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AT_ONCE = Trigger(kind="at_once")
 
 @dataclass
 class Stage:
-    """A cluster, a scenario whose topics are on it, and its processes."""
+    """A cluster, and a scenario whose topics exist on the cluster."""
 
     cluster: Cluster
     scenario: Scenario
@@ -120,13 +120,13 @@ def test_after_pause_every_thread_of_the_broker_stands_still_until_it_is_resumed
 
 
 def threads(pid: int) -> set[str]:
-    """The kernel's states of all threads of `pid`."""
+    """Returns the states of all threads of the process `pid`, as one-letter codes of the kernel."""
     stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
     return {stat.rsplit(")", 1)[1].split()[0] for stat in stats}
 
 
 def cpu_ticks(pid: int) -> int:
-    """The CPU time `pid` has used so far."""
+    """Returns the CPU time that the process `pid` has used so far, in clock ticks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
 
@@ -157,7 +157,8 @@ def test_a_signal_that_does_not_arrive_has_not_bitten(
 
 @pytest.mark.parametrize("action", ["kill", "stop"])
 def test_a_broker_that_leads_nothing_has_ended_without_a_bite(stage: Stage, action: str) -> None:
-    """Whoever leads nothing can take nothing from anyone: it is on record, without a bite."""
+    """A broker that leads no partition cannot take records from any arm. Its end is recorded as an injection that did
+    not bite."""
     victim = stage.leader()
     ACTIONS["kill"].do(ActionContext(stage.cluster, [victim]))
     wait_until(lambda: stage.leader() != victim, "another broker to lead", 30)

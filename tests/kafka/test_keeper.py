@@ -1,4 +1,5 @@
-"""The keeper: nothing of a cluster outlives its run, however the run ends, and one run has the host."""
+"""Tests of the keeper, the parent process of the brokers. Nothing of a cluster outlives its run, however the run ends.
+Only one run at a time uses the host."""
 
 from __future__ import annotations
 

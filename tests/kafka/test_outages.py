@@ -1,4 +1,5 @@
-"""Outages on real brokers: cut off from the network or from power, proven, healed, and not believed where bypassed."""
+"""Tests of outages on real brokers: a broker loses its network or its power. Each outage is proven and healed. An
+outage that was bypassed does not count."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(LACKS))
 
 @pytest.fixture(scope="module")
 def cluster(_own_host: Path) -> Iterator[Cluster]:
-    """Three brokers that can be cut off from each other and from power."""
+    """Three brokers that a test can cut off from each other, and whose power a test can switch off."""
     kept = Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None)
     try:
         with kept.cluster() as cluster:
@@ -88,12 +89,12 @@ def runner(cluster: Cluster, made: Scenario) -> FaultRunner:
 
 
 def before_heal(injection: OpenInjection) -> dict[str, Any]:
-    """What the action showed of itself just before it was healed."""
+    """Returns the effects of the action that were proven just before the healing."""
     return dict(injection.proofs.process_before_heal or {})
 
 
 def write(cluster: Cluster, made: Scenario, count: int, acks: str, **more: str | int) -> int:
-    """Sends `count` records and returns how many were acknowledged."""
+    """Sends `count` records to partition 0. Returns how many of them were acknowledged."""
     acked: list[int | None] = []
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": acks, "linger.ms": 5, "log_level": 0}
     producer = Producer({**settings, "message.timeout.ms": 20_000, **more})
@@ -109,7 +110,7 @@ def write(cluster: Cluster, made: Scenario, count: int, acks: str, **more: str |
 
 
 def end(cluster: Cluster, made: Scenario) -> int:
-    """The log's end, as its leader says."""
+    """Returns the end offset of partition 0, as its leader reports it."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "log_level": 0})
     try:
         return int(consumer.get_watermark_offsets(TopicPartition(topic(made), 0), timeout=20)[1])
@@ -153,7 +154,7 @@ def controller_rule(cluster: Cluster, broker: int) -> str:
 
 
 def chains() -> list[str]:
-    """Chains of living keepers in the packet filter; the one of the shared cluster is the youngest."""
+    """Returns the names of all keepers' chains in the packet filter, newest chain first."""
     listed = subprocess.run(["iptables", "-w", "-S"], capture_output=True, text=True, check=True).stdout
     return [line.split()[1] for line in reversed(listed.splitlines()) if line.startswith(f"-N {packet_filter.PREFIX}-")]
 
@@ -204,7 +205,8 @@ def test_a_killed_broker_whose_disk_has_power_is_no_loss_of_power(cluster: Clust
 
 @pytest.fixture
 def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Kept]]:
-    """A keeper of one broker that is cut off and without power, beside the shared one: it takes another lock."""
+    """A function that starts a keeper of one broker, beside the shared cluster. The broker is cut off from the
+    controller and has no power. The keeper uses another lock than the shared cluster."""
     monkeypatch.setenv("KDV_LOCK", str(_own_host / "other lock"))
     made: list[Kept] = []
 
@@ -228,7 +230,7 @@ def alone(_own_host: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 def of(kept: Kept) -> list[str]:
-    """The chains of one keeper."""
+    """Returns the packet filter's chains of one keeper."""
     return [name for name in chains() if name.startswith(f"{packet_filter.PREFIX}-{kept.workspace.name}-")]
 
 

@@ -1,5 +1,5 @@
-"""The proxy before real brokers: every action bites on who goes through it, and on nobody else, until it is
-released."""
+"""Tests of the proxy before real brokers. An action at the proxy affects all clients that connect through the proxy,
+and no other client, until the action is released."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from delivery_verifier.model.scenario import ClusterSpec, Load, Scenario
 SPEC = ClusterSpec(brokers=1, equipment=("proxy",))
 AT_ONCE, BITTEN = Trigger(kind="at_once"), Trigger(kind="bitten")
 MADE: list[Client] = []
-"""The clients of the test at work. One that still waits for an answer would try again during a later test."""
+"""The clients of the running test. A client that still waited for an answer would send its records again during a later
+test."""
 
 
 @pytest.fixture(scope="module")
 def cluster(_own_host: Path) -> Iterator[Cluster]:
-    """One broker behind its proxy."""
+    """A cluster of one broker behind a proxy."""
     with Kept(_own_host / "ws" / uuid.uuid4().hex[:8], SPEC, None).cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def topic(cluster: Cluster) -> Iterator[str]:
-    """A new topic; afterwards nothing is in force at the proxy any more, and nobody has anything to send again."""
+    """A new topic. After the test, the clients drop what they have not sent, and all rules of the proxy are removed."""
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin = topics.admin(cluster.connection)
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
@@ -57,7 +58,7 @@ def topic(cluster: Cluster) -> Iterator[str]:
 
 @dataclass
 class Client:
-    """A producer, and what it was told: None for an acknowledgement."""
+    """A producer and its delivery reports. `told`: None for each acknowledgement, and an error code for each error."""
 
     producer: Producer
     topic: str
@@ -92,7 +93,8 @@ def client(cluster: Cluster, topic: str, direct: bool = False, **settings: Setti
 
 
 def log(cluster: Cluster, topic: str) -> list[bytes]:
-    """Everything in the topic but the warm-up, read past the proxy."""
+    """Returns the values of all records in the topic except the warm-up record. They are read directly from the
+    broker."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "log_level": 0})
     end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -141,7 +143,8 @@ def test_held_responses_arrive_in_order_once_they_are_released_and_nothing_is_wr
 
 
 def test_a_held_request_is_delivered_on_release_though_its_client_has_hung_up(cluster: Cluster, topic: str) -> None:
-    """So does a network that was down for a while; the client's second try, on another connection, came first."""
+    """A network that was down for a while behaves in the same way. The client has meanwhile sent the record again on
+    another connection, so the log has two copies."""
     mine, now = client(cluster, topic, socket_timeout_ms=1000), moment(cluster, direction="request", count=1)
     ACTIONS["hold"].do(now)
     mine.send(b"late")
@@ -177,7 +180,7 @@ def test_delayed_responses_come_later_and_no_more_than_that(cluster: Cluster, to
 
 
 class Sends(RunningLoad):
-    """A load that is sent by one client, one record per step."""
+    """A load that one client sends, with one record per step `send`."""
 
     def __init__(self, by: Client) -> None:
         self.by = by
@@ -195,7 +198,7 @@ class Sends(RunningLoad):
 
 @pytest.fixture(scope="module")
 def plan(cluster: Cluster) -> Scenario:
-    """A scenario on one broker; its faults are planned by each test."""
+    """A scenario on one broker. Each test sets the faults of the scenario."""
     load = Load(partitions=1, replication_factor=1, deadline_s=20)
     made = scenario("proxied", profile=PROFILES["acks_1"], fault=FAULTS["none"], load=load, records=0, cluster=SPEC)
     topics.create(made, cluster.connection)
@@ -245,8 +248,8 @@ def test_a_rule_without_meaning_is_refused_before_anything_happens(cluster: Clus
 
 
 def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: str) -> None:
-    """Whoever is no client of Kafka is hung up on; so is everybody while the broker is gone; then it goes on as
-    before."""
+    """The proxy closes the connection of a client that does not speak Kafka's protocol. It closes every connection
+    while the broker is down. Afterwards it serves clients as before."""
     address = ("127.0.0.1", cluster.backend.layout.proxy_ports[1])
     with socket.create_connection(address, timeout=20) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -262,7 +265,7 @@ def test_the_proxy_outlives_its_broker_and_strangers(cluster: Cluster, topic: st
 
 
 def hung_up(connection: socket.socket) -> bool:
-    """Whether the other side ends the connection, in whatever way."""
+    """Returns whether the other side has closed the connection. A reset also counts. Waits for the answer."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:

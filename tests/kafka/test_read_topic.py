@@ -1,5 +1,5 @@
-"""The first half of reconcile against a real broker: what is read, what is behind it, what must make it
-fail."""
+"""Tests of the first half of `reconcile` on a real broker: the records that it reads, the records behind the snapshot,
+and the conditions under which it must fail."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RECORDS, BOOT_S = 5000, 60
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Bootstrap servers of one controller and one broker, ended when the module is through."""
+    """The bootstrap servers of one controller and one broker, which end after the tests of the module."""
     layout = embedded.lay_out(tmp_path_factory.mktemp("kafka") / "w", ClusterSpec(brokers=1))
     nodes = [
         subprocess.Popen(embedded.command(layout, node), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -62,7 +62,7 @@ def _wait_for(servers: str) -> None:
 def _produce(
     servers: str, made: Scenario, sequences: range, partition: int, producer: int = 0, arm: str = "one"
 ) -> None:
-    """Records of an arm, acknowledged; the sequence is the partition sequence."""
+    """Writes acknowledged records of an arm. The partition sequence of each record is its sequence."""
     client = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 20})
     for n in sequences:
         value = record.encode(TOKEN, made.arm(arm).ordinal, producer, 0, n, 0, n, 100)
@@ -73,8 +73,11 @@ def _produce(
 
 @pytest.fixture
 def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDirectory:
-    """RECORDS acknowledged records in partition 0, none in partition 1, two markers behind each snapshot. A parameter
-    names the arms that are read in both views."""
+    """A run directory whose topics hold RECORDS acknowledged records in partition 0, none in partition 1, and two
+    markers behind each snapshot.
+
+    A parameter of the fixture names the arms that are read in both views (raw and committed).
+    """
     plain = scenario(["one"], transactional=getattr(request, "param", ()))
     arms = tuple(
         msgspec.structs.replace(arm, topic_name=f"{request.node.originalname[:150]}-{arm.name}") for arm in plain.arms
@@ -95,7 +98,8 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
 
 
 def _end_at(run: RunDirectory, servers: str, end: int) -> None:
-    """Takes the snapshot of partition 0 of arm `one` at `end`, as settle would have written it."""
+    """Writes a snapshot in which partition 0 of arm `one` ends at the offset `end`, as the step settle would write
+    it."""
     offsets = msgspec.json.decode((run.path / "offsets.json").read_bytes(), type=Offsets)
     ends = [end if (part.arm, part.partition) == ("one", 0) else 0 for part in offsets.partitions]
     parts = [
@@ -175,8 +179,8 @@ def test_a_read_behind_the_snapshot_that_misses_a_marker_fails_the_job(
 def test_a_committed_view_that_ends_before_the_markers_fails_the_job(
     run: RunDirectory, brokers: str, kafka_spark: SparkSession
 ) -> None:
-    """An open transaction holds the last stable offset back, as a new leader may for a moment: the raw view alone is
-    whole."""
+    """An open transaction keeps the last stable offset before the markers. A new leader may do the same for a moment.
+    Then only the raw view is complete."""
     client = Producer({"bootstrap.servers": brokers, "transactional.id": "late"})
     client.init_transactions(BOOT_S)
     client.begin_transaction()

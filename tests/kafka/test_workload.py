@@ -1,4 +1,5 @@
-"""The load on real brokers: what the ledger says of a record is true of the log, whatever happened to the producer."""
+"""Tests of the load on real brokers. What the ledger says of a record is true of the log, whatever happened to the
+producer."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ Plan = Callable[..., ProducerSpec]
 
 @pytest.fixture
 def plan(cluster: Cluster, tmp_path: Path) -> Plan:
-    """What one producer is told, with a new topic of two partitions behind it."""
+    """A function that creates a topic with two partitions, and returns the specification of a producer for this
+    topic."""
 
     def make(
         profile: str, topic: dict[str, str] | None = None, settings: dict[str, Setting] | None = None, **more: Any
@@ -70,7 +72,7 @@ def plan(cluster: Cluster, tmp_path: Path) -> Plan:
 
 
 def run_here(spec: ProducerSpec) -> SequencedProducer:
-    """The whole load in this process, all gates open."""
+    """Runs a whole load in this process, without waiting for other processes. Returns the producer."""
     made = SequencedProducer(spec)
     made.control[Word.GATE] = Gate.RELEASE
     made.run()
@@ -78,7 +80,7 @@ def run_here(spec: ProducerSpec) -> SequencedProducer:
 
 
 def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
-    """The ledger of what the producer left behind."""
+    """Turns the live ledger of the producer into the final ledger, and returns its rows."""
     file = tmp_path / "ledger.parquet"
     publish_ledger(
         Path(spec.folder), file, "one", 0, 0, LoadLayout(spec.block, spec.partitions), spec.transaction_records
@@ -87,7 +89,8 @@ def sealed(spec: ProducerSpec, tmp_path: Path) -> list[Row]:
 
 
 def read_committed(spec: ProducerSpec) -> dict[tuple[int, int], record.Header]:
-    """Every record that a consumer sees which reads committed, up to the end of each partition."""
+    """Returns the headers of all records that a read_committed consumer sees, by (partition, offset), up to the end of
+    each partition."""
     found: dict[tuple[int, int], record.Header] = {}
     consumer = Consumer(
         {
@@ -196,7 +199,7 @@ def test_of_transactions_the_ledger_says_what_who_reads_committed_sees(
 
 
 def test_a_transaction_that_cannot_be_committed_is_aborted_and_the_load_goes_on(plan: Plan, tmp_path: Path) -> None:
-    """Brokers refuse every batch for its size: whatever is left of the transaction is refused by the client."""
+    """The brokers refuse every batch because of its size. The client then refuses the rest of the transaction."""
     spec = plan("transactional", topic={"max.message.bytes": "200"}, records=200, transaction_records=40)
     made = run_here(spec)
     rows = sealed(spec, tmp_path)
@@ -207,8 +210,8 @@ def test_a_transaction_that_cannot_be_committed_is_aborted_and_the_load_goes_on(
 
 
 def test_what_a_full_queue_refuses_is_failed_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
-    """Back-pressure keeps the queue from being full; where the settings make it smaller than that, nothing is
-    hidden."""
+    """Normally the producer pauses before the client's queue is full. Here the queue is smaller than the producer
+    expects. The refused records must be FAILED."""
     spec = plan("acks_all", records=2000, block=100, settings={"linger.ms": 200, "queue.buffering.max.messages": 30})
     made = run_here(spec)
     rows, log = sealed(spec, tmp_path), read_log(spec)
@@ -236,7 +239,8 @@ def test_records_too_large_for_the_client_are_failed_and_not_in_the_log(plan: Pl
 
 
 def test_records_too_large_for_the_broker_are_indeterminate_and_not_in_the_log(plan: Plan, tmp_path: Path) -> None:
-    """The broker's word counts for one try, and nobody knows how many there were."""
+    """The broker's error is about one try of the client. The client does not say how many tries there were, so an
+    earlier try may have been written."""
     spec = plan("acks_all", {"max.message.bytes": "500"}, {"retries": 0}, records=50, payload_bytes=2000)
     run_here(spec)
     rows = sealed(spec, tmp_path)

@@ -1,4 +1,5 @@
-"""A thousand random histories as arms of one Spark job, compared exactly with the oracle."""
+"""Compares one Spark job over a thousand random histories with the oracle (tests/support/oracle.py). Each history is an
+arm, and the results must be equal."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ EXHAUSTIVE = "exhaustive"
 
 
 SHUFFLED = (EXHAUSTIVE, 2)
-"""So are large runs reconciled; the others as small ones are, each query by one task."""
+"""The parameters of `run` with which Spark shuffles, as in large runs. With the others, each query is one task, as in
+small runs."""
 
 
 @pytest.fixture(scope="module", params=[EXHAUSTIVE, 1, 2, 3], ids=lambda way: f"bits-{way}")
@@ -53,7 +55,11 @@ def run(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> RunDirectory:
-    """All histories reconciled: every record by itself, and with screens of 2, 4 and 8 sequences a stretch."""
+    """The run directory of all histories, reconciled once per parameter: without the screen, and with screens that
+    prove 2, 4 and 8 sequences at once.
+
+    The screen (spark_jobs.screen) skips the matching of sequences in which ledger and log provably agree.
+    """
     exhaustive = request.param == EXHAUSTIVE
     transactional = {history.arm for history in histories if history.transaction}
     made = scenario([history.arm for history in histories], partitions=2, producers=2, transactional=transactional)

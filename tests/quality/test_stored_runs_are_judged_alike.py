@@ -1,6 +1,8 @@
-"""Runs that an older version wrote, reconciled and validated anew from their ledger and log: nothing comes out changed.
+"""Tests that reconcile and validate runs of an older version again, from their ledger and log. All results must stay
+the same.
 
-(That they are judged alike on their stored books and validation is tests/unit/judgement/test_older_runs.py.)
+tests/unit/judgement/test_older_runs.py tests that these runs are judged as before if their stored books and validation
+are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from delivery_verifier.store.table import Table
 
 JudgedAgain = tuple[str, RunDirectory, RunVerdict]
 REPEATED = [table for table in tables.TABLES if table not in (tables.LEDGER, tables.LOG)]
-"""The tables that a repeated reconciliation writes anew."""
+"""The tables that a repeated reconciliation writes again."""
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -38,7 +40,7 @@ def judged(
 
 
 def rows(run_dir: Path, table: Table) -> list[str]:
-    """The rows of a table in an order of their own, floats to nine digits."""
+    """Returns the rows of a table as sorted texts. Floats are rounded to nine significant digits."""
     return sorted(
         repr([_rounded(row[name]) for name in table.column_names])
         for row in pq.read_table(run_dir / table.file).to_pylist()

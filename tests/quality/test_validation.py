@@ -1,6 +1,7 @@
-"""Validation on real Great Expectations: what it says of healthy books, and every way in which it fails open.
+"""Tests of the validation with the real Great Expectations: its results for correct books, and every known case in
+which it passes although it should fail.
 
-A session costs seconds, hence one evaluation per way, on the smallest run.
+A session costs seconds. So each case has only one evaluation, over the smallest run.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
 
 
 def the_site_is_whole(folder: Path, found: Validation) -> None:
-    """Every validation has a page, the index lists it, and no page asks another host for anything."""
+    """Asserts that Data Docs have a page for every validation, that the index lists all of them, and that no page loads
+    anything from another host."""
     index = (folder / "data_docs" / "index.html").read_text()
     for url in {item.url for item in found.evaluated}:
         result = "✔ succeeded" if all(item.success for item in found.evaluated if item.url == url) else "✘ failed"
@@ -74,7 +76,7 @@ def the_site_is_whole(folder: Path, found: Validation) -> None:
 
 @pytest.mark.parametrize("run_id", ["20261121T090610-2764", "20261121T090610-9999", "99999999", "profiling"])
 def test_a_run_id_that_looks_like_a_time_with_an_impossible_zone_is_only_a_name(run_id: str, tmp_path: Path) -> None:
-    """Nor is one hidden that has `profiling` in it, which Data Docs leave out unless told otherwise."""
+    """By default, Data Docs also hide every run with `profiling` in its name. This run must not be hidden."""
     plain = evidence_of(RUN)
     verdict, found = validated(
         replace(plain, scenario=msgspec.structs.replace(plain.scenario, run_id=run_id)), tmp_path
@@ -155,7 +157,7 @@ def test_a_canary_that_was_not_found_fails_and_is_inconclusive(tmp_path: Path) -
 
 @pytest.fixture
 def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The guarantee suite without its expectation about LOST."""
+    """Removes the expectation about LOST from the guarantee suite."""
     from expectations import suites
 
     plain = suites.load
@@ -191,7 +193,8 @@ def test_there_is_an_expectation_for_every_anomaly_and_every_law() -> None:
 
 
 def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
-    """The hand-made run on disk, up to the reconciliation."""
+    """Returns a run directory of the hand-made run, up to the step `reconcile`. `changes` override fields of the
+    scenario."""
     import msgspec
     import pyarrow.parquet as pq
 

@@ -1,5 +1,5 @@
-"""The tables around the books: cases and their bound, exposure, gaps, timeline, and a load that never
-came."""
+"""Tests of the tables beside the books: cases and their bound, exposure, gaps and timeline. Also tests a run whose load
+never came."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ AS_SEEN = ("torn", "aborted_visible", "also_torn", "also_aborted_visible")
 def _at(
     sent_s: float, settled_s: float | None, partition: int = 0, outcome: str = "ACKED", ended: str | None = None
 ) -> Row:
-    """An attempt of arm `one` at seconds since START_US; `ended`: the outcome of its transaction."""
+    """Returns an attempt of arm `one`. `sent_s` and `settled_s` are seconds since START_US. `ended` is the outcome of
+    its transaction; None if it has no transaction."""
     settled = None if settled_s is None else START_US + int(settled_s * S)
     moments = {"sent_at": START_US + int(sent_s * S), "settled_at": settled, "partition": partition}
     moments |= {"transaction": ended and "0", "transaction_outcome": ended}

@@ -1,4 +1,5 @@
-"""Each law goes unbalanced when, and only when, what it watches is broken: one arm each, one Spark job."""
+"""Tests that each law becomes unbalanced exactly if the data that it watches are broken. Each kind of damage is an arm
+of one Spark job."""
 
 from __future__ import annotations
 
@@ -46,9 +47,10 @@ BROKEN: dict[str, set[str]] = {
     "transactions-in-two-minds": {"ledger_complete"},
     "named-a-transaction": {"ledger_complete"},
 }
-"""Which laws each breakage must unbalance; the other laws and the other arms stay balanced."""
+"""For each kind of damage, the laws that it must unbalance. All other laws, and all other arms, must stay balanced."""
 NEVER_BY_DATA = {"anomaly_rows"}
-"""Laws that only an error of the job itself unbalances: see test_books_and_cases.py."""
+"""The laws that no damage of the data unbalances, but only an error of the job. test_books_and_cases.py tests these
+laws."""
 
 
 TRANSACTIONAL = {arm for arm in BROKEN if arm.startswith("transactions")}
@@ -64,7 +66,8 @@ def _rows(arm: str, ordinal: int) -> tuple[list[Row], list[Row]]:
 
 
 def _break(arm: str, ordinal: int, claims: list[Row], lines: list[Row]) -> None:
-    """What is broken in the rows; counts and offsets are broken where the directory is written."""
+    """Damages the ledger rows and log rows of an arm, as the name of the arm says. `directory` and `_snapshot` damage
+    counts and offsets."""
     if arm == "ledger-row-dropped":
         claims.pop()
     elif arm == "ledger-row-twice":

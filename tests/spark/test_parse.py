@@ -1,4 +1,4 @@
-"""Spark's parsing and the library's must say the same of any bytes."""
+"""Tests that Spark's parser and the library's parser give the same result for any bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ AWKWARD = [
 
 
 def _samples() -> list[bytes | None]:
-    """A generated list for one Spark job: Hypothesis draws the bytes, once, always the same."""
+    """Returns byte strings for one Spark job: the hand-written AWKWARD, and strings that Hypothesis generates. They are
+    the same in every run."""
     drawn: list[bytes] = []
 
     @settings(

@@ -1,4 +1,5 @@
-"""The screen: what it must never vouch for, one small history each, and that it vouches for what is clean."""
+"""Tests of the screen (spark_jobs.screen), which skips matching where ledger and log agree. For each defect that it
+must not miss, there is one small history. The screen must also prove histories without a defect."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from spark_jobs import screen
 from spark_jobs.reconcile import reconcile
 
 BITS, RECORDS, PARTITIONS = 3, 64, 2
-"""Eight stretches of eight sequences; sequences alternate between two partitions, so buckets have four."""
+"""The size of a history: eight stretches of eight sequences. The sequences alternate between two partitions, so each
+bucket has four sequences."""
 
 Sides = tuple[list[Row], list[Row]]
 Break = Callable[[list[Row], list[Row]], None]
@@ -49,7 +51,8 @@ def duplicate_in_another_partition(claims: list[Row], lines: list[Row]) -> None:
 
 
 def reordered_across_a_border(claims: list[Row], lines: list[Row]) -> None:
-    """Buckets 2 and 3 of partition 0 trade places, acknowledgements and all: each is clean by itself."""
+    """Exchanges two adjacent buckets of partition 0, together with their acknowledgements. Each bucket is clean by
+    itself, but the order is wrong."""
     for at, to in ((range(16, 24, 2), 4), (range(24, 32, 2), -4)):
         for n in at:
             claims[n]["offset"] += to
@@ -79,33 +82,37 @@ def corrupted_and_attributed(claims: list[Row], lines: list[Row]) -> None:
 
 
 def corrupted_and_overtaken_across_a_border(claims: list[Row], lines: list[Row]) -> None:
-    """The only sign of the reordering is where the ledger says a line that cannot be read stands."""
+    """Corrupts a record and moves it to the end of partition 0. Only the ledger shows the reordering, because the
+    record's header cannot be read."""
     _append(lines, lines[22] | {"crc_ok": False}, partition=0)
     del lines[22]
     claims[22]["offset"] = lines[-1]["offset"]
 
 
 def resent(claims: list[Row], lines: list[Row]) -> None:
-    """A second attempt of a sequence, claimed and found, far behind the first."""
+    """Adds a second attempt of a sequence to ledger and log, far behind the first attempt."""
     again = {"attempt": 1, "partition": 1, "partition_sequence": RECORDS // PARTITIONS}
     _append(lines, lines[18] | again, partition=1)
     claims.append(claims[18] | again | {"offset": lines[-1]["offset"]})
 
 
 def claimed_twice(claims: list[Row], lines: list[Row]) -> None:
-    """One sequence claimed and found in two partitions, every bucket clean: only (3) sees it."""
+    """Makes one sequence appear in both partitions, in ledger and log. Every bucket is clean, so only condition 3 of
+    `spark_jobs.screen` notices the error."""
     claims[19]["sequence"] = lines[19]["sequence"] = 18
 
 
 def duplicate_in_order(claims: list[Row], lines: list[Row]) -> None:
-    """The copy stands right behind its stretch in the other partition, and only (1) brings its claim along."""
+    """Adds a copy of a record in the other partition, directly behind the records of the same stretch. The buckets stay
+    in order. Only condition 1 of `spark_jobs.screen` makes the bucket with the record's claim unproven, too."""
     for row in (*claims[25::2], *lines[25::2]):
         row["offset"] += 1
     lines.append(lines[18] | {"partition": 1, "offset": 12})
 
 
 def another_numbering(claims: list[Row], lines: list[Row]) -> None:
-    """A line whose partition sequence is not its claim's hides that it was overtaken by what the screen proved."""
+    """Makes the claim of a record have another partition sequence than the record in the log. The screen compares the
+    wrong numbers, and does not see that proven records overtook this record."""
     claims[18]["partition_sequence"] = 30
 
 

@@ -1,4 +1,4 @@
-"""The session: what comes of it when its JVM is killed."""
+"""Tests of the Spark session after its JVM was killed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ assert SparkContext._gateway is None
 
 
 def test_a_killed_jvm_is_named_as_what_ended_and_the_next_session_has_another() -> None:
-    """In a process of its own: the session of the other tests lives on."""
+    """The test runs in a process of its own, so that the session of the other tests stays alive."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == [

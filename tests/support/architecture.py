@@ -49,15 +49,15 @@ def room_of(dotted: str) -> str:
 
 
 def _inside(dotted: str) -> str:
-    """Returns the name of a module as the table of rooms writes the name: without the library's name in front."""
+    """Returns the dotted name of a module without the library's name in front, as the table of rooms writes it."""
     return dotted.removeprefix(f"{LIBRARY}.")
 
 
 def imports_against_the_table(packages: Iterable[Path], may_use: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yields imports of a room, or of a part of a room, that the importing room may not use.
+    """Yields imports of a room (a package of the library), or of a part of a room, that the importing room may not use.
 
     `may_use` maps a room to the rooms that it may use. The entry `load.layout` allows only this module of the room
-    `load`. A room that the table does not know is an offence, too: the table must say what every room may use.
+    `load`. A room that is missing in the table is an offence, too, because the table must say what every room may use.
     """
     for module, file in sources(packages):
         room = room_of(module)
@@ -109,10 +109,10 @@ def _at_import_time(file: Path, modules: Collection[str]) -> set[str]:
 
 
 def strangers_at_doors(packages: Iterable[Path], doors: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yields imports of a heavy dependency by a module that is none of its doors.
+    """Yields imports of a heavy dependency by a module that may not import it.
 
-    `doors` maps a package to its doors: the modules or rooms that may import the package. Imports below
-    `if TYPE_CHECKING` are never executed, and pass.
+    `doors` maps a package to its doors: the modules or rooms that may import the package. Imports below `if
+    TYPE_CHECKING` are allowed, because they are never executed.
     """
     for module, file in sources(packages):
         for line, name in imported(file, types_too=False):
@@ -146,11 +146,11 @@ PRIVATE_PREFIXES = tuple(f"_{word}" for word in ("told", "found", "made", "seen"
 
 
 def private_names(packages: Iterable[Path]) -> Iterator[str]:
-    """Yields variables, parameters and functions whose names say nothing to a stranger.
+    """Yields variables, parameters and functions whose names say nothing to a reader who is new.
 
     Such names are PRIVATE_NAMES, with or without a leading `_`, and names of functions that begin with one of
-    PRIVATE_PREFIXES. Fields of classes pass, because some fields are published. `left` passes in a module that has a
-    `right`.
+    PRIVATE_PREFIXES. Fields of classes are allowed, because some fields are published. `left` is allowed in a module
+    that has a `right`.
     """
     for module, file in sources(packages):
         tree = ast.parse(file.read_text())
@@ -184,9 +184,9 @@ HEADINGS = ("Owns: ", "May use: ", "Weak spot: ")
 
 
 def silent_rooms(folders: Mapping[str, Path], may_use: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yields rooms whose `__init__` does not say what the room owns, what it may use, and where it is weak.
+    """Yields rooms (packages) whose `__init__` does not say what the room owns, what it may use, and where it is weak.
 
-    The rooms that the `__init__` names as usable must be those of the table `may_use`, so that both stay the same.
+    The rooms that the `__init__` names as usable must be those of the table `may_use`.
     """
     for room, folder in folders.items():
         init = folder / "__init__.py"
@@ -214,7 +214,7 @@ def _paragraph(lines: list[str], heading: str) -> str:
 
 
 class Concept(NamedTuple):
-    """A concept: a set of members that tables in the code list.
+    """A concept: a set of members, such as all anomalies. Tables in the code list these members.
 
     `spellings` maps every way in which a table may write a member to the member.
     """

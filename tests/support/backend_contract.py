@@ -1,6 +1,7 @@
-"""What every backend must do: the same checks for the fake (tests/unit/cluster) and for real brokers (tests/kafka).
+"""What every backend (a program that runs a cluster) must do. The same checks apply to the fake (tests/unit/cluster)
+and to real brokers (tests/kafka).
 
-Each check takes a cluster whose three brokers run. After the check the three brokers run again.
+Each check takes a cluster whose three brokers run. After the check, the three brokers run again.
 """
 
 from __future__ import annotations

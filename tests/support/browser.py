@@ -1,5 +1,5 @@
-"""A browser for tests, a visitor who uses the browser, and one small run per session, which the visitor starts with the
-trigger form."""
+"""Fixtures for tests with a browser: the browser, a user of the browser, and one small run per session. The user starts
+this run with the trigger form."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from support.airflow import LocalAirflow
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 RUN_ID = "by+hand:1"
 PLAIN: dict[str, Any] = {"profile": "idempotent", "fault": "elect_preferred", "records": 2000}
-"""The values that are filled into the form. The fault does not hurt acknowledged records."""
+"""The values that are filled into the form. The fault moves leaders to preferred replicas, which does not hurt
+acknowledged records."""
 RUN_ENDS_WITHIN_MS = 900_000
 LOADS_WITHIN_MS = 60_000
 expect.set_options(timeout=LOADS_WITHIN_MS)
@@ -83,7 +84,7 @@ class Visitor:
 
     @property
     def strangers(self) -> list[str]:
-        """The requests that went to any other host."""
+        """The requests that went to hosts other than this Airflow."""
         return [url for url in self.requests if not url.startswith((self.address, "data:", "blob:", "about:"))]
 
 

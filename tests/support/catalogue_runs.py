@@ -37,7 +37,7 @@ def arm(
 
 
 def attempt(state: State, run: str = "a-run") -> Attempt:
-    """Returns a made-up attempt that leaves its item in `state`."""
+    """Returns a made-up attempt (one run of an entry) that leaves its item in `state`."""
     if state == "failed":
         return Attempt(run=run, started_at=AT, seconds=3.0, error="broker 1 ended while starting")
     verdict: VerdictName = "INCONCLUSIVE" if state == "inconclusive" else "VIOLATED"
@@ -54,7 +54,7 @@ def attempt(state: State, run: str = "a-run") -> Attempt:
 
 
 def item(name: str, *states: State, **more: object) -> Item:
-    """Returns a made-up item with one attempt for each of `states`."""
+    """Returns a made-up item (an entry with its attempts) with one attempt for each of `states`."""
     return Item(
         name=name,
         title=f"{name}: a title",
@@ -85,7 +85,8 @@ def catalogue(*items: Item, ended: bool = True, **more: object) -> CatalogueRun:
 
 
 class Scripted:
-    """A Runner that runs nothing. `script` holds, per entry, the states in which the entry's runs end, in order.
+    """A stand-in for a Runner, which runs nothing. `script` holds, per entry, the states in which the entry's runs end,
+    in order.
 
     `begun` are the names of the runs that were begun.
     """

@@ -1,4 +1,5 @@
-"""The evidence of a tiny run made by hand: one subject, one weak control and the canary, and a leader killed once.
+"""The evidence of a tiny run made by hand. It has one subject, one weak control and the canary. A leader is killed
+once.
 
 Nothing is wrong in this run. Tests change one thing at a time and check what the judge says.
 """
@@ -218,7 +219,7 @@ def says(plan: ExpectedEvaluation) -> Evaluated:
 
 
 def validation_of(evidence: Evidence) -> Validation:
-    """Returns a validation that evaluated every planned expectation correctly."""
+    """Returns a validation in which every planned expectation was evaluated correctly."""
     return Validation(
         run_id=evidence.scenario.run_id,
         great_expectations_version="1",

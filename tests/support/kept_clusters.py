@@ -1,4 +1,5 @@
-"""A keeper that a test starts with limits of its own, and the processes that the keeper has started."""
+"""A keeper (the parent process of the brokers) that a test starts with limits of its own, and the processes that the
+keeper has started."""
 
 from __future__ import annotations
 

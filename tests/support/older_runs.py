@@ -33,9 +33,10 @@ def stored_judgement(name: str) -> dict[str, Any]:
 
 
 def judgement(verdict: RunVerdict) -> dict[str, Any]:
-    """Returns what must be the same in every version: verdicts, counts, rulings, exposure, bites and doubts.
+    """Returns the part of a verdict that must be the same in every version: verdicts, counts, rulings, exposure, the
+    injections that hurt each arm, and doubts.
 
-    Sentences may differ between versions. Doubts are therefore given by kind and name, without their detail.
+    Sentences may differ between versions. So doubts are given only by kind and name, without their detail.
     """
     return _judgement(msgspec.to_builtins(verdict))
 

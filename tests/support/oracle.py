@@ -1,6 +1,6 @@
 """The oracle: a second implementation of the anomalies' definitions, in plain Python.
 
-The oracle judges one arm of a history, record by record.
+Tests compare its results with those of Spark. It judges one arm of a history, record by record.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 Row = dict[str, Any]
 Key = tuple[int, int, int, int]
 Case = tuple[Any, ...]
-"""A case: its kind, the other kinds that apply as well, the key of its attempt (or Nones), and (offset, partition) of
-each copy."""
+"""A case: its kind, the other kinds that apply as well, the key of its attempt (each part is None if no attempt is
+known), and (offset, partition) of each copy."""
 
 
 def key_of(row: Row) -> Key:
@@ -34,7 +34,8 @@ def _visible(ledger: list[Row], seen: list[Row]) -> set[Key]:
 
 
 def _of_transactions(ledger: list[Row], visible: set[Key]) -> dict[Key, str]:
-    """Returns the attempts whose visibility contradicts the end of their transaction, each with its anomaly."""
+    """Returns the attempts that the committed view wrongly shows or wrongly lacks, given the end of their transaction.
+    The value is the anomaly."""
     parts = [row for row in ledger if row["transaction"] is not None and row["outcome"] != "FAILED"]
     shown = {(row["producer"], row["session"], row["transaction"]) for row in parts if key_of(row) in visible}
     found = {}

@@ -1,5 +1,5 @@
-"""For tests that start clusters: a home, a lock and workspaces that no other run shares, and a search for the processes
-that a test has started."""
+"""Functions for tests that start clusters: one gives a test a home, a lock and workspaces that no other run shares. The
+other finds the processes that a test has started."""
 
 from __future__ import annotations
 

@@ -21,8 +21,9 @@ NOWHERE = 10_000_000
 class History:
     """The ledger and the log of one arm, while a test writes them. Partitions and producers are numbered from 0.
 
-    `attempts`: the ledger. `lines`: the raw view of the log. `seen`: its committed view. `numbers`: by numbering, the
-    last number. `producer`, `partition`, `transaction`, `visible`: to what the next record belongs.
+    `attempts`: the ledger. `lines`: the raw view of the log. `seen`: its committed view. `numbers`: for each numbering,
+    the last number. `producer`, `partition` and `transaction` (name, outcome) are those of the next record. `visible`:
+    whether the committed view gets the next record.
     """
 
     arm: str
@@ -127,7 +128,7 @@ HEALTHY: tuple[Planter, ...] = (
     indeterminate_present,
     indeterminate_late,
 )
-"""The planters of what no detector may call an anomaly."""
+"""The planters of records that no detector may report as an anomaly."""
 
 
 def corrupted_and_attributed(h: History) -> None:
@@ -221,7 +222,7 @@ def resent(h: History) -> None:
 
 
 def resent_after_an_absent_attempt(h: History) -> None:
-    """Plants no anomaly: only one of the two attempts is in the log."""
+    """Plants no anomaly, because only one of the two attempts is in the log."""
     header = h.record()
     h.claim(header, "INDETERMINATE")
     h.ack(header | {"attempt": 1})
@@ -246,7 +247,7 @@ def reordered(h: History) -> None:
 
 
 def not_reordered_behind_what_was_not_reported(h: History) -> None:
-    """Plants no anomaly: the record that overtook the late record is INDETERMINATE."""
+    """Plants no anomaly. A record is overtaken, but the record that overtook it is INDETERMINATE."""
     late, early = h.record(), h.record()
     h.write(early)
     h.claim(early, "INDETERMINATE")
@@ -321,7 +322,8 @@ def unknown_and_invisible(h: History) -> None:
 
 
 def corrupted_and_committed(h: History) -> None:
-    """Plants a damaged record, but no torn transaction: the committed view has it at the acknowledged offset."""
+    """Plants a damaged record. Its transaction is not torn, because the damaged record is in the committed view at the
+    acknowledged offset."""
     h.begin("COMMITTED")
     header = h.record()
     h.claim(header, "ACKED", h.write(header, crc_ok=False))
@@ -404,10 +406,10 @@ BORDERLINE: tuple[Planter, ...] = (
     resent_after_an_absent_attempt,
     not_reordered_behind_what_was_not_reported,
 )
-"""The planters of what is close to an anomaly, but is no anomaly."""
+"""The planters of records that look like an anomaly but are none."""
 
 IN_TRANSACTIONS: tuple[Planter, ...] = (aborted_and_invisible, committed, unknown_and_whole, unknown_and_invisible)
-"""The planters of what transactions may rightly do."""
+"""The planters of transactions without an anomaly."""
 
 EVERY: tuple[Planter, ...] = (
     *HEALTHY,

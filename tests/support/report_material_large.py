@@ -19,7 +19,7 @@ EVERY_S = HOURS * 3600 // FAULTS
 
 
 def huge(runs: Path) -> report_material.Made:
-    """Makes the violated run as large as the bounds of a scenario permit."""
+    """Makes the run of `report_material.violated`, as large as the bounds of a scenario permit."""
     path, verdict = report_material.violated(runs, "2026-11-21-huge")
     plan = RunDirectory(path).read_scenario()
     topic = plan.subjects[0].topic_name

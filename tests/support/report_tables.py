@@ -84,9 +84,10 @@ def planted() -> list[Row]:
 
 
 def write_tables(to: Path, plan: Scenario, cases: list[Row], counted: dict[tuple[str, str], int], law: str) -> None:
-    """Writes the outputs of `reconcile` below `to`.
+    """Writes the tables that the step `reconcile` writes, below the folder `to`.
 
-    `counted` overrides the number of cases, by (arm, kind). The law `law` does not balance.
+    `cases`: the rows of anomalies/. `counted` overrides the number of cases, by (arm, kind). `law` names the law whose
+    two counts differ.
     """
     tables = {
         "timeline/load": pa.Table.from_pylist(_load(plan)),

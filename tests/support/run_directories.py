@@ -102,7 +102,7 @@ def line(arm: str, ordinal: int, offset: int, sequence: int, **more: Any) -> Row
 ILLEGIBLE: Row = dict.fromkeys(
     ("header_run", "header_arm", "producer", "session", "sequence", "attempt", "partition_sequence")
 ) | {"parsed": False, "crc_ok": False}
-"""The columns in which the log row of bytes that are no record differs from other rows."""
+"""The columns of a log row whose bytes are no record, as far as they differ from the row of a sound record."""
 
 
 def write(

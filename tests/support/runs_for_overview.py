@@ -46,7 +46,11 @@ def judged(
     other_cases: dict[str, int] | None = None,
     **more: Any,
 ) -> RunDirectory:
-    """Makes a run with a verdict and a report. `other_cases` are columns of the subject's books."""
+    """Makes a run with a verdict and a report.
+
+    `lost`: how many records the subject lost. `gap_s`: the longest silence of the subject in seconds. `other_cases`:
+    more counts in the subject's books, by column.
+    """
     run = planned(runs, run_id, **more)
     plan = run.read_scenario()
     arms = [

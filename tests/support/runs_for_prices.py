@@ -1,4 +1,5 @@
-"""Made-up runs of price scenarios, with the files that their figures are read from."""
+"""Made-up runs of price scenarios (scenarios that measure what a guarantee costs), with the files that hold their
+figures."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from support import report_material
 
 
 def evaluated(about: str, success: bool = True, exception: str = "") -> Evaluated:
-    """Returns what Great Expectations said of the law `about`."""
+    """Returns a made-up result of Great Expectations for the law `about`."""
     return Evaluated(
         suite="evidence",
         arm="",
@@ -36,7 +36,8 @@ def judged(
     make: Callable[..., tuple[Path, RunVerdict]] = report_material.held,
     broken: str = "",
 ) -> tuple[RunDirectory, RunVerdict]:
-    """Makes a judged run in which the law `broken` does not hold."""
+    """Makes a run that `make` makes, with sealed validation and verdict. If `broken` is not empty, the law of this name
+    does not hold."""
     path, verdict = make(runs, run_id)
     run = RunDirectory(path)
     with run.writing("validate") as output:

@@ -1,5 +1,5 @@
-"""The smoke scenarios of the catalogue, each of which runs once, either through Airflow or directly, and a recount of
-each run."""
+"""The smoke scenarios of the catalogue, and a recount of their runs. Each scenario runs once, either through Airflow or
+directly."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _OPERATORS = {"=": int.__eq__, ">=": int.__ge__, "<=": int.__le__}
 
 
 def expect_unavailable(names: list[str]) -> list[str]:
-    """Returns the option of `kdv catalogue` for those scenarios in `names` that this host cannot run.
+    """Returns the option that makes `kdv catalogue` expect some of `names` to be unavailable: the scenarios that this
+    host cannot run.
 
-    Such a host lacks, for example, root or loop devices.
+    Such a host lacks, for example, root rights or loop devices.
     """
     lacking = [entry.name for entry in selection.entries(names, "") if begin.unavailable(entry)]
     return ["--expect-unavailable", ",".join(lacking)] if lacking else []

@@ -1,5 +1,5 @@
-"""Stored runs: tests copy a run, alter the copy as a fault or a liar would, seal it through the library, and judge it
-again."""
+"""Functions for tests of stored runs. A test copies a run, alters the copy as an accident or a forger would, seals it
+through the library, and judges it again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The house: who may import whom, one door per heavy dependency, sizes, and rooms that introduce themselves.
+"""Tests of the architecture: the imports between rooms (packages), the modules that may import a heavy dependency, the
+sizes of files and functions, and the description of each room.
 
-Every rule is tried on a tiny broken tree, where it must find the offence and nothing else.
+Each rule is also applied to a tiny broken tree. There it must find exactly the offence that was put in.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ MAY_USE: dict[str, tuple[str, ...]] = {
         "delivery_verifier": "",
     }.items()
 }
-"""Room -> the rooms, or parts of a room, that it may import. A room stands above all rooms that it may use."""
+"""Maps each room (package) to the rooms, or parts of a room, that it may import. A room stands above all rooms that it
+may use."""
 
 WITHOUT_INTRODUCTION = {"verify_delivery", "verify_catalogue", "delivery_plugin", "__main__", "delivery_verifier"}
 
@@ -80,7 +82,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "bokeh": ("pages",),
     "jinja2": ("pages", "expectations.data_docs"),
 }
-"""Heavy dependency -> the only modules or rooms that import it."""
+"""Maps each heavy dependency to its doors: the only modules or rooms (packages) that may import it."""
 
 CONCEPTS = (
     Concept(
@@ -96,7 +98,8 @@ CONCEPTS = (
     Concept("disturbances", {kind: kind for kind in DISTURBANCES}, dicts_only=True),
     Concept("claims", {claim: claim for claim in CLAIMS}, dicts_only=True),
 )
-"""What tables speak of. Lists of some actions, steps or disturbances are everyday; dicts are tables."""
+"""The concepts whose tables must be complete. For concepts with `dicts_only`, only dicts count as tables, because a
+list of only some actions, steps or disturbances is normal."""
 
 MOST_LINES_OF_A_FILE = 250
 MOST_LINES_OF_A_FUNCTION = 50
@@ -150,7 +153,8 @@ def test_every_folder_of_the_library_is_a_room_that_the_table_knows() -> None:
 
 
 def tree(folder: Path, files: dict[str, str]) -> list[Path]:
-    """A tiny library below `folder`: text by the name of a file, without its ending."""
+    """Writes a tiny library below `folder`, and returns its folder in a list. `files` holds the text of each module, by
+    path without `.py`."""
     for name, text in files.items():
         file = folder / "delivery_verifier" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)

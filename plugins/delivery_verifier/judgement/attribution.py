@@ -60,8 +60,8 @@ class _Window(NamedTuple):
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
     """Returns, for every arm that has cases, the injections to which the cases belong, by anomaly.
 
-    `cases` has a row for each case, with at least the columns COLUMNS. A record that was never attempted has no times:
-    its case is OUTSIDE. Raises KeyError if a column is missing.
+    `cases` has a row for each case, with at least the columns COLUMNS. A record that was never attempted has no times,
+    so its case is OUTSIDE. Raises KeyError if a column is missing.
     """
     windows = _windows(injections)
     owners: dict[str, dict[str, set[int]]] = {}

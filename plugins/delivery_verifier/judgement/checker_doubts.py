@@ -29,7 +29,7 @@ OwnedDoubt = tuple[str, Doubt]
 """The name of the arm to which a doubt belongs, or ALL for every arm; and the doubt."""
 
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval of the table timeline/load, whose rows say when their intervals begin."""
+"""The greatest length (µs) of an interval in timeline/load. This table only gives the beginning of each interval."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -157,7 +157,7 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
 def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
     """Yields doubts unless the observer saw every partition before the load, and an effect of every injection that bit.
 
-    An observer that missed these may have missed more. The contract would then rest on an incomplete history.
+    The observer polls the brokers. If it missed any of this, the contract rests on an incomplete history.
     """
     for arm in evidence.scenario.arms:
         began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)

@@ -15,7 +15,8 @@ from msgspec import Struct
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 
 Suite = Literal["guarantee", "evidence"]
-"""A suite of expectations. guarantee: each expectation judges an anomaly in an arm. evidence: each judges a law."""
+"""A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm. Each expectation of
+`evidence` judges one law (see LAWS)."""
 Pair = tuple[str, int | None, int | None]
 """A name, and two counts that must be equal. A count that is missing is None."""
 
@@ -117,7 +118,8 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per anomaly in each subject and control. Contract and claim decide on its tolerance."""
+    """Returns one expectation per anomaly in each subject and control. The tolerance follows from the contract and the
+    claim."""
     return [
         ExpectedEvaluation(
             suite="guarantee",

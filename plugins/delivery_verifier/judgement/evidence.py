@@ -33,7 +33,8 @@ from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EARLY = "ended_early/"
-"""The prefix of some notes in produce.json. Each of them names a producer whose load a fatal client error ended."""
+"""The prefix of some notes in produce.json. Each of these notes names a producer whose load was ended by a fatal client
+error."""
 
 
 class TransactionCounts(NamedTuple):

@@ -1,4 +1,5 @@
-"""The entries of the catalogue: each builds, says what it expects of whom, and names rules that exist."""
+"""Tests of the catalogue's entries. Each entry builds a scenario, states an expectation for each arm, and names only
+rules that exist."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ KNOWN_RULES = {rule.id for rule in RULES} | {promise.id for promise in PROMISES.
 
 
 def faults_of(entry: Entry) -> list[str]:
-    """What is wrong with what an entry expects."""
+    """Returns what is wrong with the expectations and texts of an entry; empty if nothing is wrong."""
     found = [f"unknown rule {rule}" for rule in entry.rules if rule not in KNOWN_RULES]
     broken = {arm.claim for arm in entry.arms if arm.role == "subject" and arm.expectation.verdicts == ("VIOLATED",)}
     held = {arm.claim for arm in entry.arms if arm.role == "control" and arm.expectation.verdicts == ("HELD",)}

@@ -1,5 +1,5 @@
-"""A catalogue run: every entry is taken, an INCONCLUSIVE one once more, nothing is lost by an interruption, and green
-means green."""
+"""Tests of a catalogue run. Every entry runs, and an INCONCLUSIVE entry runs once more. An interruption loses no
+result. The run is green only if every entry ended as expected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def looped(script: dict[str, list[State]], *items: Item) -> tuple[CatalogueRun, list[str]]:
-    """The catalogue run that follows the script, and the runs that were begun."""
+    """Returns the catalogue run whose entries end as `script` says, and the names of the runs that were begun."""
     runner = Scripted(script)
     ended = Loop(
         catalogue(*(items or [item(name) for name in script]), ended=False), runner, lambda catalogue, item: None

@@ -1,4 +1,5 @@
-"""Backends: the fake keeps the contract, the keeper serves what the protocol names, and what is lacking is said."""
+"""Tests of backends, the programs that run a cluster. The fake backend passes the checks for all backends. The keeper
+answers only the requests of its protocol. An error names what is missing."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_a_request_to_a_keeper_names_its_arguments_and_has_the_type_of_the_proto
 
 
 CHECKED = {"embedded": "kafka/test_backend_contract.py"}
-"""The module in which each backend goes through the checks of support.backend_contract."""
+"""For each backend, the test module that applies the checks of support.backend_contract to it."""
 
 
 def test_every_backend_goes_through_the_checks_of_the_contract() -> None:

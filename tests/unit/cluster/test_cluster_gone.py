@@ -1,4 +1,5 @@
-"""A cluster that is gone, or lost its controller: the cause is named, nobody waits for it, and no workspace is left."""
+"""Tests of a cluster that has ended, or whose controller has ended. The error names the cause, no step waits for the
+cluster, and no workspace is left."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """What a keeper that was killed leaves: its specification, a socket that nobody listens at, logs."""
+    """The workspace of a keeper that was killed: its specification, a socket on which no process listens, and logs."""
     layout = ClusterLayout(
         workspace=str(tmp_path / "a1b2c3d4"),
         spec=ClusterSpec(brokers=1),

@@ -1,4 +1,5 @@
-"""A connection: every client gets what it needs in its own names, and nobody is shown a secret."""
+"""Tests of connections to a cluster. Each client gets the settings under its own property names, and no output shows a
+secret."""
 
 from __future__ import annotations
 

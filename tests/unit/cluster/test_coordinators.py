@@ -1,5 +1,5 @@
-"""Coordinators: the partition of a transactional.id is the one that Java would compute; a plan without transactions has
-none."""
+"""Tests of transaction coordinators. The partition of a transactional.id is the partition that Java would compute. Only
+a plan with transactions has a coordinator."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def refused(scenario: Scenario) -> str:
 
 
 def with_steps(*changes: dict[str, Any]) -> Scenario:
-    """The plan kill, wait, start with these changes to its steps, in their order."""
+    """Returns the scenario with changes to the steps of its plan (kill, wait, start). `changes` are in the order of the
+    steps."""
     steps = tuple(replace(step, **change) for step, change in zip(MADE.fault.steps, changes, strict=False))
     return replace(MADE, fault=replace(MADE.fault, steps=(*steps, *MADE.fault.steps[len(steps) :])))
 
@@ -71,7 +72,7 @@ def test_who_aims_at_a_coordinator_or_waits_for_another_one_must_have_it_proven(
 
 
 class Kept:
-    """A cluster in which `leader` leads all partitions of the transaction log."""
+    """A stand-in for a cluster in which broker `leader` leads all partitions of the transaction log."""
 
     def __init__(self, leader: int) -> None:
         self.leader = leader
@@ -89,7 +90,8 @@ def moved(from_leader: int, to_leader: int, hit: int = 1) -> bool:
 
 
 def injection(hit: int, partitions: list[int] | None) -> OpenInjection:
-    """An injection into broker `hit`, which coordinated `partitions`; None: nobody looked before the bite."""
+    """Returns an injection that killed broker `hit`, which coordinated `partitions`. None means that nobody looked
+    before the kill."""
     return OpenInjection(
         id=0,
         cycle=0,

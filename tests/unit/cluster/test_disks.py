@@ -1,4 +1,4 @@
-"""Disks: what is mounted where is read from the kernel, also through links and under names with blanks."""
+"""Tests that the kernel's table of mounts is read correctly, also for links and for names with blanks."""
 
 from __future__ import annotations
 

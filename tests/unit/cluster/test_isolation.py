@@ -1,4 +1,5 @@
-"""Isolation: which packets each link means, and that a rule that is not in the kernel counts for nothing."""
+"""Tests of isolation, which cuts a broker off from the network. Each kind of link stands for certain packets. A rule
+that the kernel does not have counts as no isolation."""
 
 from __future__ import annotations
 

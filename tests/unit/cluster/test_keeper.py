@@ -1,4 +1,4 @@
-"""The keeper's loop: nothing that ends a cluster is lost."""
+"""Tests of the keeper's loop: the keeper notices every reason to end, also a signal at an awkward moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from delivery_verifier.cluster.embedded.keeper import Keeper
 
 
 class SignalledOwner:
-    """An owner that lives; while the keeper looks at it for the third time, the keeper gets a SIGTERM."""
+    """A living owner process. When the keeper checks it for the third time, the process in which the keeper runs
+    receives a SIGTERM."""
 
     pid = 1
 
@@ -34,7 +35,7 @@ class SignalledOwner:
 
 @pytest.fixture
 def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A keeper without nodes, whose SIGTERM ends it as in its process."""
+    """A keeper without nodes. On a SIGTERM it ends as a real keeper does."""
     keeper: Any = Keeper.__new__(Keeper)
     keeper.observer = SimpleNamespace(start=lambda: None)
     keeper.owner, keeper.lease_s, keeper.end_reason = SignalledOwner(), 60.0, ""

@@ -1,4 +1,5 @@
-"""The proxy on real sockets, with a broker that only echoes: nothing is lost, changed or overtaken on the way."""
+"""Tests of the proxy on real sockets, before a broker that only echoes. Without a rule, no byte is lost, changed or
+reordered."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ HELD = ProxyRule(action="hold", brokers=(1,), direction="request", api="Metadata
 
 
 class Broker:
-    """Answers every request with its correlation id and body, in a thread of its own; `heard` are the requests."""
+    """A broker that answers every request with the request's correlation id and body. `heard` are the correlation ids
+    of the requests."""
 
     def __init__(self) -> None:
         self.heard: list[int] = []
@@ -47,7 +49,7 @@ class Broker:
 
 
 class Stage:
-    """A broker, a proxy before it that a thread turns, and clients."""
+    """A broker, a proxy before it, a thread that runs the proxy, and functions for clients and rules."""
 
     def __init__(self) -> None:
         self.broker, self.done = Broker(), threading.Event()

@@ -1,4 +1,5 @@
-"""The proxy without sockets: frames are found wherever the network cut them, and rules do what they say, in order."""
+"""Tests of the proxy without sockets. It finds the frames (Kafka's requests and responses) wherever the network cut the
+stream. Its rules act as they are defined, in their order."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def request(
 def produce(
     correlation: int, acks: int = -1, client: str = "one", transactional: str | None = None, version: int = 10
 ) -> bytes:
-    """Flexible from version 9 on: tags before the transactional.id, whose length is a varint, one too large."""
+    """Returns a Produce request.
+
+    From version 9 on, such a request has the flexible format of KIP-482: a tag section stands before the
+    transactional.id, and a varint holds its length plus one.
+    """
     name = (transactional or "").encode()
     if version >= 9:
         length = 0 if transactional is None else len(name) + 1
@@ -82,7 +87,7 @@ def test_only_a_produce_request_with_acks_0_gets_no_response(version: int, trans
 
 
 class Talk:
-    """A conversation, what came out of it on either side, and the rules."""
+    """A conversation between a client and a broker through the proxy, with the given rules."""
 
     def __init__(self, *rules: ProxyRule) -> None:
         self.book = RuleBook()
@@ -91,7 +96,8 @@ class Talk:
         self.talk = Conversation(1, self.book)
 
     def exchange(self, *correlations: int, api: int = PRODUCE, client: str = "one") -> tuple[bytes, bytes]:
-        """Each request and, if it got through, its response; what came out at the broker and at the client."""
+        """Sends each request and, if the broker received it, a response. Returns all bytes that the broker has
+        received, and all bytes that the client has received."""
         for correlation in correlations:
             frame = produce(correlation, client=client) if api == PRODUCE else request(correlation, api, client)
             self.talk.from_client(frame, 0.0)

@@ -1,4 +1,5 @@
-"""The wire: an answer that makes no sense must not end the observer, whose silence would look like a quiet cluster."""
+"""Tests of Kafka's protocol: an answer that makes no sense must not end the observer. An observer that has ended would
+look like a cluster without disturbances."""
 
 from __future__ import annotations
 

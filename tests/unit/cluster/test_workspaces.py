@@ -1,4 +1,5 @@
-"""Workspaces: two starts at one moment do not take each other's, and what is kept is bounded."""
+"""Tests of workspaces. Two runs that start at the same time never take each other's workspace, and the number of kept
+workspaces is bounded."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def planned(folder: Path) -> RunDirectory:
 
 
 def left(name: str) -> Path:
-    """A workspace that no keeper serves any more."""
+    """Makes a workspace whose keeper has ended, and returns it."""
     workspace = workspaces.folder() / name
     workspace.mkdir(parents=True)
     (workspace / workspaces.KEEPER_SPEC).touch()
@@ -181,8 +182,8 @@ def test_a_run_that_cannot_be_judged_leaves_no_workspace_and_one_that_was_judged
 
 
 def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between bind and listen a connection is refused, and whoever waits for the file would take the keeper for
-    dead."""
+    """Between `bind` and `listen`, a socket refuses connections. A process that saw the socket's file then would
+    believe that the keeper is dead."""
     place, seen = tmp_path / "keeper.sock", list[bool]()
 
     class Watched(socket.socket):
@@ -200,8 +201,8 @@ def test_a_keepers_socket_is_seen_only_once_it_listens(tmp_path: Path, monkeypat
 def test_a_file_that_is_written_while_a_workspace_is_removed_does_not_keep_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that fails because its cluster ends says so in the workspace, at the moment at which the keeper removes
-    it."""
+    """If a cluster ends, a step fails and writes its error into the workspace. The keeper may remove the workspace at
+    the same time."""
     workspace = tmp_path / "ws" / "a1b2c3d4"
     (workspace / "live").mkdir(parents=True)
     signals, remove = Signals(workspace), shutil.rmtree

@@ -1,4 +1,4 @@
-"""The command line: an exit code that a pipeline reads must not say what did not happen."""
+"""Tests of the command line: the exit code always says what really happened, because pipelines read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Stored runs that are damaged, incomplete or none at all: told in one line, and never a verdict."""
+"""Tests of stored runs that are damaged or incomplete, and of folders that are no run. Each of them gives one line of
+error, and never a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract: profiles against disturbances, the order of settings, and claims."""
+"""Tests of the contract: profiles under disturbances, the order of settings by strength, and claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from delivery_verifier.model.scenario import Claim
 
 KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
 QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request"))
-"""All but what takes from every setting."""
+"""All disturbances except those that can lose records under any settings."""
 LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
     Anomaly.LOST,
     Anomaly.DUPLICATED,
@@ -31,7 +31,7 @@ LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
     Anomaly.RESENT,
 )
 LOSSES = {LOST, MISPLACED, Anomaly.ABORTED_VISIBLE, Anomaly.TORN}
-"""What a transactional producer may see where records may be lost."""
+"""The anomalies that a transactional producer may show where records may be lost."""
 Changes = dict[str, Any]
 MIN1: Changes = {"min_insync_replicas": 1}
 UNCLEAN: Changes = {"unclean_leader_election": True}
@@ -199,7 +199,8 @@ def permits(of: Settings, anomaly: Anomaly, seen: list[Disturbance]) -> bool:
 
 
 def mixed(dice: random.Random, anomaly: Anomaly) -> tuple[Settings, Settings]:
-    """Two random settings, the first at least as strong as the second: the better of both, field by field."""
+    """Returns two random settings, the stronger ones first. For each field that the strength orders name, the first
+    settings have the better of two random values."""
     weaker, other = random_settings(dice), random_settings(dice)
     stronger = weaker
     for order in strength.orders_for(anomaly):
@@ -223,7 +224,8 @@ def test_settings_that_are_at_least_as_strong_never_permit_what_the_weaker_forbi
 
 @pytest.mark.parametrize("order", strength.STRENGTH_ORDERS, ids=lambda order: f"{order.anomalies[0]}-{order.shown}")
 def test_each_order_is_needed_or_says_that_it_makes_no_difference(order: strength.Order) -> None:
-    """Somewhere the weaker value of this one setting permits what the stronger forbids: no order is there for show."""
+    """For each order there must be a case in which only the weaker value of its setting permits an anomaly. Otherwise
+    the order would be superfluous."""
     dice = random.Random(5)
     for _ in range(3000):
         one, other, seen = random_settings(dice), random_settings(dice), random_disturbances(dice)
@@ -236,7 +238,7 @@ def test_each_order_is_needed_or_says_that_it_makes_no_difference(order: strengt
 
 
 def test_an_order_that_the_contract_does_not_respect_is_found() -> None:
-    """The check itself can fail: with the order of acks turned round it does."""
+    """Shows that the check of the orders can fail: it fails if the order of `acks` is reversed."""
     strong, weak = settings("acks_1"), settings("acks_0")
     assert strength.at_least_as_strong(LOST, strong, weak)
     assert not strength.at_least_as_strong(LOST, weak, strong)

@@ -1,4 +1,4 @@
-"""The pages about the contract and the anomalies do not drift from the code."""
+"""Tests that the pages on the contract and on the anomalies agree with the code."""
 
 from __future__ import annotations
 

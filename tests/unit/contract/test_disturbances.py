@@ -1,4 +1,4 @@
-"""Disturbances: what counts as one, and which of them an injection explains."""
+"""Tests of disturbances: which observations count as a disturbance, and which disturbances an injection explains."""
 
 from __future__ import annotations
 

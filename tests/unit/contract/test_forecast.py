@@ -1,4 +1,4 @@
-"""The forecast of a fault plan: what its steps cause only together."""
+"""Tests of the forecast of a fault plan: disturbances that several steps cause only together."""
 
 from __future__ import annotations
 

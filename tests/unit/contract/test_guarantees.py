@@ -1,4 +1,5 @@
-"""The matrix of guarantees and classes of faults, and the page of what published configurations promise."""
+"""Tests of the table of guarantees by class of fault, and of the page that says what published configurations
+promise."""
 
 from __future__ import annotations
 

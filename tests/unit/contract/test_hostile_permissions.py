@@ -1,5 +1,5 @@
-"""Attempts to be excused: by what was not observed, was observed elsewhere, has no proof, or did not reach far
-enough."""
+"""Tests that try to get an anomaly permitted wrongly: by a disturbance that was not observed, that was observed on
+another topic, that has no proof, or that did not reach enough replicas."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ CONDITIONAL = [rule for rule in RULES if rule.kinds]
 
 
 def seen_for(rule: ContractRule, **more: Any) -> list[Disturbance]:
-    """All that the rule asks for, no further-reaching than it must be."""
+    """Returns the disturbances that the rule requires, with the smallest reach that suffices. `more` overrides fields
+    of each disturbance."""
     kinds, reach = (*rule.kinds, *rule.also_required), 3 if rule.far_enough_text else 0
     return [
         Disturbance(**{"kind": kind, "at_us": 1, "planned": True, "topic": "t", "replicas": reach, **more})
@@ -67,7 +68,7 @@ def seen_for(rule: ContractRule, **more: Any) -> list[Disturbance]:
 
 
 def permitted_by(rule: ContractRule, seen: list[Disturbance]) -> list[Settings]:
-    """The settings to which this rule, and no other, gives its permission."""
+    """Returns the settings for which this rule is the one that permits the anomaly."""
     return [of for of in SETTINGS if contract(of, seen)[rule.anomaly].rule == rule.id]
 
 
@@ -105,7 +106,7 @@ def test_no_rule_lives_on_a_disturbance_that_may_have_touched_any_topic() -> Non
 
 
 def cut(*brokers: int, bit: bool = True) -> Injection:
-    """A loss of power, beside the kill of the hand-made run."""
+    """Returns an injection that takes the power of `brokers`. It happens after the kill of the hand-made run."""
     kill = the_injections(RUN)[0]
     return msgspec.structs.replace(
         kill,
@@ -139,7 +140,7 @@ def verdict(change: Change, *cuts: Injection, **more: Any) -> str:
 
 
 def exposed(*cuts: Injection) -> Change:
-    """Each of the injections has its row in the books."""
+    """Returns a change that adds a row for each of the injections to the table of exposure."""
 
     def add(rows: Rows) -> None:
         rows["books/exposure.parquet"] += [

@@ -1,4 +1,5 @@
-"""Power: when every in-sync replica of a partition had lost it, seen from every side that could permit too much."""
+"""Tests of losses of power: when all in-sync replicas of a partition count as having lost their power. Each test is
+about a case in which the contract could permit too much."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ ALL = isr(1, 1, 2, 3)
 
 
 def found(seen: list[Observation], *cuts: Injection) -> list[tuple[int, int, bool]]:
-    """Partition, replicas and whether it was planned, of every isr_power_loss."""
+    """Returns (partition, replicas, planned) of every disturbance isr_power_loss that the observations and the losses
+    of power give."""
     return [
         (it.partitions[0], it.replicas, it.planned) for it in disturbances(seen, cuts) if it.kind == "isr_power_loss"
     ]

@@ -1,4 +1,4 @@
-"""Rules, their page and the scenarios that put them to the test do not drift apart."""
+"""Tests that the rules, the page on the rules and the scenarios that test the rules agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from delivery_verifier.model.claims import CLAIMS
 WITHOUT_SCENARIO: dict[str, str] = {
     "reordered.requeued": "follows from duplicated.requeued, and has not been seen by itself",
 }
-"""Rules that no scenario of the catalogue puts to the test, each with the reason."""
+"""The rules that no scenario of the catalogue tests, each with the reason."""
 
 RULE_IDS = {rule.id for rule in RULES}
 TESTED = {name for entry in ENTRIES.values() for name in entry.rules}
@@ -28,7 +28,8 @@ OF_LOSSES = {name.removeprefix("lost.") for name in RULE_IDS if name.startswith(
 
 
 def of_a_loss(name: str) -> str:
-    """A rule of another kind that follows from the rule of a loss is tested where that is."""
+    """Returns the rule of a loss from which the rule `name` follows, or `name` itself. A scenario that tests the rule
+    of the loss also tests the rules that follow from it."""
     for kind in ("misplaced.", "aborted_visible.", "torn."):
         name = name.replace(kind, "lost.") if name.removeprefix(kind) in OF_LOSSES else name
     return name
@@ -53,7 +54,8 @@ def test_every_rule_that_an_entry_names_exists() -> None:
 
 
 RESENDS = {"application_resend", "client_crash"}
-"""What makes an application send again: a producer that starts anew does so with all that it has no answer for."""
+"""The disturbances that make an application send records again. A producer that is started again resends all records
+whose outcome is unknown."""
 ARMS = [(entry, arm) for entry in ENTRIES.values() for arm in entry.arms]
 IDS = [f"{entry.name}-{arm.name}" for entry, arm in ARMS]
 
@@ -66,9 +68,10 @@ def rulings(entry: Entry, plan: ArmPlan) -> dict[Anomaly, Ruling]:
 
 
 def broken(entry: Entry, arm: ArmPlan) -> set[str]:
-    """The rules by which the arm's settings permit, under the plan, what its claim forbids.
+    """Returns the rules by which the settings of the arm permit an anomaly that its claim forbids, if the plan is
+    carried out.
 
-    That an application sends again is its own doing: it counts where the plan has it done.
+    The anomaly RESENT counts only if the plan makes the application send records again.
     """
     found, resends = rulings(entry, arm), any(RESENDS & {*step.act.counts_as} for step in entry.fault.steps)
     kinds = [kind for kind in CLAIMS[arm.claim].forbids if kind is not Anomaly.RESENT or resends]
@@ -76,7 +79,8 @@ def broken(entry: Entry, arm: ArmPlan) -> set[str]:
 
 
 def drift_of(entry: Entry, arm: ArmPlan) -> str:
-    """What is wrong with the expectation that an arm is VIOLATED; empty if nothing."""
+    """Returns what is wrong with the expectation that an arm is VIOLATED; empty if nothing is wrong, or if the arm has
+    another expectation."""
     if arm.expectation.verdicts != ("VIOLATED",) or broken(entry, arm) & set(entry.rules):
         return ""
     return (

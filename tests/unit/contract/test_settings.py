@@ -1,4 +1,5 @@
-"""Settings: what librdkafka refuses is refused before a run, with librdkafka's own reason."""
+"""Tests of settings: settings that librdkafka refuses are refused before a run, for the reason that librdkafka
+gives."""
 
 from __future__ import annotations
 

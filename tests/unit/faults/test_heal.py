@@ -1,4 +1,4 @@
-"""Healing: whatever an action leaves open is undone by `heal`, which any process may call."""
+"""Tests of healing: `heal` undoes whatever an action left in force. Any process may call `heal`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Targets: what an act touches is on record as hit, also where another broker leads it."""
+"""Tests of targets: the record of an injection names all partitions that the action touched, also partitions that
+another broker leads."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from delivery_verifier.model.fault_actions import ACTS
 
 
 class Led:
-    """A cluster in which broker 1 leads partition 0 of the subject, and broker 2 all the rest."""
+    """A stand-in for a cluster. Broker 1 leads partition 0 of the subject, and broker 2 leads all other partitions."""
 
     def partitions(self, names: list[str]) -> dict[tuple[str, int], PartitionState]:
         found = {(name, at): _led(2) for name in names for at in range(3)}

@@ -1,4 +1,5 @@
-"""Triggers: each fires when what it waits for is there, counted from the end of the step before."""
+"""Tests of triggers, which start the steps of a fault plan. Each trigger fires when its condition is met, counted from
+the end of the step before."""
 
 from __future__ import annotations
 
@@ -20,34 +21,36 @@ from delivery_verifier.model.fault_plan import FaultStep, Trigger
 
 
 class CountedLoad(QuietLoad):
-    """A load of which a record more is reported each time that somebody asks, and one less is outstanding."""
+    """A load that changes whenever it is asked: the number of reported records grows by one, and the number of
+    outstanding attempts falls by one."""
 
     def __init__(self) -> None:
         self.count, self.left = 0, 3
 
     def reported(self) -> int:
-        """One more."""
+        """Returns one more than at the last call."""
         self.count += 1
         return self.count
 
     def outstanding(self) -> int:
-        """One less."""
+        """Returns one less than at the last call."""
         self.left -= 1
         return self.left
 
 
 class Partitions:
-    """A cluster whose brokers 1 and 2 run, and whose partitions have this leader and ISR."""
+    """A stand-in for a cluster of three brokers, of which brokers 1 and 2 run. All partitions have the given leader and
+    ISR."""
 
     def __init__(self, leader: int, isr: tuple[int, ...]) -> None:
         self.leader, self.isr = leader, isr
 
     def running(self) -> list[int]:
-        """Broker 3 does not run."""
+        """Returns the brokers that run. Broker 3 does not run."""
         return [1, 2]
 
     def partitions(self, topics: Iterable[str]) -> dict[tuple[str, int], PartitionState]:
-        """Partition 0 of each topic."""
+        """Returns the state of partition 0 of each topic."""
         state = PartitionState(leader=self.leader, leader_epoch=1, replicas=(1, 2, 3), isr=self.isr, elr=(), error=0)
         return {(topic, 0): state for topic in topics}
 
@@ -59,7 +62,7 @@ def wait(
     load: CountedLoad | None = None,
     check_load: Callable[[], object] = lambda: None,
 ) -> None:
-    """Waits for one trigger of a plan that has no injection so far."""
+    """Waits for one trigger, as if no step of the plan had injected anything yet."""
     load = load or CountedLoad()
     scenario = replace(RUN, load=replace(RUN.load, deadline_s=5))
     triggers = Triggers(cluster, scenario, load, Injections(cluster, scenario, load), check_load)

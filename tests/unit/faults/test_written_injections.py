@@ -1,4 +1,5 @@
-"""Written injections: what injections.json says of an injection, key by key, for every action that bites."""
+"""Tests of injections.json: the content that is written for an injection, key by key, for every action that must have a
+measurable effect."""
 
 from __future__ import annotations
 
@@ -40,11 +41,12 @@ TOPICS = [arm.topic_name for arm in SCENARIO.arms]
 COORDINATORS = "__transaction_state"
 AT_ONCE = Trigger(kind="at_once")
 EFFECT = {"broker 1": "done"}
-"""What the actions of these tests say of themselves."""
+"""The proof that the actions of these tests return."""
 
 
 class TwoLeaders:
-    """A cluster of three brokers: `leader` leads every partition, in the epoch that counts the leaders so far."""
+    """A stand-in for a cluster of three brokers. `leader` leads every partition. Each election raises the leader epoch
+    by one."""
 
     brokers = [1, 2, 3]
     has_proxy = False
@@ -53,51 +55,52 @@ class TwoLeaders:
         self.leader, self.epoch, self.isr, self.runs = leader, 0, (1, 2, 3), True
 
     def elect(self, leader: int) -> None:
-        """Makes `leader` the leader, and the other two the ISR."""
+        """Makes `leader` the leader. The ISR is then brokers 2 and 3."""
         self.leader, self.epoch, self.isr = leader, self.epoch + 1, (2, 3)
 
     def partitions(self, topics: Iterable[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """Partition 0 of each topic; none once no broker runs, as there is none to ask."""
+        """Returns the state of partition 0 of each topic; empty if no broker runs, because then no broker can
+        answer."""
         state = PartitionState(
             leader=self.leader, leader_epoch=self.epoch, replicas=(1, 2, 3), isr=self.isr, elr=(), error=0
         )
         return {(topic, 0): state for topic in topics if self.runs}
 
     def states(self) -> dict[int, str]:
-        """All brokers run, or all are frozen."""
+        """Returns the state of every broker. All are running, or all are frozen."""
         return dict.fromkeys(self.brokers, "running" if self.runs else "frozen")
 
     def running(self) -> list[int]:
-        """All brokers or none."""
+        """Returns the running brokers: all or none."""
         return list(self.brokers) if self.runs else []
 
     def isr_full(self, topics: list[str]) -> bool:
-        """Always."""
+        """Returns True: every replica counts as in sync."""
         return True
 
     def out_of_sync(self, topics: list[str]) -> str:
-        """Nothing."""
+        """Returns an empty text: no replica counts as out of sync."""
         return ""
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """No broker is."""
+        """Returns no broker: none is cut off from the network."""
         return {}
 
     def rejoin(self, brokers: list[int]) -> None:
-        """There is nothing to do."""
+        """Does nothing, because no broker is cut off."""
 
     def wait_up(self, *brokers: int) -> None:
-        """There is nothing to wait for."""
+        """Does nothing, because the brokers need no time to start."""
 
 
 class Elects:
-    """An action after which broker 2 leads; it fails if `late`, and shows nothing if not `shown`."""
+    """A stand-in for an action: it makes broker 2 the leader. If `late` is true, it then raises DeadlinePassed."""
 
     def __init__(self, cluster: TwoLeaders, late: bool = False) -> None:
         self.cluster, self.late = cluster, late
 
     def do(self, context: Any) -> int:
-        """Elects broker 2."""
+        """Makes broker 2 the leader. Returns the time before, in µs since the epoch."""
         at_us = now_us()
         self.cluster.elect(2)
         if self.late:
@@ -105,12 +108,12 @@ class Elects:
         return at_us
 
     def proof(self, context: Any) -> dict[str, object]:
-        """Always the same."""
+        """Returns EFFECT, whatever happened."""
         return dict(EFFECT)
 
 
 class Stops(Elects):
-    """An action after which no broker runs that could be asked."""
+    """A stand-in for an action after which no broker runs, so that no broker can be asked."""
 
     def do(self, context: Any) -> int:
         """Stops all brokers."""
@@ -133,14 +136,15 @@ def cluster() -> TwoLeaders:
 
 
 class Quiet(QuietLoad):
-    """A load whose producers can be started again."""
+    """A load that sends nothing, and whose producers can be started again."""
 
     def restart(self) -> None:
-        """There is nothing to do."""
+        """Does nothing, because there is no producer."""
 
 
 def inject(cluster: Any, *steps: FaultStep) -> dict[str, Any]:
-    """The first injection of a plan, as it is written; that it is read again is checked by the way."""
+    """Runs a plan, and returns the first injection as injections.json holds it. Also asserts that reading and writing
+    this text gives the same text."""
     plan = FaultPlan(name="planned", summary="planned", steps=steps)
     text = dumps(list(FaultRunner(cluster, replace(SCENARIO, fault=plan), Quiet()).run()))
     assert dumps(list(read_injections(text))) == text
@@ -150,7 +154,7 @@ def inject(cluster: Any, *steps: FaultStep) -> dict[str, Any]:
 
 
 def moved(topics: Iterable[str]) -> dict[str, Any]:
-    """The partitions of `topics` as they are after the action."""
+    """Returns the state of partition 0 of each of `topics` after the election, as a proof holds it."""
     return {f"{topic}-0": {"leader": 2, "leader_epoch": 1, "isr": [2, 3]} for topic in topics}
 
 
@@ -162,8 +166,8 @@ EFFECTS: dict[tuple[str, ...], dict[str, Any]] = {
     ("re_elected",): {"wanted": ["re_elected"], "re_elected": moved(TOPICS)},
     ("elected",): {"wanted": ["elected"], "elected": {}},
 }
-"""What the proof of an action consists of, by the effects that it needs, besides its own proof and what was
-before."""
+"""The part of a proof that depends on the required effects, by these effects. The rest of a proof is the action's own
+proof, and the state before the action."""
 PROOFS = {name: EFFECTS[act.proofs] for name, act in ACTS.items() if act.bites}
 
 
@@ -288,7 +292,7 @@ def test_an_effect_is_not_seen_while_a_partition_that_was_hit_is_unknown(
     whole = cluster.partitions
 
     def partitions(topics: Iterable[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
-        """The last topic is unknown once the action is done."""
+        """Returns the states of all partitions. After the action, the last topic is missing."""
         return {key: state for key, state in whole(topics, via).items() if cluster.epoch == 0 or key[0] != TOPICS[-1]}
 
     monkeypatch.setattr(cluster, "partitions", partitions)

@@ -1,4 +1,5 @@
-"""Run directory names: safe, stable, and never shared by two run ids."""
+"""Tests of the names of run directories. Each name is safe as a file name, always the same for a run id, and different
+for different run ids."""
 
 from __future__ import annotations
 

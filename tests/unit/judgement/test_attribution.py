@@ -1,4 +1,5 @@
-"""Attribution: a case belongs to the injection that its record met, and shares of injections are bounded exactly."""
+"""Tests of attribution. A case (a record with an anomaly) belongs to the injection during which its record was under
+way. The bounds on shares of injections are exact."""
 
 from __future__ import annotations
 

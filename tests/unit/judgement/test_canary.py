@@ -1,4 +1,5 @@
-"""The canary: what its planters say of the books is what the oracle finds, and what stands here by hand."""
+"""Tests of the canary, an arm in which known anomalies are planted. The counts that its planters announce must equal
+the counts that the oracle finds, and the counts in this file."""
 
 from __future__ import annotations
 
@@ -47,12 +48,14 @@ TOTALS: dict[str, int] = {
     "also_aborted_visible": 0,
     "also_torn": 0,
 }
-"""What the canary's books say, column by column, over all partitions: a second opinion, beside the planters' own.
+"""The counts that the canary's books must show, by column, over all partitions. They were counted by hand,
+independently of the planters.
 
-Six phantoms: three never attempted, three FAILED. Six corrupted: three at an acknowledged offset, three
-unattributed. Eight resent: two attempts each of four sequences. Of five reordered, one is only seen by a detector that
-remembers more than the record before it. One more reordered record is hidden by a duplicate, and one misplaced record
-by a resend."""
+Six phantoms: three records were never attempted, three attempts FAILED. Six corrupted records: three stand at an
+acknowledged offset, three are unattributed. Eight resent attempts: two attempts of each of four sequences. Five
+reordered records: a detector that compares only neighbours misses one of them. A duplicate hides one more reordered
+record, and a resend hides one misplaced record.
+"""
 
 IN_TRANSACTIONS: dict[str, int] = {
     "attempted": 20,
@@ -72,7 +75,7 @@ IN_TRANSACTIONS: dict[str, int] = {
     "also_aborted_visible": 1,
     "also_torn": 1,
 }
-"""What the transactions of the canary add."""
+"""The counts that the canary's transactions add to TOTALS."""
 
 
 def test_the_totals_of_what_the_planters_add_are_those_that_stand_here() -> None:
@@ -90,7 +93,7 @@ def test_the_canary_determines_every_count_of_the_books_and_plants_every_anomaly
 
 
 def log_of(layout: canary.CanaryLayout) -> list[Row]:
-    """The lines of the log that the layout writes, each at the offset that is its index."""
+    """Returns the log rows of the layout's records. The offset of each record is its index in `values`."""
     rows = []
     for offset, (partition, value) in enumerate(layout.values):
         header: Any = parse(value)

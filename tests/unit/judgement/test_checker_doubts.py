@@ -1,4 +1,5 @@
-"""Checker doubts: each produced once, each guard made to fail; none leaves HELD or VIOLATED standing."""
+"""Tests of checker doubts. Each test makes one check fail and expects its doubt. With any checker doubt, the verdict is
+neither HELD nor VIOLATED."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coverage doubts: each produced once; none stands in the way of VIOLATED."""
+"""Tests of coverage doubts. Each test produces one doubt. No coverage doubt prevents VIOLATED."""
 
 from __future__ import annotations
 

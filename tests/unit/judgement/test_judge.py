@@ -1,4 +1,4 @@
-"""The judge: what is said when nothing is in doubt, and when a run is as expected."""
+"""Tests of the judge: its verdict without any doubt, and whether a run counts as expected."""
 
 from __future__ import annotations
 

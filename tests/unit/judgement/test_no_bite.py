@@ -1,8 +1,8 @@
-"""No bite, no verdict: in every scenario of the catalogue, for every fault of its plan, whichever of them it is.
+"""Tests that there is no verdict if a fault did not bite (had no measurable effect). They cover every scenario of the
+catalogue, and every fault of its plan.
 
-What is proven here is the judge's part, with evidence made by hand. That an action which misses is recorded as one that
-did not bite is shown on real brokers, per action, by the tests that `MISSES` names; bench/bypassed.py does it from end
-to end.
+These tests prove only the judge's part, with evidence made by hand. The tests in MISSES show on real brokers that an
+action without effect is recorded as such. bench/bypassed.py shows both parts together.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MISSES = {
     "elect_unclean": "test_commands.py::test_an_election_of_what_is_led_already_has_not_bitten",
     "alter_topic": "test_commands.py::test_a_topic_gets_the_setting_and_what_it_has_already_has_not_bitten",
 }
-"""The test on real brokers in which an action misses, by its name."""
+"""For each action, the test on real brokers in which this action has no effect."""
 
 BITES = [
     (name, at)
@@ -46,7 +46,7 @@ BITES = [
 
 
 def injections(of: Scenario) -> list[Injection]:
-    """The plan as it should be: everything bit, was healed, and recovered."""
+    """Returns the injections of a plan that went well: each of them bit, was healed, and recovered."""
     hit = {arm.topic_name: [0] for arm in of.arms}
     actions = [step.action for _ in range(of.fault.cycles) for step in of.fault.steps if step.act.bites]
     return [

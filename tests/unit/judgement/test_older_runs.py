@@ -1,4 +1,5 @@
-"""Runs that an older version wrote are read, and judged as that version judged them; runs of a newer format are not."""
+"""Tests that runs of an older version are read, and are judged as the older version judged them. Runs of a newer format
+are refused."""
 
 from __future__ import annotations
 

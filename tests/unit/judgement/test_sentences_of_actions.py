@@ -1,4 +1,5 @@
-"""What a verdict's sentence says was done: right for every action of the vocabulary, whatever its target."""
+"""Tests of the part of a verdict's sentence that says what was done to the cluster. It must be right for every action
+and every target."""
 
 from __future__ import annotations
 
@@ -24,11 +25,12 @@ SUBJECTS = {
     "topic": {"every arm's topic"},
     "producer": {"every producer"},
 }
-"""Who may be said to have suffered an action, by whom it is done to."""
+"""The grammatical subjects that a sentence on an action may have, by `Act.whom` (the kind of thing that the action is
+done to)."""
 
 
 def sentence(action: str, *targets: str) -> str:
-    """What a run says was done, after one injection of `action`."""
+    """Returns what the sentence of a run says was done, if the run has one injection of `action`."""
     steps = tuple(FaultStep(trigger=Trigger(kind="at_once"), action=action, target=target) for target in targets)
     evidence = evidence_of(replace(RUN, fault=replace(RUN.fault, steps=steps)))
     (kill,) = the_injections(RUN)

@@ -1,4 +1,5 @@
-"""The layout of a load: dense numbers everywhere, computed alike one by one and column by column."""
+"""Tests of the layout of a load: it numbers records without gaps. The functions for one record and for whole columns
+give the same numbers."""
 
 from __future__ import annotations
 

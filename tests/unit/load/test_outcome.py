@@ -1,4 +1,5 @@
-"""Outcomes: what a producer makes of a delivery report, and that every result in the live ledger says what it is."""
+"""Tests of outcomes: the outcome that a producer derives from a delivery report, and the encoding of results in the
+live ledger."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ CODES = sorted(
 
 
 class Report:
-    """A delivered message, as far as the callback looks at it."""
+    """A stand-in for a delivered message. It has only what the callback reads."""
 
     def value(self) -> bytes:
         return record.encode("abcdefgh", 1, 0, 0, 0, 0, 0, 100)
 
 
 def producer(folder: Path, **settings: Any) -> SequencedProducer:
-    """A producer that has announced one record, and reaches no broker."""
+    """Returns a producer that has announced one record and cannot reach a broker."""
     made = SequencedProducer(
         ProducerSpec(
             folder=str(folder),
@@ -64,7 +65,8 @@ def producer(folder: Path, **settings: Any) -> SequencedProducer:
 
 @pytest.mark.parametrize("retries", [0, 2147483647])
 def test_no_error_in_a_delivery_report_proves_that_a_record_was_not_written(tmp_path: Path, retries: int) -> None:
-    """Also with retries=0: what a deposed leader had written is sent again uncounted, and the second try refused."""
+    """This also holds with retries=0. If the leader that wrote a record is replaced, the client sends the record again
+    without counting a retry. The error may then be the answer to the second try."""
     made = producer(tmp_path, retries=retries)
     assert len(CODES) > 100
     for code in CODES:

@@ -1,4 +1,5 @@
-"""Resends: what is sent again, as which attempt; the numbers stay dense, and the books of a killed producer balance."""
+"""Tests of resends: which sequences the application sends again, and with which attempt number. The numbers have no
+gaps, and the books of a killed producer balance."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ LAYOUT = LoadLayout(block=3, partitions=2)
 
 
 def write(folder: Path, results: dict[int, int], attempt: int = 0) -> None:
-    """Puts results into slots, as a producer's callback does."""
+    """Puts `results` (by sequence) into the live ledger, as a producer's callback does."""
     live = LiveLedger(attempt_folder(folder, attempt))
     for sequence, result in results.items():
         live.open(sequence, 1, 1_000_000 * (attempt + 1))
@@ -49,7 +50,7 @@ def write(folder: Path, results: dict[int, int], attempt: int = 0) -> None:
 
 
 def again(folder: Path, frontier: int, include_open: bool) -> Round:
-    """Plans the next round and writes it down."""
+    """Plans the next round of resends, writes it to the folder, and returns it."""
     before = read_rounds(folder)
     made = next_round(unanswered(folder, frontier, before, include_open), frontier, before, LAYOUT)
     write_round(folder, len(before) + 1, made)
@@ -79,7 +80,7 @@ def test_a_resend_that_is_answered_is_over_and_one_that_is_not_becomes_a_third_a
 
 
 def test_partition_sequences_number_what_is_sent_in_the_order_of_sending(tmp_path: Path) -> None:
-    """Two rounds of resends, and first attempts before, between and after them."""
+    """The load has two rounds of resends, with first attempts before, between and after these rounds."""
     for frontier, results in ((12, {4: OPEN, 5: OPEN, 7: OPEN}), (18, {2: OPEN, 13: OPEN, 16: TIMED_OUT})):
         write(tmp_path, dict.fromkeys(range(frontier), 1) | results)
         for one in again(tmp_path, frontier, include_open=True).ranges:
@@ -135,7 +136,8 @@ def test_a_run_of_resends_may_lie_in_two_segments(tmp_path: Path) -> None:
 
 
 def test_after_a_kill_the_words_say_what_the_slots_say(tmp_path: Path) -> None:
-    """The killed process may have written an answer down and not have counted it."""
+    """A producer may be killed after it has written a result into its slot and before it has counted the result. So the
+    counts are made again from the slots."""
     results = {0: 5, 1: ACKED_NOWHERE, 2: SENT, 3: REFUSED, 4: TIMED_OUT, 5: OPEN}
     write(tmp_path, results)
     again(tmp_path, 6, include_open=True)

@@ -1,4 +1,5 @@
-"""Transactions of a producer: what librdkafka says of a commit or an abort, and what the ledger makes of it."""
+"""Tests of a producer's transactions: the answers of librdkafka to a commit or an abort, and the outcome that the
+ledger shows."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ OTHER = failed()
 
 
 class Client:
-    """Answers each call with the next of its answers, and remembers what it was asked."""
+    """A stand-in for a client. It answers each commit and abort with the next of `answers`, and keeps the names of all
+    calls in `asked`."""
 
     def __init__(self, *answers: KafkaException | None) -> None:
         self.answers, self.asked = list(answers), list[str]()
@@ -167,9 +169,11 @@ def test_a_transactional_arm_does_not_go_with_what_it_could_not_answer_for() -> 
 def batch(
     first: int, records: int, ends: int | None = None, magic: int = 2, of: int = 1, transactional: bool = True
 ) -> bytes:
-    """A record batch of Kafka's format 2, of producer id `of`: without its records, or a control batch with its key.
+    """Returns a record batch of producer id `of`, in Kafka's format 2: a data batch without its records, or a control
+    batch with its key.
 
-    `ends` is the control record's type; its time delta takes two bytes, as such a number may.
+    `ends` is the type of the control record; None makes a data batch. The time delta of the control record takes two
+    bytes, as is possible for a varint.
     """
     attributes = (0x10 if transactional else 0) | (0 if ends is None else 0x20)
     header = struct.pack(">ibIhiqqqhii", 0, magic, 0, attributes, records - 1, 0, 0, of, 0, 0, records)
@@ -195,8 +199,8 @@ def test_control_records_are_counted_off_the_headers_up_to_the_end(monkeypatch: 
 def test_records_are_aborted_if_the_next_control_batch_of_their_producer_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another producer's marker decides nothing, nor does one of an earlier or later transaction; who writes none is
-    not asked."""
+    """A marker of another producer, or of an earlier or later transaction, does not decide on a record. A producer
+    without transactions has no markers."""
     log = (
         batch(0, 4, of=7)
         + batch(4, 2, of=8)

@@ -1,4 +1,5 @@
-"""The tree of errors: every exception class of the project is in it, and the command line knows its exit code."""
+"""Tests of the tree of errors: it contains every exception class of the project, and the command line has an exit code
+for each class."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _PACKAGE = Path(delivery_verifier.__file__).parent
 
 
 def _exception_classes() -> Iterator[tuple[str, list[str]]]:
-    """Every class of the project that has an exception among its bases: its name, and the names of its bases."""
+    """Yields the name of every exception class of the project, with the names of its bases."""
     files = [*_PACKAGE.rglob("*.py"), *(_PACKAGE.parents[1] / "spark_jobs").rglob("*.py")]
     defined = {
         node.name: [ast.unparse(base) for base in node.bases]

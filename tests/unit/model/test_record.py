@@ -1,4 +1,5 @@
-"""The record: what is written is read back, and nothing else is taken for a record."""
+"""Tests of the format of a record: every record that is written is read back unchanged, and no other bytes are read as
+a record."""
 
 from __future__ import annotations
 

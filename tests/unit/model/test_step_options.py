@@ -1,4 +1,5 @@
-"""The options of steps: what means nothing is refused at the door, with option, value, what is allowed and a remedy."""
+"""Tests of the options of steps in a fault plan. An option without meaning is refused at once. The error names the
+option, its value, the allowed values and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The declared steps: every table derived from them is whole, and says what the documentation says."""
+"""Tests of the declared steps: every table that is derived from them is complete and agrees with the documentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delivery_verifier.model.steps import DECLARED
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "run-directory.md"
 OWN_PARTS = {"read_topic"}
-"""Manifests of steps that are no Airflow tasks: read_topic is the first half of reconcile."""
+"""The steps that have a manifest but are no Airflow tasks. read_topic is the first half of reconcile."""
 
 
 def test_the_names_are_those_of_the_declared_steps_in_their_order() -> None:
@@ -47,7 +47,8 @@ def test_the_steps_that_need_the_cluster_stand_between_its_start_and_the_reconci
 
 
 def test_the_files_and_their_writers_are_those_that_the_documentation_names() -> None:
-    """The manifest produce.json is shown to readers, too; the document describes manifests as a whole."""
+    """The table of the document leaves out the manifest produce.json, because the document describes all manifests in
+    one place."""
     rows = re.findall(
         r"^\| (`\S+`) \| ([^|]+) \|", DOCUMENT.read_text().split("## Version of the format")[0], flags=re.MULTILINE
     )
@@ -67,7 +68,7 @@ def test_the_files_and_their_writers_are_those_that_the_documentation_names() ->
 
 
 def test_the_declaration_imports_nothing_heavy() -> None:
-    """Airflow's DAG processor imports it every few seconds."""
+    """Airflow's DAG processor imports the declaration every few seconds."""
     program = (
         "import sys, delivery_verifier.model.steps, delivery_verifier.model.progress; "
         "print([name for name in ('airflow', 'pandas', 'pyarrow', 'pyspark') if name in sys.modules])"

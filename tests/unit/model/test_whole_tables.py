@@ -1,4 +1,5 @@
-"""Every concept has all its words, and what is derived from them is whole. Tables in sources: test_architecture."""
+"""Tests that every concept (e.g. an anomaly or an action) has all its words, and that every table that is derived from
+concepts is complete. test_architecture tests the tables that stand in source code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The supervisor: its processes live and die together, and take everything they started along.
+"""Tests of the supervisor of a local Airflow. Its processes start together. They end together with all processes that
+they have started.
 
-In place of Airflow stands a small program that starts an orphan and waits.
+A small program takes the place of Airflow. It starts an orphan and then waits.
 """
 
 from __future__ import annotations

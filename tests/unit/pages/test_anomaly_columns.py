@@ -1,4 +1,5 @@
-"""No table shows an arm as VIOLATED with zeros alone: whatever kind any of its arms has gets a column."""
+"""Tests of the columns in tables of anomalies: every kind of anomaly that any arm has gets a column. So no VIOLATED arm
+is shown with zeros only."""
 
 from __future__ import annotations
 

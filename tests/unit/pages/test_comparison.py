@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs is shown, and what may not be compared is not compared in silence."""
+"""Tests of the comparison of two runs: it shows all differences. If two runs must not be compared, the page says so."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Make = Callable[..., tuple[Path, RunVerdict]]
 
 
 def stored(runs: Path, make: Make, run_id: str, change: Callable[[Scenario], Scenario] = lambda it: it) -> Path:
-    """A made-up run that has ended, with its scenario changed."""
+    """Makes a finished run whose scenario `change` has changed. Returns its run directory."""
     path, verdict = make(runs, run_id)
     run = RunDirectory(path)
     with run.writing("plan") as output:
@@ -40,7 +40,8 @@ def stored(runs: Path, make: Make, run_id: str, change: Callable[[Scenario], Sce
 
 
 def ledger(arm: str) -> pa.Table:
-    """10 s before the load a warm-up of 50 records, then 2,000 reported records in 4 s, and one that was refused."""
+    """Returns a ledger: a warm-up of 50 records 10 s before the load, then 2,000 reported records in 4 s, and one
+    FAILED record."""
     sent_us = [LOAD_BEGAN_US - 10_000_000] * 50 + [LOAD_BEGAN_US + 2_000 * number for number in range(2_001)]
     time, count = pa.timestamp("us", tz="UTC"), len(sent_us)
     return pa.table(

@@ -1,4 +1,5 @@
-"""JUnit XML: a CI server sees red exactly where the run is red, and an error where there is no verdict."""
+"""Tests of the result as JUnit XML: a CI server shows a failure exactly if the run is red, and an error if there is no
+verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """By case: the type and the message of what is wrong with it, None if nothing is."""
+    """Returns, for each test case of the file, the type and the message of its failure or error; None for a case that
+    passed."""
     suites = list(JUnitXml.fromfile(str(file)))
     assert len(suites) == 1
     return {

@@ -1,5 +1,5 @@
-"""The matrix page: what is expected is no alarm, what is not is one, nothing stored is markup, and the docs are those
-of the entries."""
+"""Tests of the matrix, the page of a catalogue run. Only unexpected results raise an alarm. No stored text becomes
+markup. The pages of the documentation are generated from the entries."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_the_everyday_faults_are_shown_as_fault_by_profile() -> None:
 
 
 class Read(HTMLParser):
-    """The tags of a page, and where it leads to."""
+    """Collects the script tags, the links and the event attributes of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

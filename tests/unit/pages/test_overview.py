@@ -1,4 +1,4 @@
-"""The page of all runs: what it lists, what it never shows green, and that it is quick."""
+"""Tests of the page of all runs: the runs that it lists, the results that it must not show as green, and its speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The price: figures of stored runs, and never a figure that a run cannot give."""
+"""Tests of the price page: it shows the figures of stored runs, and no figure that a run cannot give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report page says, and what it must never say."""
+"""Tests of the report page: the texts that it must show, and the texts that it must not show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POISON = "\"><img src=x onerror=alert(1)></script><script>alert(2)</script>{{7*7
 
 
 def visible(text: str) -> str:
-    """The page without scripts, style and tags: what a person reads."""
+    """Returns the text of the page that a person reads, without scripts, styles and tags."""
     body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
 
@@ -74,7 +74,8 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
 
 
 def test_only_a_fault_done_to_the_leader_led_the_partition() -> None:
-    """What is done to a follower, or to the clients, hits the partition as well."""
+    """A fault of a follower or of the clients hits the partition, too. The story of a record must call only the
+    leader's fault a fault of the leader."""
     seen = Observation(at_us=0, kind="partition", topic="t", partition=0, leader=2)
     for brokers, told in (([2], "; it led this partition"), ([3], ""), ([], "")):
         hit = Injection(id=1, cycle=0, action="pause", brokers=brokers, hit={"t": [0]}, requested_at_us=1, bite_at_us=2)

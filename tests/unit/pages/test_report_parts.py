@@ -1,4 +1,4 @@
-"""The parts of the report: series, history, words, and the verdict on a terminal."""
+"""Tests of parts of the report: time series, history, wording, and the verdict in a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ S = 1_000_000
 
 
 def load(arm: str, rows: list[tuple[int, int]], interval_us: int = 200_000) -> pd.DataFrame:
-    """A timeline of (interval number, reported)."""
+    """Returns a timeline of an arm. `rows` are pairs of an interval's number and the number of records reported in this
+    interval."""
     return pd.DataFrame(
         [
             {

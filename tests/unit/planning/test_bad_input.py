@@ -1,4 +1,5 @@
-"""Bad input, at every entrance: one line that names field, value, what is allowed and a remedy; never a traceback."""
+"""Tests of bad input, for every way in which input can enter. The error is one line with field, value, allowed values
+and a remedy, and never a traceback."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Equipment: a host that lacks it says so with reason and remedy, and what needs it is refused before anything
-starts."""
+"""Tests of the equipment of a host (e.g. iptables). If equipment is missing, the error gives reason and remedy. A
+scenario that needs this equipment is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from delivery_verifier.planning.preflight import Unavailable
 
 
 def why_not(capability: Capability) -> str | None:
-    """Why this host lacks the capability; None if it has it."""
+    """Returns why this host lacks the capability; None if the host has it."""
     lack = equipment.tried(capability)
     return lack.why if lack else None
 

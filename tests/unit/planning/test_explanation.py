@@ -1,4 +1,4 @@
-"""The explanation: what settings promise under a fault and always, and why, before anything is run."""
+"""Tests of the explanation before a run: what settings promise under a fault and without one, and why."""
 
 from __future__ import annotations
 

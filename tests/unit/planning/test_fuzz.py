@@ -1,5 +1,5 @@
-"""Generated input: whatever bytes and JSON stand at an entrance, it is read as it was written or refused, and never
-raises else."""
+"""Tests with generated input. Whatever bytes or JSON come in, the input is either read correctly or refused as bad
+input. No other error is raised."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from delivery_verifier.upkeep.redaction import redact
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick() -> Iterator[None]:
-    """Without asking git and the installed packages for each example."""
+    """Saves time: replaces the questions to git and to the installed packages, which would be asked for each
+    example."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "commit", lambda: "unknown")
         patch.setattr(build, "versions_of", lambda kafka: {"kafka": kafka})
@@ -41,7 +42,7 @@ SETTINGS = settings(
     max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
 FORM = re.compile(rb"KDV1 [!-~]{8}( [0-9]{4}){3} [0-9]{12} [0-9]{4} [0-9]{12} .*[0-9]{10}", re.DOTALL)
-"""A record, said once more and in other words than in the parser."""
+"""The form of a record as a regular expression. It was written independently of the parser's."""
 VALID = msgspec.to_builtins(scenario_from_params({}, "fuzz"))
 
 SEQUENCES = st.integers(0, 10**12 - 1)
@@ -53,7 +54,8 @@ PIECES = st.one_of(
 
 @st.composite
 def damaged(draw: Any) -> bytes:
-    """A record, cut, spliced, or with bytes of it replaced; sometimes with a checksum that fits again."""
+    """Draws a record that was cut, spliced or partly overwritten. Sometimes its checksum is computed again, so that it
+    fits."""
     value = record.encode("run-1234", 1, 2, 3, draw(SEQUENCES), 5, draw(SEQUENCES), draw(st.integers(70, 120)))
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(value)))
@@ -180,7 +182,7 @@ def test_an_altered_scenario_is_read_strictly_or_refused(path: tuple[Any, ...], 
 
 
 FREE = ("producer", "topic", "versions", "broker_settings")
-"""Maps, whose keys are anybody's."""
+"""The fields that hold mappings with arbitrary keys."""
 
 
 @SETTINGS

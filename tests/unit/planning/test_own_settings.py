@@ -1,4 +1,5 @@
-"""Settings of the user's own: taken over, left out and told, or refused by name; and no secret gets any further."""
+"""Tests of a user's own settings: each setting is applied, or left out with a note, or refused by name. No secret is
+stored or shown."""
 
 from __future__ import annotations
 
@@ -181,7 +182,8 @@ def test_a_contradiction_is_refused_before_anything_starts_with_the_clients_own_
     ],
 )
 def test_idempotence_is_on_where_the_client_would_have_it_on(tmp_path: Path, text: str, idempotent: bool) -> None:
-    """Java switches it off where another setting forbids it; librdkafka has it off unless asked."""
+    """The default differs by client. Java's client enables idempotence unless another setting forbids it. librdkafka
+    enables idempotence only on request."""
     assert Settings.of_profile(of_files(tmp_path, text)).enable_idempotence is idempotent
 
 

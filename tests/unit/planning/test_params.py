@@ -1,5 +1,5 @@
-"""What the command line gives as text goes to Airflow as its form wants it: it refuses '2000' where it asks for a
-number."""
+"""Tests of parameters: the command line gets texts, but Airflow's form wants numbers and refuses '2000'. So the texts
+are converted."""
 
 from __future__ import annotations
 

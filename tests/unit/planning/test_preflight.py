@@ -1,4 +1,5 @@
-"""Preflight: of made-up hosts it is known beforehand what they lack; each lack has its remedy."""
+"""Tests of the checks before a run, on made-up hosts. The checks find everything that a host lacks, and name a remedy
+for each lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The order of a run in one process: every declared step once, and the cluster is stopped whatever happens."""
+"""Tests of the order of a run in one process: every declared step runs once, and the cluster is stopped after any
+error."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from delivery_verifier.run.local_spark import OwnSession
 
 FUNCTIONS = {"plan": "plan_from_params", "conclude": "judge_and_report"}
 SPARK = cast("SparkSession", object())
-"""A session that goes on living: no step of these tests touches it."""
+"""A stand-in for a living Spark session. No step of these tests uses it."""
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """Replaces every step by one that only notes its name."""
+    """Replaces every step by a function that only notes the step's name. Returns the list of notes."""
     noted: list[str] = []
 
     def replace(name: str) -> None:

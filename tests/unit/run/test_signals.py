@@ -1,4 +1,5 @@
-"""Signals: no step waits for one that has failed, or for a workspace that is gone."""
+"""Tests of signals between steps: no step waits for a step that has failed, or for a workspace that no longer
+exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Warm-up: what is still missing in the logs of all replicas before the load may begin."""
+"""Tests of the warm-up: which of its records are still missing in the logs of all replicas. The load begins only when
+none is missing."""
 
 from __future__ import annotations
 

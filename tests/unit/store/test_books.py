@@ -1,4 +1,5 @@
-"""The books are read under the names under which the reconciliation writes them, and never read as nothing."""
+"""Tests of the books (tables of counts): they are read under the names that the reconciliation uses, and a missing
+table is never read as an empty table."""
 
 from __future__ import annotations
 

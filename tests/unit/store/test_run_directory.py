@@ -1,4 +1,4 @@
-"""The run directory: what may be read off it after a step was repeated, or was begun twice."""
+"""Tests of the run directory: what may be read from it after a step was repeated, or was started twice."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_a_load_is_not_sent_a_second_time_under_the_same_numbers(tmp_path: Path)
 
 
 def of_version(run: RunDirectory, step: str, version: object) -> None:
-    """Writes another version into a manifest; None: a manifest as it was before there were versions."""
+    """Writes the format version `version` into a manifest. With None, removes the version, as in manifests of the first
+    format."""
     file = run.path / f"{step}.json"
     manifest = json.loads(file.read_bytes())
     del manifest["format_version"]
@@ -101,7 +102,7 @@ def test_a_version_that_is_no_number_is_damage(tmp_path: Path, version: object) 
 
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that are hashed from now on, in this order."""
+    """The list of the files' names that are hashed from now on, in this order."""
     names: list[str] = []
     plain = digests._read
 
@@ -114,7 +115,8 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def old(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets the clock of the digests be an hour ahead, so that the file is long settled."""
+    """Sets the clock that the digests read one hour ahead of the file's last change, so that the file counts as
+    unchanged for a long time."""
     an_hour_on_ns = file.stat().st_ctime_ns + 3_600_000_000_000
     monkeypatch.setattr(digests.time, "time_ns", lambda: an_hour_on_ns)
 

@@ -1,4 +1,5 @@
-"""The tables of the run directory are declared once, and the page that documents them is what is declared."""
+"""Tests that the tables of the run directory are declared once, and that the documentation shows exactly the declared
+tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The bundle: everything a ticket needs, from known files only, and none of this host's secrets."""
+"""Tests of the bundle, a zip file with the evidence of a run. It contains everything that a ticket needs, from known
+files only, and no secret of this host."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def contents(file: Path) -> dict[str, bytes]:
 
 
 def with_logs(run: RunDirectory, text: str) -> None:
-    """What the local Airflow and the cluster of the run wrote."""
+    """Writes `text` into the logs of the local Airflow and of the run's cluster."""
     of_run = settings.airflow_home() / "logs" / "dag_id=verify_delivery" / f"run_id={run.path.name}"
     other = of_run.with_name("run_id=another")
     workspace = workspaces.folder() / run.read_scenario().run_token

@@ -1,4 +1,5 @@
-"""Retention: the oldest runs go, what is in progress stays, and nothing else is touched."""
+"""Tests of retention, the removal of old runs. It removes the oldest runs, keeps runs in progress, and changes nothing
+else."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def names(runs: Path) -> list[str]:
 
 
 def begun(runs: Path, name: str, owner: str = "", age_s: float = 0) -> RunDirectory:
-    """A run that was planned, and is older than all others, but has no verdict."""
+    """Makes a run that was planned but has no verdict. Its scenario is older than all other runs. `owner`: the process
+    of the run. `age_s`: how long ago its files changed."""
     run = RunDirectory(runs / name)
     with run.writing("plan") as output:
         output.write_json("scenario.json", RUN)
@@ -142,8 +144,8 @@ def test_a_bound_that_is_none_is_refused_and_nothing_goes(
 
 
 def with_catalogue(runs: Path, name: str, *ages: int, ended: bool = True) -> None:
-    """A catalogue run with a run of `a` for each age, the last one of which is not written down yet unless it has
-    ended."""
+    """Writes a catalogue run `name`, and one run of its entry `a` for each of `ages`. An age is the time of the run, in
+    seconds since the epoch. `ended`: whether the catalogue run has ended."""
     catalogue_runs.write(catalogue(item("a", *["as expected"] * len(ages)), ended=ended, id=name))
     for number, age in enumerate(ages, 1):
         run, _ = judged(runs, f"{name}-a" + (f"-{number}" if number > 1 else ""))

@@ -11,7 +11,7 @@ from delivery_verifier.model.outcomes import REPORTED, Outcome, TransactionOutco
 from delivery_verifier.model.scenario import Scenario
 
 NOWHERE = 1_000_000_000
-"""An offset far beyond the end of the canary's log: at it and at any greater offset there is no record."""
+"""An offset far beyond the end of the canary's log. There is no record at this offset or at any greater offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class CanaryLayout:
     """What `settle` writes for the canary, and what the canary's books must then show.
 
     `values`: the records as (partition, value) pairs, in the order in which they are written. `rows`: the ledger.
-    `transactions`: the last of `values` are written in transactions; for each transaction in order, the number of its
-    values, and whether it is committed. `counts`: by column of the books (the tables of counts that the reconciliation
-    writes), the total over all partitions; any other column must be 0.
+    `transactions`: for each transaction in order, the number of its values, and whether it is committed. The values of
+    the transactions are the last of `values`. `counts`: by column of the books (the tables of counts that the
+    reconciliation writes), the total over all partitions; any other column must be 0.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
@@ -51,8 +51,8 @@ class CanaryLayout:
 class Planter:
     """Builds a layout: adds records, and claims outcomes for these records in the ledger.
 
-    `sequence` is the number of the next record. All that is added belongs to the current `partition`. In the ledger it
-    also belongs to the current `transaction` (name and outcome), unless that is None.
+    `sequence` is the number of the next record. Everything that is added belongs to the current `partition`. Rows of
+    the ledger also belong to the current `transaction` (name and outcome), if there is one.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -101,6 +101,6 @@ class Planter:
     def expect(self, **counts: int) -> None:
         """Adds `counts`, by column of the books, to what the canary's books must show.
 
-        `claim` and the functions that write add what follows from one row or one record by themselves.
+        `claim`, `write` and `write_bytes` already add the counts that every such row or record has.
         """
         self.layout.counts.update(counts)
