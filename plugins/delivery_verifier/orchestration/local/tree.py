@@ -22,7 +22,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def become_subreaper() -> None:
     """Makes this process the parent of each descendant whose parent has ended, so that no descendant escapes.
 
-    (prctl(2), PR_SET_CHILD_SUBREAPER.) Raises OSError.
+    Calls prctl(2) with PR_SET_CHILD_SUBREAPER. Raises OSError if this call fails.
     """
     if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")

@@ -11,7 +11,8 @@ DEFAULT_ID = "spark_default"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
-"""Every form of a master that Spark accepts. With another form, a run would fail only after its load was sent."""
+"""Matches every form of a master URL that Spark accepts. `require` refuses any other text: otherwise Spark would refuse
+it in the step reconcile, when the load of the run has already been sent."""
 
 
 class NoSparkConnection(VerifierError, ValueError):
