@@ -7,7 +7,7 @@ every one ended that way.
 ## To start it
 
 The DAG starts every night. The variable `KDV_NIGHTLY` sets another time: it is a cron expression, `1` for 02:00 UTC, or
-`0` for never. On the local Airflow of `kdv up`, the DAG starts by schedule only if the variable is set.
+`0` for never. On the local Airflow of `kdv up`, the DAG starts by schedule only if the variable sets a time.
 
 You can start it at any time: press **Trigger** and choose
 

@@ -22,7 +22,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def port(arguments: argparse.Namespace) -> int | None:
-    """Returns the value of --port, the port of the local Airflow; None if the option is not given. Raises BadInput."""
+    """Returns the value of --port, the port of the local Airflow, or None if the option is not given.
+
+    Raises BadInput if the value is not a port number.
+    """
     return None if arguments.port is None else whole("--port", arguments.port, 1, 65535, example=8080)
 
 

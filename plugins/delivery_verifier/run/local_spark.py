@@ -32,10 +32,10 @@ def prepare_spark() -> None:
 
 
 def _is_no_interruption(entry: logging.LogRecord) -> bool:
-    """Whether a log entry is anything but the traceback of a KeyboardInterrupt. This function is a filter for the log.
+    """A filter of the root logger. Returns false for the traceback of a KeyboardInterrupt, and true for other entries.
 
-    Py4J logs such a traceback with the root logger. The log does not need the traceback, because the command itself
-    says that Ctrl-C was pressed.
+    Py4J logs such a traceback. The log does not need the traceback, because the command itself says that Ctrl-C was
+    pressed.
     """
     return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
 

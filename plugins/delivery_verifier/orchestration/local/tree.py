@@ -45,7 +45,7 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Returns all living processes of one local Airflow, except this process, whatever their parents are.
+    """Returns all living processes of one local Airflow, even if their parents have ended. Leaves out this process.
 
     `mark` is the value of the environment variable settings.MARK, the AIRFLOW_HOME of the local Airflow.
     """

@@ -46,9 +46,9 @@ class CatalogueNotGreen(VerifierError, RuntimeError):
 
 
 class RunScenario(TriggerDagRunOperator):
-    """A cell: a task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
+    """A task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
 
-    The cell fails if the run fails. A cell that a user has cleared triggers another run, with another id.
+    The task fails if the run fails. If a user clears the task, it triggers another run, with another id.
     """
 
     template_fields = ("cell",)

@@ -131,7 +131,7 @@ def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int
 
 
 def _seal_ledgers(pool: ProducerPool, output: StepOutput) -> None:
-    """Adds to the output the ledger of each producer as a Parquet file, and the counts that the producer kept itself."""
+    """Adds to the output the ledger of each producer, as a Parquet file, and the counts that the producer has kept."""
     (output.staging / "ledger").mkdir()
     for producer in pool.producers:
         producer.process.wait(timeout=30)
