@@ -152,7 +152,7 @@ def _unknown(name: str) -> Profile:
 
 
 def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
-    """Adds options to `parser`: those of RUN_FIELDS whose names are in `only`, and all of FILES and OVERRIDES."""
+    """Adds options to `parser`: all of FILES and OVERRIDES, and the options of RUN_FIELDS that `only` names."""
     for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
     for name in OVERRIDES:

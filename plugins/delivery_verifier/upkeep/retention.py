@@ -39,7 +39,9 @@ class Retained(Struct, frozen=True, kw_only=True):
 
 
 def runs(folder: Path) -> list[Retained]:
-    """Returns each run directory in `folder` as a unit, newest first, also if the run belongs to a catalogue run.
+    """Returns each run directory in `folder` as a unit of its own, newest first.
+
+    Runs that belong to a catalogue run are included.
 
     A run directory is a folder, not a link, in which the step `plan` has published scenario.json.
     """
@@ -52,7 +54,7 @@ def runs(folder: Path) -> list[Retained]:
 
 
 def catalogues(folder: Path) -> list[Retained]:
-    """Returns each catalogue run below `folder` as a unit, with the run directories in `folder` that belong to it."""
+    """Returns each catalogue run below `folder` as a unit, together with the run directories that belong to it."""
     planned = runs(folder)
     catalogue_units = []
     for path in sorted((folder / folders.CATALOGUES).glob("*")):
@@ -117,7 +119,7 @@ def _is_real_folder(path: Path) -> bool:
 
 
 def _is_in_progress(unit: Retained) -> bool:
-    """Returns whether a unit may be in progress.
+    """Returns whether a unit may be in progress. For a single run, `in_progress` decides this.
 
     A catalogue run may be in progress if one of its runs may be in progress. It may also be in progress if it has not
     ended and its record, catalogue.json, changed within the last IDLE_S seconds.

@@ -45,7 +45,7 @@ class Status(Struct, frozen=True, kw_only=True):
 def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = None) -> Status:
     """Starts the local Airflow, unless Airflow runs already, and returns its state.
 
-    `wait`: whether to wait until Airflow is ready. `owner`: a process at whose end Airflow ends, too. Raises
+    `wait` is whether to wait until Airflow is ready. When the process `owner` ends, Airflow ends, too. Raises
     AirflowError if the port is taken, if Airflow runs on another port, or if Airflow does not become ready.
     """
     with _one_at_a_time():
@@ -238,7 +238,7 @@ def _sweep() -> bool:
 
 
 def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    """Waits until `condition` is true or `deadline_s` seconds have passed. The caller finds out which of the two."""
+    """Waits until `condition` is true, but at most `deadline_s` seconds. The caller must check the state afterwards."""
     try:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:

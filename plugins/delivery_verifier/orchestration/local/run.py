@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
-    """The error of a run that has no verdict, or whose state contradicts its verdict. The message names the task (or
-    DAG) `task_id`, and ends with `log`: the last lines of the task's log, or a remedy."""
+    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict. The message names
+    `task_id`, a task or the DAG, and ends with `log`, the last lines of the task's log or a remedy."""
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
@@ -131,11 +131,12 @@ def _remove_unjudged_data() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name. Raises AirflowError.
+    """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name.
 
     First ends each run whose owner (see `Client.owners`) has ended and that has no running task. Such a run would wait
     for ever, and the new run would wait for that run. If Airflow does not answer the request for the new run in time,
     Airflow may have started the run nevertheless. So this function looks for the run before it repeats the request.
+    Raises AirflowError if Airflow refuses the run or cannot be reached.
     """
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
@@ -188,8 +189,8 @@ def _has_running_task(client: Client, dag_id: str, run_id: str) -> bool:
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
     """Marks a run failed, so that Airflow ends it. Does nothing if Airflow is gone. Raises no AirflowError.
 
-    `stuck`: whether to mark the run's queued tasks failed, too. Otherwise Airflow leaves queued teardown tasks as they
-    are, and a run with a teardown task that no worker starts would never end.
+    `stuck` is whether to mark the run's queued tasks failed, too. Otherwise Airflow leaves queued teardown tasks as
+    they are, and a run with a teardown task that no worker starts would never end.
     """
     try:
         patiently(lambda: client.end_run(dag_id, run_id))

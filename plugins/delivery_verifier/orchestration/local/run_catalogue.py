@@ -60,8 +60,8 @@ def run_catalogue_through_airflow(
 
 
 def _follow(client: Client, run_id: str, listener: EndListener) -> str:
-    """Waits until the catalogue run has ended, and returns its state. Calls `listener` for each run of a scenario that
-    has ended."""
+    """Waits until the catalogue run has ended, and returns its state. Calls `listener` when the run of a scenario has
+    ended."""
     ended, looked_s, queue_watches = set[str](), 0.0, defaultdict[str, QueueWatch](QueueWatch)
     while True:
         state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))

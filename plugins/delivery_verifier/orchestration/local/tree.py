@@ -53,10 +53,11 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def _has_mark(process: psutil.Process, mark: str) -> bool:
-    """Whether the process has the mark in its environment.
+    """Whether the process lives and belongs to the local Airflow whose AIRFLOW_HOME is `mark`.
 
-    A process that sets its own title may overwrite its environment. Such a process has the mark if it runs in the
-    folder that the mark names.
+    It belongs there if its environment variable settings.MARK is `mark`. A process that sets its own title may
+    overwrite its environment. So a process with the title `airflow ...` also belongs there if its current folder is
+    `mark`.
     """
     try:
         if not _runs(process):

@@ -51,7 +51,7 @@ class State(Struct, frozen=True):
 
 
 def state(dag_id: str, run_id: str) -> State | None:
-    """Returns the state and the tasks of the DAG run as Airflow's database has them; None if there is no such run."""
+    """Returns the state and the tasks of the DAG run from Airflow's database, or None if there is no such run."""
     with create_session(scoped=False) as session:
         dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         if dag_run is None:

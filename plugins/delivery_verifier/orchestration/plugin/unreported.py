@@ -117,7 +117,7 @@ def _failure(run_id: str, step: Step) -> dict[str, object]:
 def _page(
     headline: str, explanation: str, tasks: list[Step], failures: list[dict[str, object]], refresh_s: int | None
 ) -> str:
-    """Returns the page as HTML. `refresh_s`: seconds until the page reloads itself; None if the page never does."""
+    """Returns the page as HTML. The page reloads itself after `refresh_s` seconds, or never if `refresh_s` is None."""
     return page.render(
         "unreported.html.j2",
         "Delivery report",

@@ -84,10 +84,11 @@ class RunScenario(TriggerDagRunOperator):
 
 
 def begin_catalogue() -> list[Cell]:
-    """The task `plan`: writes the selected scenarios to catalogue.json. Returns a cell for each scenario to be run.
+    """The task `plan`: writes the selected scenarios to catalogue.json.
 
-    Scenarios that this host cannot run get no cell. Raises BadInput if a field of the form is not allowed, or if the
-    catalogue run has been planned before. Raises gate.GatePassed if the gate has succeeded already.
+    Returns the argument of a task instance of `run_scenario` for each scenario that this host can run. Raises BadInput
+    if a field of the form is not allowed, or if the catalogue run has been planned before. Raises gate.GatePassed if
+    the gate has succeeded already.
     """
     from delivery_verifier.catalogue_run import begin
     from delivery_verifier.pages.matrix import page
@@ -107,9 +108,10 @@ def begin_catalogue() -> list[Cell]:
 
 
 def collect_first() -> list[Cell]:
-    """The task `repeat`: stores the results so far. Returns a cell for each INCONCLUSIVE scenario, to run it once more.
+    """The task `repeat`: stores the results so far, and selects the INCONCLUSIVE scenarios for a second run.
 
-    Raises gate.GatePassed if the gate has succeeded already.
+    Returns the argument of a task instance of `run_again` for each of these scenarios. Raises gate.GatePassed if the
+    gate has succeeded already.
     """
     gate.require_not_passed(get_current_context(), GATE)
     catalogue = _collect(get_current_context())

@@ -1,6 +1,7 @@
 """The step validate: Great Expectations checks the books, the counts of each arm that the step reconcile has written.
 
-One suite has expectations about the anomalies of each arm. Another suite has expectations about the evidence itself.
+One suite has expectations about the anomalies of each arm. Another suite has expectations about the evidence itself,
+for example that counts from independent sources are equal.
 """
 
 from __future__ import annotations
