@@ -57,8 +57,7 @@ if TYPE_CHECKING:
 
 
 def step(function: Callable[[], str | None]) -> Callable[[], XComArg]:
-    """Returns a function that makes the Airflow task of a step. `function` performs the step. Its name is the task's
-    id."""
+    """Returns a function that makes the Airflow task of a step. The task calls `function`, and has its name as id."""
     name = function.__name__
     decorated: Callable[[], XComArg] = task(task_id=name, execution_timeout=TIMEOUTS[name])(function)
     return decorated

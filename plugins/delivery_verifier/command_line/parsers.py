@@ -14,7 +14,7 @@ BAD_INPUT = 64
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that exits with 64 on a mistyped option. argparse itself exits with 2, which means INCONCLUSIVE here."""
+    """A parser that exits with 64 on a wrong argument. argparse itself exits with 2, which means INCONCLUSIVE here."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)

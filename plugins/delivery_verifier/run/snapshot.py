@@ -125,8 +125,9 @@ def _write_markers(
 ) -> None:
     """Writes one marker to each partition, and updates `markers`.
 
-    If a new marker has the offset directly after the last marker, and was written at least MARKERS_APART_S later, no
-    record can have come in between. The offset of the last marker then becomes the end of the snapshot.
+    If a new marker has the offset directly after the last marker, no record came in between. If it was also written at
+    least MARKERS_APART_S later, the offset of the last marker becomes the end of the snapshot. If a record came in
+    between, the end becomes unknown again.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]

@@ -133,8 +133,8 @@ def _log(client: Client, run_id: str, task: Task) -> list[str]:
 def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
     """Returns the item to which the run `run_id` of verify_delivery belongs; None if there is no such item.
 
-    An item is one scenario of the catalogue run. The run id begins with the name of the item. If the name of an item
-    begins with the name of another item, both may fit the run id. Then the longer name counts.
+    An item is one scenario of the catalogue run. The run id begins with `<id of the catalogue run>-<name of the item>`.
+    If the names of two items fit the run id, because one name is the beginning of the other, the longer name counts.
     """
     longest_first = sorted(catalogue.items, key=lambda item: -len(item.name))
     return next((item for item in longest_first if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

@@ -32,8 +32,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """The arguments of the command `airflow` for each of the four processes, by the name of the process."""
 GRACE_S, STOP_WITHIN_S = 8.0, 20.0
-"""Both count from the beginning of a stop, in seconds. After GRACE_S, processes that ignored SIGTERM get SIGKILL. After
-STOP_WITHIN_S, the supervisor no longer waits for processes to end."""
+"""Two times in seconds, counted from the moment at which the supervisor begins to stop. After GRACE_S, processes that
+ignored SIGTERM get SIGKILL. After STOP_WITHIN_S, the supervisor no longer waits for processes to end."""
 _log = logging.getLogger("kdv.supervisor")
 
 

@@ -20,9 +20,10 @@ SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running
 
 
 def another_dag() -> str:
-    """Returns the page that the tab Delivery report shows for a run of a DAG that is not part of this project.
+    """Returns the page that the tab Delivery report shows for a run of another DAG than verify_delivery.
 
-    Airflow shows the tab on the runs of every DAG, but only runs of this project's DAGs have reports.
+    Airflow shows the tab on the runs of every DAG. A run of verify_catalogue also gets this page, as long as it has no
+    matrix. A run of any other DAG always gets this page.
     """
     explanation = (
         f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
