@@ -14,7 +14,7 @@ from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EVERY_S = 2.0
-"""Seconds between two lines while the load flows."""
+"""Seconds between two printed lines of progress while the producers send the load."""
 AFTER_LOAD_S = 60.0
 """Roughly how many seconds the steps after `produce` take. The estimate of the remaining time includes them."""
 
