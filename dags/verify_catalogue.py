@@ -6,34 +6,38 @@ every one ended that way.
 
 ## To start it
 
-By itself every night (`KDV_NIGHTLY`: a cron expression, `1` for 02:00 UTC, `0` for never; on the local
-Airflow of `kdv up` it never runs by itself, unless the variable says so). At any time: press **Trigger** and choose
+The DAG starts every night. The variable `KDV_NIGHTLY` sets another time: it is a cron expression, `1` for 02:00 UTC, or
+`0` for never. On the local Airflow of `kdv up`, the DAG starts by schedule only if the variable sets a time.
+
+You can start it at any time: press **Trigger** and choose
 
 * **Tag**: only scenarios with this tag; `smoke` takes minutes;
 * **Scenarios**: only these;
-* **Expected to be unavailable**: what this host may be unable to run, e.g. `power,network` where there is no root.
+* **Expected to be unavailable**: what this host may be unable to run, e.g. `power,network` on a host without root.
 
 ## To read the result
 
-The page **Delivery matrix** in the navigation shows the newest catalogue run, and the tab
-**Delivery report** this one. Each scenario is a run of `verify_delivery` with a report of its own.
+The page **Delivery matrix** in the navigation shows the newest catalogue run. The tab **Delivery report** of a run
+shows that run. Each scenario is a run of `verify_delivery` with a report of its own.
 
 | a scenario is | which means |
 |---|---|
-| as expected | every arm ended as predicted, also those that were predicted to end `VIOLATED` |
-| not as expected | an arm did not: this is what you want to know in the morning |
-| inconclusive | it could not be told, in two attempts |
-| unavailable | this host lacks what the fault needs; red, unless that was expected |
+| as expected | every arm (delivery profile) ended as predicted, even if the prediction was `VIOLATED` |
+| not as expected | an arm did not end as predicted: this is what you want to know in the morning |
+| inconclusive | two runs could not tell whether the promise holds |
+| unavailable | this host lacks what the fault needs; this is red unless it was expected |
 | failed | there is no verdict at all |
 
-A red scenario does not stop those after it.
+A red scenario does not stop the scenarios after it.
 
 ## The tasks
 
-`plan` writes down what will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits
-for it. `repeat` looks for those that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix` writes
-the page, whatever happened before. `gate` is red unless everything is green. Clear a cell of `run_scenario`, with what
-is downstream of it, to have its scenario run again; the page is written anew.
+`plan` stores which scenarios will be run. `run_scenario` triggers `verify_delivery` once per scenario and waits for the
+run to end. `repeat` looks for scenarios that ended INCONCLUSIVE, and `run_again` runs each of them once more. `matrix`
+writes the page, even if a task before it failed. `gate` fails unless every scenario is green.
+
+To run one scenario again, clear its task instance of `run_scenario` together with the downstream tasks. The page is
+then written anew.
 """
 
 from __future__ import annotations

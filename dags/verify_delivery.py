@@ -10,9 +10,9 @@ Press **Trigger** and choose
 
 * **Delivery profile**: the producer and topic settings to be verified, e.g. `acks_1`;
 * **Fault**: what happens to the brokers, e.g. `kill_leader`;
-* **Claim**: `contract` holds the profile to exactly what Kafka promises for it. A stronger claim, such as
-  `exactly_once` for a profile that may write twice, is one the run tries to refute;
-* **Records**: how many to send at least.
+* **Claim**: `contract` asks of the profile exactly what Kafka promises for it. You may also choose a stronger claim,
+  such as `exactly_once` for a profile that may write twice. The run then tries to refute this claim;
+* **Records**: the least number of records to send.
 
 The folded sections shape load, topic and repetition. The defaults are a complete run of about a minute.
 
@@ -24,18 +24,20 @@ The tab **Delivery report** of a run shows the verdict with its evidence.
 |---|---|
 | `HELD` | nothing happened that the claim forbids, and the fault is proven to have hit enough records to tell |
 | `VIOLATED` | something happened that the claim forbids; the report lists the records |
-| `INCONCLUSIVE` | it cannot be told, and the report says why: no verdict is ever guessed |
+| `INCONCLUSIVE` | the evidence does not suffice for HELD or VIOLATED, and the report says why |
 
-A run is **green** only if every arm, the controls' too, ended as expected. It is red if a verdict was not as
-expected and also if any step failed; then there is no verdict at all.
+A run is **green** only if every arm (the chosen profile, and the control profiles beside it) ended as expected. A run
+is red if a verdict was not as expected. It is also red if a step failed; then there is no verdict at all.
 
 ## The steps
 
 `plan` checks the settings and writes the scenario. `start_cluster` boots the brokers. `create_topics`
-makes one topic per arm. `produce` and `inject_fault` run side by side. `settle` waits until the cluster is whole and
-takes the snapshot. `reconcile` (Spark) finds the anomalies, `validate` (Great Expectations) holds them against the
-contract, `conclude` gives the verdict. `stop_cluster` removes the brokers, whatever happened before. One run at a time;
-a run that is triggered meanwhile waits.
+makes one topic per arm. `produce` sends the load, and `inject_fault` injects the fault at the same time. `settle` waits
+until all replicas are in sync, and records where each partition ends. `reconcile` (Spark) finds the anomalies,
+`validate` (Great Expectations) compares them with what the contract permits, and `conclude` gives the verdict.
+`stop_cluster` removes the brokers, even if a step failed.
+
+Only one run works at a time. A run that is triggered meanwhile waits.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def step(function: Callable[[], str | None]) -> Callable[[], XComArg]:
-    """A function that makes the task of a step. The task has the name of the step's function."""
+    """Returns a function that makes the Airflow task of a step. The task calls `function`, and has its name as id."""
     name = function.__name__
     decorated: Callable[[], XComArg] = task(task_id=name, execution_timeout=TIMEOUTS[name])(function)
     return decorated

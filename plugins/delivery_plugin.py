@@ -1,6 +1,7 @@
-"""The Airflow plugin. Its pages show all runs, and the matrix: how each scenario of a catalogue run ended.
+"""The Airflow plugin. It adds pages about all runs to the UI, and tabs about one run.
 
-Its tabs show the report of a run, and the Data Docs, the pages that Great Expectations writes.
+One page lists all runs. Another page is the matrix, which shows how each scenario of a catalogue run ended. The tabs
+show the report of a run, and the Data Docs, which are the pages that Great Expectations writes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from delivery_verifier.orchestration.plugin.app import app
 
 class DeliveryPlugin(AirflowPlugin):
     """The plugin. It adds two pages to Airflow's navigation, `Delivery` and `Delivery matrix`, and two tabs to each DAG
-    run, `Delivery report` and `Data Docs`. It also registers the listener `warm`."""
+    run, `Delivery report` and `Data Docs`. It also registers the listener `warm`, which makes tasks start faster."""
 
     name = "delivery_verifier"
     listeners: list[Any] = [warm]

@@ -26,7 +26,7 @@ Kafka: it shows where a promise ends. `kdv run --scenario NAME` runs one, `kdv c
 
 
 def document() -> str:
-    """The whole page as Markdown."""
+    """Returns the whole page as Markdown."""
     parts = [INTRODUCTION + "\n".join(_overview())]
     for kind in dict.fromkeys(KINDS.values()):
         parts += [
@@ -37,7 +37,7 @@ def document() -> str:
 
 
 def _overview() -> Iterator[str]:
-    """The lines of the table of all entries."""
+    """Yields the lines of the table of all entries."""
     yield "| scenario | what happens | tags | needs |"
     yield "|---|---|---|---|"
     for entry in ENTRIES.values():
@@ -47,7 +47,7 @@ def _overview() -> Iterator[str]:
 
 
 def _entry(entry: Entry) -> str:
-    """The section of one entry."""
+    """Returns the section about one entry of the catalogue."""
     lines = [
         f"### {entry.name}",
         "",
@@ -71,7 +71,7 @@ def _entry(entry: Entry) -> str:
 
 
 def _arm(arm: ArmPlan) -> str:
-    """The row of one arm in the table of an entry."""
+    """Returns the row of one arm in the table of an entry."""
     bounds = ", ".join(f"{bound.count} {bound.op} {bound.value:,}" for bound in arm.expectation.bounds)
     verdicts = " or ".join(arm.expectation.verdicts)
     return (
@@ -80,7 +80,7 @@ def _arm(arm: ArmPlan) -> str:
 
 
 def _step(step: FaultStep) -> str:
-    """One step of the fault: its trigger, action, target and options."""
+    """Returns one step of the fault plan as Markdown: its trigger, action, target and options."""
     value = f" {step.trigger.value:g}" if step.trigger.value else ""
     options = ", ".join(f"{name}={value}" for name, value in step.options.items())
     target = "" if step.target == "same" else f" {step.target}"
@@ -88,7 +88,7 @@ def _step(step: FaultStep) -> str:
 
 
 def _facts(entry: Entry) -> str:
-    """The last line of an entry: load, cycles, rules and tags."""
+    """Returns the last line of the section about an entry: its load, cycles, rules and tags."""
     load = entry.load
     rest = [
         f"load {load.pacing}, {load.partitions} partition{'s' if load.partitions != 1 else ''} per topic",
@@ -101,12 +101,12 @@ def _facts(entry: Entry) -> str:
 
 
 def _cell(text: str) -> str:
-    """`text` for a cell of a Markdown table: with `|` escaped."""
+    """Returns `text` with every `|` escaped, so that it can stand in a cell of a Markdown table."""
     return text.replace("|", "\\|")
 
 
 def _anchor(name: str) -> str:
-    """The anchor that Markdown gives the heading `name`: lower case, without dots."""
+    """Returns the anchor that Markdown gives the heading `name`, which is `name` in lower case without its dots."""
     return name.replace(".", "").lower()
 
 

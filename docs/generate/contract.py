@@ -76,13 +76,13 @@ not Kafka, convicts only under `exactly_once`.
 
 
 def document() -> str:
-    """The whole page as Markdown."""
+    """Returns the whole page as Markdown."""
     parts = [INTRODUCTION, _kinds(), *(_anomaly(anomaly) for anomaly in Anomaly), _claims(), _orders(), LIMITS]
     return "\n".join(parts)
 
 
 def _kinds() -> str:
-    """The section about the kinds of disturbances."""
+    """Returns the section about the kinds of disturbances."""
     rows = [f"| `{name}` | {kind.meaning} | {_KNOWN_FROM[kind.seen_by]} |" for name, kind in DISTURBANCES.items()]
     return KINDS_INTRODUCTION + "\n".join([*rows, ""])
 
@@ -96,7 +96,7 @@ _KNOWN_FROM = {
 
 
 def _orders() -> str:
-    """The section about stronger and weaker settings."""
+    """Returns the section about stronger and weaker settings."""
     rows = [
         "| "
         f"{', '.join(f'`{anomaly}`' for anomaly in order.anomalies) if order.anomalies != tuple(Anomaly) else 'all'} "
@@ -108,7 +108,7 @@ def _orders() -> str:
 
 
 def _anomaly(anomaly: Anomaly) -> str:
-    """The section about one anomaly: the rules that permit the anomaly, and the promise if no rule applies."""
+    """Returns the section about one anomaly: the rules that permit it, and Kafka's promise where no rule applies."""
     promise = PROMISES[anomaly]
     rules = [rule for rule in RULES if rule.anomaly is anomaly]
     lines = [f"## {anomaly}", ""]
@@ -120,7 +120,7 @@ def _anomaly(anomaly: Anomaly) -> str:
 
 
 def _table(rules: list[ContractRule]) -> Iterator[str]:
-    """The lines of the table of rules. There are no lines if there are no rules."""
+    """Yields the lines of the table of rules. Yields nothing if there are no rules."""
     if not rules:
         return
     yield "| rule | permitted with | if observed | because | source |"
@@ -134,7 +134,7 @@ def _table(rules: list[ContractRule]) -> Iterator[str]:
 
 
 def _claims() -> str:
-    """The section about claims."""
+    """Returns the section about claims."""
     rows = [
         f"| `{claim}` | {kind.meaning} | "
         f"{', '.join(f'`{anomaly}`' for anomaly in kind.forbids) or 'nothing beyond the contract'} |"
@@ -144,7 +144,7 @@ def _claims() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the page to the file in `arguments`; by default to docs/contract.md below the current folder."""
+    """Writes the page to the file that `arguments` names, by default docs/contract.md below the current folder."""
     Path(arguments[0] if arguments else "docs/contract.md").write_text(document())
 
 

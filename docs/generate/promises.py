@@ -1,6 +1,6 @@
 """Generates docs/promises.md from docs/examples: `python -m docs.generate.promises [DOCS]`.
 
-Every example is a published producer configuration. Its comment has the address of the publication.
+Every example is a producer configuration that somebody has published. The comment in its file gives the address.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MARK = re.compile(r"^(source|client): (\S+)$")
 
 
 class Example(Struct, frozen=True):
-    """A published configuration: its summary, the address of its source, and its promises per class of faults."""
+    """A published configuration. `source` is its address. `rows` has its guarantees, one row per class of faults."""
 
     name: str
     summary: str
@@ -59,7 +59,8 @@ class Example(Struct, frozen=True):
 
 
 def read(file: Path) -> Example:
-    """Reads one example. Its comment has a summary and the lines `source: ADDRESS` and `client: java|librdkafka`.
+    """Reads the example in `file`. The comment in the file holds a summary and the two lines `source: ADDRESS` and
+    `client: java|librdkafka`. Topic settings are read from the file `<name>.topic.properties`, if there is one.
 
     Raises KeyError if the comment lacks the source or the client, and BadInput if the settings are no valid producer.
     """
@@ -73,12 +74,12 @@ def read(file: Path) -> Example:
 
 
 def examples(folder: Path) -> list[Example]:
-    """Reads all examples of a folder, in the order of their names."""
+    """Reads all examples in `folder`, in the order of their names. Raises the same errors as `read`."""
     return [read(file) for file in sorted(folder.glob("*.properties")) if not file.name.endswith(".topic.properties")]
 
 
 def document(folder: Path) -> str:
-    """The whole page as Markdown. `folder` holds the examples."""
+    """Returns the whole page as Markdown. `folder` holds the examples."""
     all_examples = examples(folder)
     introduction = INTRODUCTION + "\n".join([*map(_introduction_row, all_examples), ""])
     tables = [_table(claim, all_examples) for claim in GUARANTEES]
@@ -87,7 +88,7 @@ def document(folder: Path) -> str:
 
 
 def _introduction_row(example: Example) -> str:
-    """The row of one example in the table of all examples."""
+    """Returns the row of one example in the table of all examples."""
     settings = Settings.of_profile(example.profile)
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
@@ -97,7 +98,7 @@ def _introduction_row(example: Example) -> str:
 
 
 def _table(claim: Claim, all_examples: list[Example]) -> str:
-    """The section about one guarantee: whether each example keeps the guarantee under each class of faults."""
+    """Returns the section about one guarantee. It says which example keeps this guarantee under which faults."""
     head = "| | " + " | ".join(fault_class.name for fault_class in FAULT_CLASSES) + " |"
     rows = [
         f"| {example.name} | " + " | ".join("yes" if row.guarantees[claim] else "**no**" for row in example.rows) + " |"
@@ -109,7 +110,8 @@ def _table(claim: Claim, all_examples: list[Example]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Writes promises.md into the folder in `arguments` (by default `docs`), from the examples in that folder."""
+    """Writes promises.md into the folder that `arguments` names, by default `docs`. Its folder `examples` holds the
+    examples."""
     docs = Path(arguments[0] if arguments else "docs")
     (docs / "promises.md").write_text(document(docs / "examples"))
 

@@ -1,4 +1,4 @@
-"""Generates the tables in docs/run-directory.md from declarations: `python -m docs.generate.run_directory [FILE]`."""
+"""Generates the tables in docs/run-directory.md from `store.tables`: `python -m docs.generate.run_directory [FILE]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from delivery_verifier.store.table import Table
 from delivery_verifier.store.tables import TABLES
 
 MARK = "tables declared in plugins/delivery_verifier/store/tables.py. -->\n"
-"""The end of the comment that divides the page. The part above is written by hand. The part below is generated."""
+"""The end of the comment that divides the page in two. `document` replaces only the part after this comment."""
 
 
 def document(page: str) -> str:
@@ -21,7 +21,7 @@ def document(page: str) -> str:
 
 
 def _section(table: Table) -> str:
-    """The section about one table."""
+    """Returns the section about one table, which has one row for each column of that table."""
     lines = [
         f"### {table.name}",
         "",
@@ -37,7 +37,7 @@ def _section(table: Table) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Updates the page in `arguments`; by default docs/run-directory.md below the current folder."""
+    """Updates the page that `arguments` names, by default docs/run-directory.md below the current folder."""
     file = Path(arguments[0] if arguments else "docs/run-directory.md")
     file.write_text(document(file.read_text()))
 

@@ -1,4 +1,4 @@
-"""kdv: the verifier from a terminal.
+"""The command `kdv`, which runs the verifier from a terminal.
 
 Owns: commands, their options, exit codes, and what the commands print.
 May use: upkeep, orchestration, catalogue_run, run, pages, expectations, planning, judgement, faults, spark_jobs, load,

@@ -1,4 +1,4 @@
-"""kdv catalogue: runs many scenarios one after another, and writes one page for all scenarios."""
+"""The command `kdv catalogue`, which runs many scenarios one after another, and writes one page for all scenarios."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def register(add: Add) -> None:
 
 
 def catalogue(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv catalogue`. Returns the exit code: 0 with --list, else that of the finished catalogue run."""
+    """Carries out `kdv catalogue`. Returns 0 with --list, else the exit code of the finished catalogue run."""
     if arguments.list:
         entries = selection.entries(arguments.names, arguments.tag)
         sys.stdout.write(listing([(entry, begin.unavailable(entry)) for entry in entries]))
@@ -80,7 +80,10 @@ def catalogue(arguments: argparse.Namespace) -> int:
 
 
 def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
-    """Runs the scenarios in this process. Returns the finished catalogue run. Raises HostBusy, BadInput."""
+    """Runs the scenarios in this process. Returns the finished catalogue run.
+
+    Raises HostBusy if another run uses this host, and BadInput if an option is not allowed.
+    """
     from delivery_verifier.catalogue_run.directly import runner
     from delivery_verifier.pages.matrix import page
 
@@ -96,7 +99,8 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
-    """Returns a new catalogue run, or the catalogue run that --resume names. Raises BadInput."""
+    """Returns a new catalogue run, or the catalogue run that --resume names. Raises BadInput if an option is not
+    allowed."""
     if not arguments.resume:
         return begin.begin(
             folders.new_run_id(),
@@ -115,7 +119,7 @@ def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: AttemptListener) -> AttemptListener:
-    """Returns a listener that calls `listener` and then writes the page, so that the page shows every ended attempt."""
+    """Returns a listener that calls `listener` and then `write`, so that the page shows every run that has ended."""
 
     def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:
         listener(catalogue, item)
@@ -125,7 +129,10 @@ def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: Attem
 
 
 def _run_through_airflow(arguments: argparse.Namespace) -> CatalogueRun:
-    """Runs the scenarios through the local Airflow. Returns the finished catalogue run. Raises BadInput."""
+    """Runs the scenarios through the local Airflow. Returns the finished catalogue run.
+
+    Raises BadInput if an option is not allowed.
+    """
     from delivery_verifier.orchestration.local import lifecycle
     from delivery_verifier.orchestration.local.client import ui_url
     from delivery_verifier.orchestration.local.run_catalogue import item_of, run_catalogue_through_airflow

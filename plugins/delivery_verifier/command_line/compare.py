@@ -1,4 +1,7 @@
-"""kdv compare: puts two runs side by side: two stored runs, or new runs of one scenario on two Kafka versions."""
+"""The command `kdv compare`, which puts two runs side by side.
+
+Both runs are stored already, or both are new runs of one scenario, on two Kafka versions.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ def register(add: Add) -> None:
 def compare(arguments: argparse.Namespace) -> int:
     """Carries out `kdv compare`. Returns the exit code.
 
-    For two stored runs, the exit code is 0, even if the runs differ. For two new runs, it is the greater of their exit
-    codes.
+    For two stored runs, the exit code is 0, even if the runs differ. For two new runs, the exit code is the greater of
+    the exit codes of their verdicts. Raises BadInput if an option is not allowed.
     """
     from delivery_verifier.pages.comparison import comparison
     from delivery_verifier.pages.comparison import page as compare_page

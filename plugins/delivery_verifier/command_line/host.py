@@ -1,4 +1,5 @@
-"""kdv up, kdv down and kdv doctor: start and stop the local Airflow, and check this host."""
+"""The commands `kdv up` and `kdv down`, which start and stop the local Airflow, and `kdv doctor`, which checks this
+host."""
 
 from __future__ import annotations
 
@@ -43,9 +44,9 @@ def down(_arguments: argparse.Namespace) -> int:
 
 
 def doctor_(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv doctor`: checks this host. With --heal, first removes what ended runs left behind.
+    """Carries out `kdv doctor`: checks this host. Returns 0 if every check is ok, else 1.
 
-    Returns 0 if every check is ok, else 1.
+    With --heal, first ends the runs on this host, and removes what ended runs left behind.
     """
     if arguments.heal:
         for line in doctor.heal():

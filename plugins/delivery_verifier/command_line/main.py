@@ -1,4 +1,4 @@
-"""kdv: the verifier from a terminal.
+"""The command `kdv`, which runs the verifier from a terminal.
 
 Exit codes: 0 everything as expected, 1 an arm did not end as expected, 2 INCONCLUSIVE, 64 bad input, 69 UNAVAILABLE
 (this host lacks what the scenario needs), 70 the run or the program failed (there is no verdict), 75 another run holds
@@ -35,8 +35,8 @@ HOST_ERRORS = (OSError, subprocess.SubprocessError)
 def main(argv: Sequence[str] | None = None) -> int:
     """The entry point of kdv. Returns the exit code. Prints every error as one line on stderr.
 
-    An error that nobody expected, i.e. a bug, is printed with its traceback. `argv`: the arguments; None: those of this
-    process.
+    Also prints the traceback of an unexpected error, i.e. a bug. `argv` holds the arguments; if it is None, the
+    arguments of this process are used.
     """
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _exit_code(error: Exception, arguments: argparse.Namespace) -> int:
-    """Returns the exit code for `error`. Prints the traceback, unless it is a VerifierError or one of HOST_ERRORS."""
+    """Returns the exit code for `error`. Prints its traceback unless it is a VerifierError or one of HOST_ERRORS."""
     if isinstance(error, IncompleteRun) and arguments.reads_stored_run:
         return BAD_INPUT
     if isinstance(error, VerifierError):

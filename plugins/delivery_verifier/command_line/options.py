@@ -1,4 +1,4 @@
-"""The options that describe a run. Most of these options are fields of the Airflow form, too."""
+"""The command-line options that describe a run. Most of these options are fields of the Airflow form, too."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ gives one setting, and the field has one setting per line."""
 
 
 def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the fields of a run that the command line gives, by name. Raises BadInput.
+    """Returns the fields of a run that the command line gives, by name. Raises BadInput if an option is not allowed.
 
-    Files of settings and saved profiles become the field `own_profile`, a whole profile, so that the run needs no file
-    of the user. Overrides stay fields of their own, unless --save-profile saves them with the profile.
+    If the user names files of settings or a saved profile, the field `own_profile` holds the complete profile. So the
+    run needs no file of the user. Overrides stay separate fields, unless --save-profile saves them in the profile.
     """
     params = {name: getattr(arguments, name) for name in RUN_FIELDS if getattr(arguments, name, None) is not None}
     for option, field in OVERRIDES.items():
@@ -118,9 +118,11 @@ def params_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profile | None:
-    """Returns the complete profile that the user's files, or the name of a saved profile, describe. Raises BadInput.
+    """Returns the complete profile that the user's files, or the name of a saved profile, describe.
 
-    Returns None if neither files nor a saved profile are given. A run with this profile needs no file of the user.
+    With --save-profile, also applies the overrides to the profile, removes them from `params`, and saves the profile.
+    Returns None if the user gives neither files, nor a saved profile, nor --save-profile. Raises BadInput if an option
+    or a setting is not allowed.
     """
     name = params.get("profile")
     if name and arguments.producer_config:
@@ -142,7 +144,7 @@ def _own_profile(arguments: argparse.Namespace, params: dict[str, Any]) -> Profi
 
 
 def _unknown(name: str) -> Profile:
-    """Always raises BadInput: no profile has the name `name`, or the saved profile `name` cannot be read."""
+    """Always raises BadInput. The message says that the saved profile `name` cannot be read or does not exist."""
     if (why := profiles.unreadable().get(f"{name}.json")) is not None:
         raise BadInput(f"profile is {name!r}, but {profiles.folder() / name}.json cannot be read: {why}")
     inputs.choice("profile", name, profiles.known(), "`kdv list profiles` describes them")
@@ -150,7 +152,7 @@ def _unknown(name: str) -> Profile:
 
 
 def add(parser: argparse.ArgumentParser, only: Container[str] = frozenset(RUN_FIELDS)) -> None:
-    """Adds options to `parser`: those of RUN_FIELDS whose names are in `only`, and all of FILES and OVERRIDES."""
+    """Adds options to `parser`: all of FILES and OVERRIDES, and the options of RUN_FIELDS that `only` names."""
     for name, options in {**{name: RUN_FIELDS[name] for name in RUN_FIELDS if name in only}, **FILES}.items():
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
     for name in OVERRIDES:

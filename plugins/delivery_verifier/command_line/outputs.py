@@ -29,7 +29,7 @@ def add_bundle(parser: argparse.ArgumentParser) -> None:
 
 
 def destination(field: str, name: str) -> Path:
-    """Returns the path of the file `name`, the value of the option `field`. Raises BadInput if it cannot be written."""
+    """Returns `name` as a path. Raises BadInput, which names the option `field`, if no file can be written there."""
     file, allowed = Path(name), "a file in a folder that is there and can be written"
     try:
         folder = file.absolute().parent
@@ -45,8 +45,8 @@ def destination(field: str, name: str) -> Path:
 def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
     """Yields a function that writes the verdict as JUnit XML to the file `name`.
 
-    If an error ends the block, writes the error to this file, and `run_id` as the name of the run. The error goes on to
-    the caller. If `name` is None, nothing is written. Raises BadInput if the file cannot be written.
+    If the block raises an error, the file gets this error in place of a verdict, with `run_id` as the name of the run.
+    The error is raised again. If `name` is None, nothing is written. Raises BadInput if the file cannot be written.
     """
     if name is None:
         yield lambda run_dir, verdict: None

@@ -14,7 +14,7 @@ BAD_INPUT = 64
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that exits with 64 on a mistyped option. argparse itself exits with 2, which means INCONCLUSIVE here."""
+    """A parser that exits with 64 on a wrong argument. argparse itself exits with 2, which means INCONCLUSIVE here."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -22,7 +22,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def port(arguments: argparse.Namespace) -> int | None:
-    """Returns the value of --port, the port of the local Airflow; None if the option is not given. Raises BadInput."""
+    """Returns the value of --port, the port of the local Airflow, or None if the option is not given.
+
+    Raises BadInput if the value is not a port number.
+    """
     return None if arguments.port is None else whole("--port", arguments.port, 1, 65535, example=8080)
 
 

@@ -1,4 +1,7 @@
-"""kdv price: shows what every guarantee costs and what it gives, measured in new runs or read from stored runs."""
+"""The command `kdv price`, which shows what each delivery profile costs and which guarantees the profile gives.
+
+The figures come from new runs or from stored runs.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +48,8 @@ def register(add: Add) -> None:
 def price(arguments: argparse.Namespace) -> int:
     """Carries out `kdv price`. Returns 0 for stored runs, else the greatest exit code of the new runs.
 
-    VIOLATED alone does not make the exit code greater than 0: these runs measure a price, so both HELD and VIOLATED are
-    as expected.
+    The exit code of a new run is 0 for both HELD and VIOLATED, because the run only measures a price. Raises BadInput
+    if an option is not allowed.
     """
     from delivery_verifier.pages.price import page as price_page
     from delivery_verifier.pages.price import price as prices
@@ -91,7 +94,10 @@ def _measure(arguments: argparse.Namespace) -> tuple[int, list[Path]]:
 
 
 def _selected(arguments: argparse.Namespace) -> Sequence[str]:
-    """Returns the names of the measurements that the options select, profile by profile. Raises BadInput."""
+    """Returns the names of the measurements (see PRICES) that --profiles and --conditions select, profile by profile.
+
+    Raises BadInput if a profile or a condition is unknown.
+    """
     profiles = [choice("profiles", name, PRICED) for name in arguments.profiles.split(",")]
     conditions = [choice("conditions", name, CONDITIONS) for name in arguments.conditions.split(",")]
     return [name for name in PRICES if name.split(".")[2] in profiles and name.split(".")[1] in conditions]

@@ -24,7 +24,10 @@ def register(add: Add) -> None:
 
 
 def prune(arguments: argparse.Namespace) -> int:
-    """Carries out `kdv prune`: removes the oldest runs or, with --dry-run, only prints them. Returns 0."""
+    """Carries out `kdv prune`: removes the oldest runs. With --dry-run, only prints their names. Returns 0.
+
+    Raises BadInput if neither --keep nor --max-gb is given, or if a value is not allowed.
+    """
     if arguments.keep is None and arguments.max_gb is None:
         raise BadInput("neither --keep nor --max-gb is given; allowed: one or both; e.g. kdv prune --keep 50 --dry-run")
     keep = None if arguments.keep is None else whole("--keep", arguments.keep, 0, 10**6, example=50)

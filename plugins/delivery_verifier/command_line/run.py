@@ -1,4 +1,7 @@
-"""kdv run, kdv plan and kdv explain: runs one scenario, says what a run would do, or explains what settings promise."""
+"""The commands `kdv run`, `kdv plan` and `kdv explain`.
+
+`kdv run` runs one scenario. `kdv plan` says what a run would do. `kdv explain` says what settings promise.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +64,15 @@ def _run(arguments: argparse.Namespace, run_id: str) -> tuple[RunVerdict, Path, 
 def carry_out(
     params: dict[str, Any], run_id: str, *, direct: bool, port: int | None, quiet: bool
 ) -> tuple[RunVerdict, Path, str | None]:
-    """Runs the scenario. First shows what the settings promise.
+    """Shows what the settings promise, and then runs the scenario.
 
-    `params`: the fields of the run (see `options.params_of`). `direct`: whether the run does without Airflow. `port`:
-    the port of the local Airflow; None for the default. `quiet`: whether to show neither promises nor progress.
+    `params` holds the fields of the run (see `options.params_of`). `direct` is whether to run without Airflow. `port`
+    is the port of the local Airflow, or None for the default. If `quiet` is true, neither promises nor progress are
+    shown.
 
-    Returns the verdict, the run directory, and the run's URL in Airflow (None if `direct`). Raises BadInput before
-    anything is started. Raises any error that ends the run: there is no verdict then.
+    Returns the verdict, the run directory, and the URL of the run in Airflow (None if `direct` is true). Raises
+    BadInput, before anything is started, if a field is not allowed. Raises any error that ends the run without a
+    verdict.
     """
     folders.require_writable()
     name = folders.run_directory_name(run_id)
@@ -85,7 +90,8 @@ def carry_out(
 def _show_promises(params: dict[str, Any], follower: Follower) -> None:
     """Shows what the settings promise, before anything is started.
 
-    Raises BadInput here, because a task of Airflow would only log the error.
+    Raises BadInput if a field is not allowed. Without this check, a task of Airflow would find the error and only log
+    it.
     """
     from delivery_verifier.planning.build import scenario_from_params
     from delivery_verifier.planning.explanation import promises

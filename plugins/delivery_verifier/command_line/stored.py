@@ -1,4 +1,4 @@
-"""kdv report, kdv reconcile and kdv list.
+"""The commands `kdv report`, `kdv reconcile` and `kdv list`.
 
 `kdv report` shows the verdict of a stored run. `kdv reconcile` judges a stored run again. `kdv list` lists profiles,
 faults, scenarios and stored runs.
@@ -125,9 +125,9 @@ def read_verdict(run_dir: Path) -> RunVerdict:
 
 
 def show(verdict: RunVerdict, run_dir: Path, url: str | None, as_json: bool) -> None:
-    """Prints a verdict, where its evidence is, and the command that repeats the run.
+    """Prints a verdict, the paths of its evidence, and the command that repeats the run.
 
-    `url` is the run's page in Airflow, if the run has one. With `as_json`, prints only verdict.json.
+    `url` is the URL of the run's page in Airflow, or None. If `as_json` is true, prints only the verdict, as JSON.
     """
     from delivery_verifier.pages import terminal as text
 

@@ -1,4 +1,4 @@
-"""One run, with or without Airflow, step by step.
+"""Performs one run step by step, with or without Airflow.
 
 Owns: the steps, their order in a run without Airflow, the snapshot (the range of offsets that is judged), the signals
     between steps that run side by side.

@@ -42,10 +42,12 @@ def run(
 ) -> RunVerdict:
     """Runs all steps and returns the verdict. If a step fails, raises its error, and there is no verdict.
 
-    `params`: the fields of the run, by name. `name`: the name of the run directory. `listener`: is told when each step
-    begins and ends. `spark`: a session that outlives the run. If `spark` is None, the run starts and ends a session of
-    its own. The caller must turn SIGTERM into an exception, so that the step stop_cluster is worked. If this process is
-    killed nevertheless, the cluster's keeper ends the cluster.
+    `params` holds the fields of the run, by name. `name` is the name of the run directory. `listener` is called when a
+    step begins and when a step ends. `spark` is a session that outlives the run. If `spark` is None, the run starts and
+    ends a session of its own.
+
+    The caller must turn SIGTERM into an exception, so that the step stop_cluster still runs. If this process is killed,
+    the keeper (the parent process of the brokers) ends the cluster.
     """
     if spark is not None:
         session = spark
@@ -61,12 +63,13 @@ def observe(
     spark: SparkProvider,
     before_load: Callable[[], None] | None = None,
 ) -> Path:
-    """Works the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
+    """Performs the first half of a run: all steps that need the cluster, up to the reading of the topics with Spark.
 
     Returns the run directory. `params`, `name` and `listener` are those of `run`. `spark` returns the session that
-    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet. Whatever
-    happens, the cluster is stopped at the end. If all steps succeed, its workspace stays until `judge`, so that the
-    data of a violation can be kept.
+    reads the topics. `before_load` is called when the topics exist and nothing has been sent yet.
+
+    The cluster is stopped at the end, even if a step fails. If all steps succeed, the brokers' data stay until `judge`
+    decides whether to keep them.
     """
     steps = _Steps(name, listener)
     run_dir = steps.work("plan", lambda: plan_from_params(params, name))
@@ -89,7 +92,7 @@ def observe(
 def judge(
     run_dir: Path, listener: ProgressListener, spark: SparkProvider, end_spark: Callable[[], None] | None = None
 ) -> RunVerdict:
-    """Works the second half of a run: the steps reconcile, validate and conclude. Returns the verdict.
+    """Performs the second half of a run: the steps reconcile, validate and conclude. Returns the verdict.
 
     This half needs no cluster: its result depends only on the run directory. `spark` returns the session that
     reconciles. `end_spark` is called as soon as Spark is no longer needed. If `end_spark` fails, the run gets no
@@ -106,7 +109,7 @@ def judge(
 
 @contextmanager
 def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
-    """Removes the workspace of the run, which this process holds, if the block fails before the run is judged."""
+    """Removes the workspace of the run (the brokers' data) if the block fails before the run is judged."""
     try:
         yield
     except BaseException:
@@ -118,10 +121,10 @@ def _removing_unjudged_workspace(run_dir: Path) -> Iterator[None]:
 
 
 def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
-    """Works produce in this thread and, at the same time, inject_fault in another thread.
+    """Runs the step produce in this thread and, at the same time, the step inject_fault in another thread.
 
-    The producers end when the thread that started them ends, so produce works in this thread. If both steps fail
-    because the injection failed, raises the error of the injection.
+    The producers end when the thread that started them ends, so produce runs in this thread. If inject_fault fails,
+    produce fails, too. The error of inject_fault is raised then, because it is the cause.
     """
     failures: list[BaseException] = []
 
@@ -147,13 +150,13 @@ def _load_under_fault(run_dir: Path, steps: _Steps) -> None:
 
 
 class _Steps:
-    """The steps of one run, worked one by one. The listener is told when each step begins, and how each step ends."""
+    """Runs the steps of one run. `listener` is called when a step begins, succeeds or fails."""
 
     def __init__(self, run: str, listener: ProgressListener) -> None:
         self._run, self._listener = run, listener
 
     def work(self, step: str, work: Callable[[], T]) -> T:
-        """Works `step`: calls `work` and returns its result.
+        """Runs the step called `step`: calls `work`, and returns its result.
 
         Raises the error of `work`, or KeyboardInterrupt if Ctrl-C is the cause of this error.
         """

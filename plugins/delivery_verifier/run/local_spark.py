@@ -23,7 +23,7 @@ SparkProvider = Callable[[], "SparkSession"]
 def prepare_spark() -> None:
     """Sets the environment variables that Spark and its JVM read. Must be called before a session is started.
 
-    Also keeps tracebacks of Ctrl-C out of the log of this process.
+    Also keeps tracebacks of KeyboardInterrupt out of the log of this process (see `_is_no_interruption`).
     """
     os.environ.setdefault("JAVA_HOME", str(java_home()))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -32,23 +32,23 @@ def prepare_spark() -> None:
 
 
 def _is_no_interruption(entry: logging.LogRecord) -> bool:
-    """Whether a log entry is anything but the traceback of a KeyboardInterrupt. This function is a filter for the log.
+    """A filter of the root logger. Returns false for the traceback of a KeyboardInterrupt, and true for other entries.
 
-    Py4J logs such a traceback with the root logger. The log does not need the traceback, because the command itself
-    says that Ctrl-C was pressed.
+    Py4J logs such a traceback. The log does not need the traceback, because the command itself says that Ctrl-C was
+    pressed.
     """
     return not (entry.exc_info and entry.exc_info[0] is KeyboardInterrupt)
 
 
 class OwnSession:
-    """A SparkProvider for one run. The first call starts Spark, with settings for the number of the run's records."""
+    """A SparkProvider for the run in `run_dir`. The first call starts Spark, with settings for the run's size."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._session: SparkSession | None = None
 
     def __call__(self) -> SparkSession:
-        """Returns the session. The run must have been planned, because its scenario says how many records it has."""
+        """Returns the session. The first call needs the run's scenario, so the step plan must have finished."""
         if self._session is None:
             prepare_spark()
             from spark_jobs.session import local_session

@@ -14,16 +14,16 @@ from delivery_verifier.model.progress import StepProgress
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EVERY_S = 2.0
-"""Seconds between two lines while the load flows."""
+"""Seconds between two printed lines of progress while the producers send the load."""
 AFTER_LOAD_S = 60.0
-"""The seconds that the steps after produce take, roughly. Part of the estimate of the remaining time."""
+"""Roughly how many seconds the steps after `produce` take. The estimate of the remaining time includes them."""
 
 
 class Follower:
-    """A printer of one run's progress, on stderr. As a context manager, it works while its block runs.
+    """Prints the progress of one run on stderr. The run takes place in the block of this context manager.
 
-    `run_dir`: the directory of the run, which need not exist yet. `quiet`: whether to print nothing. Prints a line
-    when a step changes its state and, while the load flows, a line every EVERY_S seconds.
+    A line is printed when a step changes its state and, while the load flows, every EVERY_S seconds. `run_dir` is the
+    run directory, which need not exist yet. If `quiet` is true, nothing is printed.
     """
 
     def __init__(self, run_dir: Path, quiet: bool = False) -> None:
@@ -49,7 +49,7 @@ class Follower:
             print(f"{time.monotonic() - self._start:6.1f} s  {text}", file=sys.stderr, flush=True)
 
     def step_changed(self, progress: StepProgress) -> None:
-        """Prints the new state of a step. The run calls this method: it is the run's ProgressListener."""
+        """Prints the new state of a step. A caller passes this method to the run as its ProgressListener."""
         if progress.state == "running":
             self._running.add(progress.step)
         else:
@@ -58,13 +58,13 @@ class Follower:
             self.say(f"{progress.step:<14} {progress.state}")
 
     def _tick(self) -> None:
-        """Prints the line of the load every EVERY_S seconds, until the block of this Follower ends."""
+        """Prints how much of the load is reported, every EVERY_S seconds, until the block of this Follower ends."""
         while not self._done.wait(EVERY_S):
             if "produce" in self._running and (line := self._load_line()):
                 self.say(line)
 
     def _load_line(self) -> str | None:
-        """Returns the line of the load; None if the run has no cluster yet.
+        """Returns a line that says how many records of each arm are reported; None if the run has no cluster yet.
 
         For example `reported 120,000 of 1,000,000 (idempotent), 4,100 of 1,000,000 (control-acks_0); about 40 s left`.
         """

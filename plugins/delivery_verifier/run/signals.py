@@ -11,14 +11,15 @@ from delivery_verifier.model.steps import StepName
 
 
 class ParallelStepFailed(VerifierError, RuntimeError):
-    """The error of a step that cannot go on, because the step that runs beside it failed."""
+    """The error of a step that cannot go on, because the step that runs in parallel failed or the cluster has ended."""
 
 
 class Signals:
     """The signals of one run. Each step has three signals: begun, ended well, failed.
 
     A step that waits for a failed step gets ParallelStepFailed, so that no step waits in vain. `workspace` is the
-    workspace of the run's cluster. When the keeper removes it, every step that waits gets ParallelStepFailed, too.
+    workspace of the run's cluster, the folder that holds the signals. If the cluster ends, this folder is removed, and
+    a step that waits gets ParallelStepFailed, too.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -40,7 +41,10 @@ class Signals:
 
     @contextmanager
     def ending(self, step: StepName) -> Iterator[None]:
-        """Signals how the block ended: well, or with which error. The block must contain all the work of `step`."""
+        """Signals after the block that `step` has ended well or, if the block raises an error, that `step` has failed.
+
+        The block must contain all the work of `step`. The error is raised again.
+        """
         try:
             yield
         except BaseException as error:
@@ -50,7 +54,7 @@ class Signals:
         (self._folder / f"{step}.done").touch()
 
     def _raise_if_failed(self, step: StepName) -> None:
-        """Raises ParallelStepFailed if `step` has failed, or if the workspace is gone."""
+        """Raises ParallelStepFailed if `step` has failed, or if the cluster has ended and its workspace is gone."""
         if not self._folder.is_dir():  # the keeper has ended the run, and removed the folder of the signals
             raise ParallelStepFailed(f"{self._folder} is gone: the run's cluster has ended")
         file = self._folder / f"{step}.failed"

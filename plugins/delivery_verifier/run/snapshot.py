@@ -1,11 +1,12 @@
-"""The snapshot: where each partition ends, proven by markers, and how many of its offsets no consumer shows.
+"""Takes the snapshot: at which offset each partition ends, and how many records below this offset consumers hide.
 
-Consumers show neither the control records that end transactions nor, if they read committed records only, the records
-of aborted transactions.
+No consumer shows the control records that end transactions. A read_committed consumer hides the records of aborted
+transactions, too.
 
-A *marker* is a record that this module writes with acks=all. The acknowledgement of a marker proves that the high
-watermark has passed every record before the marker. Two markers with adjacent offsets prove that no record came between
-them. The snapshot of a partition ends at the first of two adjacent markers that were written at least a second apart.
+Markers prove where a partition ends. A *marker* is a record that this module writes with acks=all. The acknowledgement
+of a marker proves that the high watermark has passed every record before the marker. Two markers with adjacent offsets
+prove that no record came between them. The snapshot of a partition ends at the first of two adjacent markers that were
+written at least a second apart.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from delivery_verifier.model.scenario import Arm, Scenario
 MARKERS_APART_S = 1.0
 """The least number of seconds between the two markers that prove the end of a partition's snapshot."""
 DEADLINE_S = 60.0
-"""Seconds for which the step settle waits: for in-sync replicas, for proven ends, and for a transaction to end."""
+"""The longest time in seconds that the step settle waits for each of three conditions: all replicas are in sync, the
+ends of all partitions are proven, a transaction of the canary has ended."""
 
 
 class AckedWriter:
-    """A producer with acks=all that waits until every record is acknowledged. It writes the verifier's own records.
+    """A producer with acks=all, which waits until every record is acknowledged. It writes the verifier's own records.
 
-    `more`: further client properties.
+    `more` holds further client properties.
     """
 
     def __init__(self, connection: Connection, more: dict[str, str] | None = None) -> None:
@@ -79,10 +81,10 @@ def _store_offset(offsets: dict[int, int], index: int) -> Callable[[KafkaError |
 
 @dataclass
 class _Markers:
-    """What is known of the markers of one partition.
+    """The state of the markers of one partition. Markers are records that prove where the partition ends.
 
-    `offset`: the offset of the last marker. `written_at_s`: when the last marker was acknowledged (monotonic clock).
-    `end`: the offset at which the snapshot ends; -1 while this is unknown.
+    `offset` is the offset of the last marker. `written_at_s` is when the last marker was acknowledged, by the monotonic
+    clock. `end` is the offset at which the snapshot ends, or -1 while it is unknown.
     """
 
     offset: int = -1
@@ -123,7 +125,9 @@ def _write_markers(
 ) -> None:
     """Writes one marker to each partition, and updates `markers`.
 
-    A marker directly behind the last marker proves the end of the snapshot, if the two were written far enough apart.
+    If a new marker has the offset directly after the last marker, no record came in between. If it was also written at
+    least MARKERS_APART_S later, the offset of the last marker becomes the end of the snapshot. If a record came in
+    between, the end becomes unknown again.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
@@ -187,19 +191,19 @@ def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, m
 
 
 def _longest_transaction_s(scenario: Scenario) -> float:
-    """Returns how many seconds pass before the brokers abort a transaction that its producer could not end.
+    """Returns the longest transaction timeout of all arms in seconds; 0 if no arm writes transactions.
 
-    This is the longest time of all arms, and 0 if no arm writes transactions.
+    After this time, brokers abort a transaction that its producer has not ended.
     """
     timeouts = [int(arm.profile.producer["transaction.timeout.ms"]) for arm in scenario.loaded if arm.transactional_id]
     return max(timeouts, default=0) / 1000
 
 
 def _unseen(scenario: Scenario, cluster: Cluster, arm: Arm, partition: int, leader: int, end: int) -> batches.Unseen:
-    """Returns how many records of a partition's snapshot no consumer shows. `leader`: the id of the partition's leader.
+    """Returns how many control records and how many records of aborted transactions a partition has below `end`.
 
-    If the arm's topic has no transactions, both numbers are taken to be 0, and no broker is asked. The law
-    offsets_accounted of the books later checks that this is right.
+    `leader` is the id of the partition's leader, which is asked. If the arm writes no transactions, both numbers are
+    taken to be 0, and no broker is asked. The step reconcile checks this assumption later (check `offsets_accounted`).
     """
     if arm.name not in scenario.transactional:
         return batches.Unseen(0, 0)

@@ -1,4 +1,4 @@
-"""The bundle: a zip file with the evidence of a run, for a ticket. It holds only known files, without their secrets."""
+"""Writes the bundle: a zip file with the evidence of a run, for a ticket. Secrets are removed from its files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from delivery_verifier.upkeep import doctor
 from delivery_verifier.upkeep.redaction import known_secrets, redact
 
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
-"""The names, without `.json`, of the JSON files in the bundle. In each file of MANIFESTS, a step lists its output."""
+"""The names, without `.json`, of the JSON files in the bundle. The files of MANIFESTS list the output of each step."""
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
 """The folders of tables in every bundle, and the folders that only a full bundle also holds."""
 LOG_BYTES = 2_000_000
@@ -33,9 +33,9 @@ LOG_BYTES = 2_000_000
 class About(Struct, kw_only=True):
     """The content of about.json, which describes the bundle.
 
-    `run`: the name of the run directory. `verifier`: the version of this program. `full`: whether the bundle holds
-    ledger/ and log/, too. `members`: the other files in the bundle. `left_out`: by the name of each file or folder that
-    is not in the bundle, the reason. `redacted`: by file, how many secrets were replaced.
+    `run` is the name of the run directory. `verifier` is the version of this program. `full` is whether the bundle also
+    holds ledger/ and log/. `members` are the other files in the bundle. `left_out` maps each file or folder that is not
+    in the bundle to the reason. `redacted` maps files to the number of secrets that were replaced in them.
     """
 
     run: str
@@ -69,7 +69,7 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Adds files to the archive, without secrets, and records these files in `about`."""
+    """Adds files to the archive, without secrets. Records in `about` which files were added, changed or left out."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()
@@ -81,7 +81,7 @@ class _Packer:
         self._put(name, text.encode())
 
     def table(self, name: str, file: Path) -> None:
-        """Adds a Parquet file unchanged. A table that holds a known secret is left out: a table cannot be redacted."""
+        """Adds a Parquet file unchanged. Leaves out a table that holds a known secret: only text can be redacted."""
         if any(_holds_secret(file, secret) for secret in self.secrets):
             self.about.left_out[name] = "it holds a secret"
         else:
@@ -113,7 +113,7 @@ def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
 
 
 def _is_inside(run_dir: Path, file: Path) -> bool:
-    """Returns whether `file` is a file inside the run directory. A link could lead to a file outside."""
+    """Returns whether `file` is a file inside the run directory. A link to a file outside does not count."""
     return file.is_file() and file.resolve().is_relative_to(run_dir.resolve())
 
 
@@ -152,7 +152,7 @@ def _tail(file: Path) -> str:
 
 
 def _holds_secret(file: Path, secret: str) -> bool:
-    """Returns whether a table holds `secret` in a column that can hold text."""
+    """Returns whether a table holds `secret` in a column that can hold text. True also for an unreadable table."""
     try:
         table = pq.read_table(file)
     except (OSError, pa.ArrowException):

@@ -19,20 +19,22 @@ HEALED_WITHIN_S = 45.0
 
 
 def examine() -> list[Check]:
-    """Checks what a run needs of this host, and whether ended runs left anything behind.
+    """Checks whether this host has what a run needs, and whether ended runs left anything behind.
 
-    Returns the checks. Each says what was found, and the remedy if the check failed.
+    Returns all checks. A check says what was found and, if the check failed, gives the remedy.
     """
     general = preflight.general(preflight.look())
     return [_system(), _java(), *general, *preflight.equipment(), _port(), _lock(), _leftovers()]
 
 
 def heal() -> Iterator[str]:
-    """Ends every run whose keeper still answers, and then removes what ended runs left behind.
+    """Ends every run on this host, and then removes what ended runs left behind. Yields a line after each action.
 
-    Unmounts the disks of workspaces without a keeper, and removes leftovers outside workspaces, workspaces that have no
-    keeper and are not kept, and superfluous kept workspaces. Yields one line per action, right after the action. Raises
-    DeadlinePassed if the run that holds this host does not end, and HostBusy if another run begins meanwhile.
+    A run ends if its keeper, the parent process of its brokers, still answers. The leftovers are workspaces (folders
+    with the data of one cluster) that nobody keeps, mounted disks, and changes outside workspaces, for example rules of
+    the packet filter. Of the workspaces that are kept on purpose, only the newest stay.
+
+    Raises DeadlinePassed if the run that holds this host does not end, and HostBusy if another run begins meanwhile.
     """
     for workspace in workspaces.all_workspaces():
         try:

@@ -1,4 +1,4 @@
-"""Redaction: replaces the secrets in a text. A secret is found by its value, if known, or by a pattern of secrets."""
+"""Redaction: replaces the secrets in a text. A secret is found by its value, if this is known, or by a pattern."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from delivery_verifier.host import folders
 REDACTED = "[redacted]"
 """The text that replaces a secret."""
 SHORTEST = 6
-"""The least length of a known secret. A shorter value is not replaced, because it also occurs where it is no secret."""
+"""The least length, in characters, of a known secret. A shorter value is not replaced, because it may occur in ordinary
+text, too."""
 _WORDS = r"password|passwd|passphrase|secret|api[._-]?key|private[._-]?key|fernet[._-]?key|credentials?|jaas\.config"
 _SECRET_VARIABLE = re.compile(f"{_WORDS}|token", re.IGNORECASE)
 _NAMED = re.compile(
@@ -24,7 +25,7 @@ _NAMED = re.compile(
 )
 """Matches the name of a secret together with its value, in properties, JSON, JSON in a log, or a command line.
 
-`run_token` is no secret.
+Does not match `run_token`, because it is no secret.
 """
 
 
@@ -47,7 +48,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = 
 def known_secrets() -> list[str]:
     """Returns the secret values that the local Airflow and the environment of this process hold.
 
-    The longest value comes first, so that `redact` replaces it before a shorter value that is part of it.
+    Longer values come first. So if a value is part of a longer value, `redact` replaces the longer value first.
     """
     values = {value for value in (*_airflow_secrets(), *_environment_secrets()) if len(value) >= SHORTEST}
     return sorted(values, key=lambda value: (-len(value), value))

@@ -17,14 +17,14 @@ from delivery_verifier.store import catalogue_runs
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 IDLE_S = 3600.0
-"""Seconds. A run without a verdict, or a catalogue run without an end, may still be in progress if its directory or
-record changed within this time."""
+"""Seconds. A run without a verdict may still be in progress if its directory changed within this time. A catalogue run
+without an end may still be in progress if its record, catalogue.json, changed within this time."""
 _PRUNED = ".pruned-"
 _PARTIAL = re.compile(r"\.[a-z_]+\.([0-9]+)\.partial")
 
 
 class Retained(Struct, frozen=True, kw_only=True):
-    """A unit of retention, which stays or is removed as a whole: a single run, or a catalogue run with all its runs.
+    """A unit of retention: a single run, or a catalogue run with all its runs. A unit stays or is removed as a whole.
 
     `path` is the directory of the run or of the catalogue run. `runs` are the run directories of a catalogue run; a
     single run has none. `size` is the number of bytes in all directories of the unit. `planned_at` is when the run was
@@ -39,7 +39,9 @@ class Retained(Struct, frozen=True, kw_only=True):
 
 
 def runs(folder: Path) -> list[Retained]:
-    """Returns each run directory in `folder` as a unit, newest first. Runs that belong to a catalogue run are included.
+    """Returns each run directory in `folder` as a unit of its own, newest first.
+
+    Runs that belong to a catalogue run are included.
 
     A run directory is a folder, not a link, in which the step `plan` has published scenario.json.
     """
@@ -52,7 +54,7 @@ def runs(folder: Path) -> list[Retained]:
 
 
 def catalogues(folder: Path) -> list[Retained]:
-    """Returns each catalogue run below `folder` as a unit, with the run directories in `folder` that belong to it."""
+    """Returns each catalogue run below `folder` as a unit, together with the run directories that belong to it."""
     planned = runs(folder)
     catalogue_units = []
     for path in sorted((folder / folders.CATALOGUES).glob("*")):
@@ -77,7 +79,7 @@ def units(folder: Path) -> list[Retained]:
 def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Retained]:
     """Returns the units to remove from `folder`, oldest first.
 
-    The newest units stay: at most `keep` units, with at most `max_bytes` bytes together. None means no such limit.
+    The newest units stay, at most `keep` units with at most `max_bytes` bytes in total. A limit of None does not apply.
     A unit that may be in progress counts towards the limits, but is never returned.
     """
     removable, count, size = [], 0, 0
@@ -90,9 +92,10 @@ def surplus(folder: Path, keep: int | None, max_bytes: float | None) -> list[Ret
 
 
 def remove(unit: Retained) -> None:
-    """Removes the directory of `unit` and then, for a catalogue run, the directories of its runs. Raises OSError.
+    """Removes the directory of `unit` and then, for a catalogue run, the directories of its runs.
 
-    Each directory is renamed before its files are removed, so that nobody finds half a run under its name.
+    Each directory is renamed before its files are removed, so that nobody finds an incomplete run under its name.
+    Raises OSError if a directory cannot be removed.
     """
     for path in (unit.path, *unit.runs):
         doomed = path.with_name(f"{_PRUNED}{path.name}-{os.getpid()}")
@@ -101,9 +104,9 @@ def remove(unit: Retained) -> None:
 
 
 def finish_removals(folder: Path) -> None:
-    """Removes the directories in `folder` that interrupted removals left behind. Raises OSError.
+    """Removes the directories in `folder` that interrupted calls of `remove` left behind.
 
-    A directory stays if the process that is removing it still lives.
+    A directory stays if the process that is removing it still lives. Raises OSError if a directory cannot be removed.
     """
     for remains in (*folder.glob(f"{_PRUNED}*"), *(folder / folders.CATALOGUES).glob(f"{_PRUNED}*")):
         pid = remains.name.rpartition("-")[2]
@@ -116,10 +119,10 @@ def _is_real_folder(path: Path) -> bool:
 
 
 def _is_in_progress(unit: Retained) -> bool:
-    """Returns whether a unit may be in progress.
+    """Returns whether a unit may be in progress. For a single run, `in_progress` decides this.
 
-    A catalogue run may be in progress if one of its runs may be, or if it has not ended and its record has changed
-    within IDLE_S.
+    A catalogue run may be in progress if one of its runs may be in progress. It may also be in progress if it has not
+    ended and its record, catalogue.json, changed within the last IDLE_S seconds.
     """
     if unit.path.parent.name != folders.CATALOGUES:
         return in_progress(unit.path)
@@ -128,16 +131,19 @@ def _is_in_progress(unit: Retained) -> bool:
 
 
 def _began_run(catalogue: Path, run: str) -> bool:
-    """Returns whether the catalogue run began the run `run`, even if the catalogue run's record lacks the run yet."""
+    """Returns whether `run`, the name of a run directory, belongs to the catalogue run in the directory `catalogue`.
+
+    Compares only names, because the record of the catalogue run may not contain the run yet.
+    """
     return any(run.startswith(f"{catalogue.name}-{name}") for name in catalogue_runs.names(catalogue))
 
 
 def in_progress(path: Path) -> bool:
     """Returns whether the run in the run directory `path` may be in progress.
 
-    It may be if a living process is writing the output of a step there, or if the run holds the host's lock. A run
-    without a verdict may also be in progress if its owner, the process that asked for the run, lives, or if its
-    directory changed within IDLE_S.
+    The run may be in progress if a living process is writing the output of a step there, or if the run holds the host's
+    lock. A run without a verdict may also be in progress if the process that asked for the run still lives, or if the
+    directory changed within the last IDLE_S seconds.
     """
     if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True

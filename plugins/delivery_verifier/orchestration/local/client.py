@@ -19,12 +19,15 @@ FAILED_TASK = ("failed", "upstream_failed")
 
 
 class AirflowError(VerifierError, RuntimeError):
-    """The error of an Airflow that could not be reached or that refused something. The message says what, and why."""
+    """Airflow could not be reached, or it refused a request. The message says why."""
 
 
 class AirflowSilent(AirflowError):
-    """The error of a request that Airflow did not answer, because the host is busy or Airflow is gone, or that failed
-    because Airflow's database was busy. If Airflow did not answer, it may have carried out the request nevertheless."""
+    """Airflow did not answer a request, or it could not carry out a request because its database was busy.
+
+    Airflow does not answer if the host is too busy or if Airflow has ended. It may nevertheless have carried out a
+    request that it did not answer.
+    """
 
 
 class Task(Struct, frozen=True):
@@ -43,9 +46,10 @@ class Task(Struct, frozen=True):
 
 
 class Client:
-    """A client of Airflow's REST API, logged in as one user. Every method raises AirflowError.
+    """A client of Airflow's REST API, logged in as one user.
 
-    `url` is the address of Airflow. Airflow must answer each request within `timeout_s` seconds.
+    `url` is the address of Airflow. Every method that sends a request raises AirflowError if Airflow refuses the
+    request, and AirflowSilent if Airflow does not answer within `timeout_s` seconds.
     """
 
     def __init__(self, url: str, user: str, password: str, timeout_s: float = 20.0) -> None:
@@ -74,9 +78,9 @@ class Client:
         return {e["filename"]: e["stack_trace"] for e in self.get("/importErrors")["import_errors"]}
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-        """Starts a run. `conf` holds the fields of the DAG's form.
+        """Starts a run. `conf` holds the fields of the DAG's form, by name.
 
-        Airflow checks them against the form. If Airflow refuses a field, the error names that field.
+        Airflow checks these fields against the form. If Airflow refuses a field, the AirflowError names that field.
         """
         body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf)}
         self._api("POST", f"/dags/{dag_id}/dagRuns", body)
@@ -133,7 +137,11 @@ class Client:
         return self._send(method, f"/api/v2{path}", body, token=self._token)
 
     def _send(self, method: str, path: str, body: object = None, *, token: str | None) -> Any:
-        """Returns the JSON of Airflow's answer. Raises AirflowSilent or AirflowError."""
+        """Returns the JSON of Airflow's answer.
+
+        Raises AirflowSilent if Airflow does not answer or its database is busy. Raises AirflowError if Airflow refuses
+        the request, or if the answer is no JSON.
+        """
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         try:
             answer = self._http.request(method, path, json=body, headers=headers)
@@ -151,15 +159,16 @@ class Client:
 
 
 def ui_url(url: str, dag_id: str, run_id: str) -> str:
-    """Returns the address of the run's page in the Airflow UI. `url` is an address of this Airflow."""
+    """Returns the address of the run's page in the Airflow UI. `url` is any address of this Airflow. Its path is
+    replaced."""
     return str(httpx.URL(url).copy_with(path=f"/dags/{dag_id}/runs/{run_id}"))
 
 
 def last_log_lines(events: Sequence[object], lines: int) -> list[str]:
     """Returns the last lines of a log, at most `lines`. `events` are the log's events, as the REST API answers them.
 
-    If the log has an error, lines before the first error are left out. Lines that begin with `::` are left out, too:
-    with them, Airflow marks groups of lines that the UI folds.
+    If the log has an error, lines before the first error are left out. Lines that begin with `::` are left out, too,
+    because they are no messages: Airflow marks groups of lines with them.
     """
     errors = [index for index, event in enumerate(events) if _is_error(event)]
     texts = [line for event in events[min(errors, default=0) :] for line in _lines(event)]

@@ -30,8 +30,9 @@ _STOP_WITHIN_S = supervisor.STOP_WITHIN_S + 5
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The state of the local Airflow. `ready`: its parts are healthy and both DAGs are parsed. `detail`: why it is not
-    ready, or `ready`. `runs`: the folder of the run directories."""
+    """The state of the local Airflow. `ready` is whether all of its components are healthy and both DAGs are parsed.
+    `detail` says why Airflow is not ready, or `ready`. `url`, `pid` and `runs` (the runs' folder) are None if it is not
+    running."""
 
     running: bool
     ready: bool
@@ -44,8 +45,8 @@ class Status(Struct, frozen=True, kw_only=True):
 def up(port: int | None = None, *, wait: bool = True, owner: ProcessId | None = None) -> Status:
     """Starts the local Airflow, unless Airflow runs already, and returns its state.
 
-    `wait`: whether to wait until Airflow is ready. `owner`: Airflow ends when this process ends. Raises AirflowError if
-    the port is taken, if Airflow already runs on a port other than `port`, or if Airflow does not become ready.
+    `wait` is whether to wait until Airflow is ready. When the process `owner` ends, Airflow ends, too. Raises
+    AirflowError if the port is taken, if Airflow runs on another port, or if Airflow does not become ready.
     """
     with _one_at_a_time():
         state = living()
@@ -86,7 +87,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """Returns the state of the living supervisor, or None. Waits for the end of a supervisor that has lost a child."""
+    """Returns the state of the living supervisor, or None. If it has lost a child, first waits until it has ended."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -96,7 +97,7 @@ def living() -> supervisor.State | None:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """While the block runs, no other process starts or stops the local Airflow."""
+    """Holds a lock, so that no other process starts or stops the local Airflow while the block runs."""
     settings.airflow_home().mkdir(parents=True, exist_ok=True)
     folders.state_dir().chmod(0o700)
     with filelock.FileLock(settings.airflow_home() / "lock", timeout=START_WITHIN_S):
@@ -128,7 +129,7 @@ def _start(port: int, owner: ProcessId | None) -> supervisor.State:
 
 
 def _require_free(port: int) -> None:
-    """Raises AirflowError if the port is taken. Binds the port to find out: a request might reach another program."""
+    """Raises AirflowError if the port is taken. Binds the port to find out, so that no other program gets a request."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -165,9 +166,8 @@ def _database() -> Path:
 def _fail_unfinished_runs() -> None:
     """Marks the runs failed that were under way when Airflow last ended. Deletes the import errors of that time.
 
-    The producers and brokers of these runs are gone, so the runs cannot succeed. Unmarked runs would hold up the next
-    run (max_active_runs=1) until their heartbeats time out. This function changes the private database itself, before
-    Airflow starts, because a scheduler would first go on with these runs.
+    The producers and brokers of these runs are gone, so the runs cannot succeed. They would hold up the next run until
+    their heartbeats time out. Must be called before Airflow starts, because the scheduler would go on with them.
     """
     unfinished = "state IN ('queued', 'running', 'scheduled', 'restarting', 'up_for_retry', 'deferred')"
     now = "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
@@ -213,7 +213,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """Returns which DAG was not parsed since `started_at`, or None. An older DAG in the database may no longer load."""
+    """Returns which DAG has not been parsed since `started_at`, or None. A DAG parsed before may no longer load."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"
@@ -238,7 +238,7 @@ def _sweep() -> bool:
 
 
 def _await(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    """Waits for `condition`, up to `deadline_s` seconds. Does not raise: the caller reads the state and reports it."""
+    """Waits until `condition` is true, but at most `deadline_s` seconds. The caller must check the state afterwards."""
     try:
         wait_until(condition, what, deadline_s, every_s=0.2)
     except DeadlinePassed:

@@ -1,4 +1,4 @@
-"""A run through the local Airflow, which a command in a terminal starts and follows."""
+"""Starts a run in the local Airflow for a command in a terminal, and follows the run to its end."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 class RunFailed(VerifierError, RuntimeError):
-    """The error of a run that has no verdict, or whose state contradicts its verdict. The message names the task (or
-    DAG) `task_id`, and ends with `log`: the last lines of the task's log, or a remedy."""
+    """The error of a run that has no verdict, or whose Airflow state contradicts its verdict. The message names
+    `task_id`, a task or the DAG, and ends with `log`, the last lines of the task's log or a remedy."""
 
     def __init__(self, task_id: str, message: str, log: list[str]) -> None:
         super().__init__("\n".join([f"{task_id}: {message}", *log]))
@@ -81,10 +81,10 @@ def run_through_airflow(
 ) -> Path:
     """Runs verify_delivery in the local Airflow, and returns the run directory, which then holds a verdict.
 
-    `conf`: the fields of the run, by name. `listener`: is told each change of a task's state. `port`: the port of the
-    local Airflow, which is started if it is not running. The run belongs to this process, and ends when this process
-    ends. Raises RunFailed if there is no verdict, or if the state in Airflow contradicts it; AirflowError if Airflow
-    refuses the run or cannot be reached.
+    `conf` holds the fields of the run, by name. `listener` is called with each change of a task's state. `port` is the
+    port of the local Airflow. If the local Airflow is not running, this function starts it. The run ends when this
+    process ends. Raises RunFailed if the run has no verdict, or if the verdict contradicts the run's state in Airflow.
+    Raises AirflowError if Airflow refuses the run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -103,9 +103,9 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """Makes an AirflowError of the block say why the local Airflow has ended, if the local Airflow has ended.
+    """If the block raises AirflowError and the local Airflow has ended, raises AirflowError that says why.
 
-    In that case also removes the data of a run that nobody can judge any more.
+    In this case also removes the brokers' data of the run, because no process can judge the run any more.
     """
     try:
         yield
@@ -116,7 +116,7 @@ def naming_what_ended_airflow() -> Iterator[None]:
 
 
 def _remove_unjudged_data() -> str:
-    """Removes the data of a run that has not been judged, once every process that could judge the run is gone.
+    """Waits until all processes of the local Airflow have ended, and removes the brokers' data of an unjudged run.
 
     If the supervisor was killed, no other process removes these data. Returns a text for the user if the removal fails,
     else an empty text.
@@ -131,11 +131,12 @@ def _remove_unjudged_data() -> str:
 
 
 def trigger(client: Client, dag_id: str, run_id: str, conf: Mapping[str, object]) -> None:
-    """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name. Raises AirflowError.
+    """Starts the run `run_id` of the DAG. `conf` holds the fields of the run, by name.
 
     First ends each run whose owner (see `Client.owners`) has ended and that has no running task. Such a run would wait
     for ever, and the new run would wait for that run. If Airflow does not answer the request for the new run in time,
     Airflow may have started the run nevertheless. So this function looks for the run before it repeats the request.
+    Raises AirflowError if Airflow refuses the run or cannot be reached.
     """
     for busy_dag_id in (CATALOGUE_DAG_ID, DAG_ID):
         for orphan, owner in patiently(partial(client.owners, busy_dag_id)).items():
@@ -188,8 +189,8 @@ def _has_running_task(client: Client, dag_id: str, run_id: str) -> bool:
 def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -> None:
     """Marks a run failed, so that Airflow ends it. Does nothing if Airflow is gone. Raises no AirflowError.
 
-    `stuck`: whether to mark the run's queued tasks failed, too. Otherwise Airflow leaves queued teardown tasks as they
-    are, and a run with a teardown task that no worker starts would never end.
+    `stuck` is whether to mark the run's queued tasks failed, too. Otherwise Airflow leaves queued teardown tasks as
+    they are, and a run with a teardown task that no worker starts would never end.
     """
     try:
         patiently(lambda: client.end_run(dag_id, run_id))
@@ -203,8 +204,8 @@ def end_quietly(client: Client, dag_id: str, run_id: str, stuck: bool = False) -
 def _require_verdict(client: Client, run_id: str, state: str, run: Path) -> None:
     """Raises RunFailed unless the run has a verdict that agrees with `state`, the run's state in Airflow.
 
-    A failed run has a verdict if only the gate failed and the verdict is not green. Any other failed run has no
-    verdict, even if its directory holds a verdict.json.
+    In a failed run, a verdict counts only if no task but the gate (conclude) failed and the verdict is not green. Any
+    other verdict.json of a failed run does not count.
     """
     tasks = patiently(lambda: client.tasks(DAG_ID, run_id))
     failed = [task for task in tasks if task.state in FAILED_TASK]
@@ -237,7 +238,7 @@ def _failure(client: Client, run_id: str, failed: list[Task]) -> RunFailed | Non
 
 
 def _verdict(run: Path) -> RunVerdict | None:
-    """Returns the verdict that `conclude` sealed; None if there is no verdict, or if its file was altered since."""
+    """Returns the verdict that the step conclude wrote; None if there is no verdict or its file was altered since."""
     try:
         return RunDirectory(run).verdict()
     except IncompleteRun:

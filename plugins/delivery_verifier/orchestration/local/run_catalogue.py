@@ -1,4 +1,4 @@
-"""A catalogue run through the local Airflow, which a command in a terminal starts and follows."""
+"""Starts a catalogue run in the local Airflow for a command in a terminal, and follows the run to its end."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ from delivery_verifier.store import catalogue_runs
 POLL_S = 1.0
 """Seconds between two requests for the state of the catalogue run."""
 BETWEEN_POLLS_OF_TASKS_S = 3.0
-"""Seconds between two looks at the triggered runs of verify_delivery and at the tasks of all these runs."""
+"""Seconds between two requests for the states of the triggered runs of verify_delivery and of the tasks of all runs."""
 EndListener = Callable[[str, str], None]
-"""A function that is called when the run of a scenario has ended, with the id and the state of this run of
-verify_delivery."""
+"""A function that is called when the run of a scenario has ended. Its arguments are the id and the Airflow state of
+this run of verify_delivery."""
 
 
 def run_catalogue_through_airflow(
     conf: Mapping[str, object], run_id: str, listener: EndListener, *, port: int | None
 ) -> CatalogueRun:
-    """Runs verify_catalogue in the local Airflow, and returns the finished catalogue run.
+    """Runs the DAG verify_catalogue in the local Airflow, and returns the finished catalogue run.
 
-    `conf`: the fields of the form, by name. `port`: the port of the local Airflow, which is started if it is not
-    running. The catalogue run belongs to this process, and ends when this process ends. Raises RunFailed if a task
-    other than the cells and the gate failed, or if catalogue.json does not agree with the state of the DAG run. Raises
-    AirflowError if Airflow refuses the catalogue run or cannot be reached.
+    `conf` holds the fields of the form, by name. `listener` is called when the run of a scenario has ended. `port` is
+    the port of the local Airflow, or None for the default. If the local Airflow is not running, this function starts
+    it. The catalogue run ends when this process ends.
+
+    Raises RunFailed if a task failed that neither runs a scenario nor is the gate, or if catalogue.json does not agree
+    with the state of the DAG run. Raises TaskNeverStarted if a task stays queued. Raises AirflowError if Airflow
+    refuses the catalogue run or cannot be reached.
     """
     status = lifecycle.up(port)
     client = Client(status.url or "", "admin", ensure_passwords()["admin"])
@@ -57,8 +60,8 @@ def run_catalogue_through_airflow(
 
 
 def _follow(client: Client, run_id: str, listener: EndListener) -> str:
-    """Waits until the catalogue run has ended, and returns its state. Calls `listener` for each run of a scenario that
-    has ended."""
+    """Waits until the catalogue run has ended, and returns its state. Calls `listener` when the run of a scenario has
+    ended."""
     ended, looked_s, queue_watches = set[str](), 0.0, defaultdict[str, QueueWatch](QueueWatch)
     while True:
         state = patiently(lambda: client.state(CATALOGUE_DAG_ID, run_id))
@@ -89,7 +92,7 @@ def _runs_of_catalogue(run_id: str, names: list[str]) -> list[str]:
 def _end_all(client: Client, run_id: str, stuck: bool) -> None:
     """Ends the catalogue run, so that it starts no more runs, and then ends the run that it was waiting for.
 
-    `stuck` is the argument of `end_quietly`.
+    `stuck` is whether to mark queued tasks of these runs failed, too (see `end_quietly`).
     """
     end_quietly(client, CATALOGUE_DAG_ID, run_id, stuck)
     try:
@@ -105,9 +108,10 @@ def _end_all(client: Client, run_id: str, stuck: bool) -> None:
 
 
 def _read_record(client: Client, run_id: str, state: str) -> CatalogueRun:
-    """Returns the record of the catalogue run. `state` is the state of the DAG run.
+    """Returns the content of catalogue.json, the record of the catalogue run. `state` is the state of the DAG run.
 
-    Raises RunFailed if a task failed, or if the record does not agree with `state`.
+    Raises RunFailed if a task failed that neither runs a scenario nor is the gate. Also raises RunFailed if the record
+    does not agree with `state`.
     """
     tasks = patiently(lambda: client.tasks(CATALOGUE_DAG_ID, run_id))
     failed = [task for task in tasks if task.state == "failed" and task.map_index < 0 and task.task_id != "gate"]
@@ -129,8 +133,8 @@ def _log(client: Client, run_id: str, task: Task) -> list[str]:
 def item_of(catalogue: CatalogueRun, run_id: str) -> Item | None:
     """Returns the item to which the run `run_id` of verify_delivery belongs; None if there is no such item.
 
-    An item is one scenario of the catalogue run. The run id begins with the name of the item. If the name of an item
-    begins with the name of another item, both may fit the run id. Then the longer name counts.
+    An item is one scenario of the catalogue run. The run id begins with `<id of the catalogue run>-<name of the item>`.
+    If the names of two items fit the run id, because one name is the beginning of the other, the longer name counts.
     """
     longest_first = sorted(catalogue.items, key=lambda item: -len(item.name))
     return next((item for item in longest_first if run_id.startswith(f"{catalogue.id}-{item.name}")), None)

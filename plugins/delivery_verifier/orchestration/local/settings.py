@@ -26,15 +26,16 @@ A process keeps the mark when its parent ends and another process becomes its pa
 """
 
 SPARK_CONNECTION = '{"conn_type":"spark","host":"local[2]","extra":{"deploy-mode":"client"}}'
-"""The default of AIRFLOW_CONN_SPARK_DEFAULT. (Airflow would silently take the URI `spark://local[2]` for yarn.)"""
+"""The default of the environment variable AIRFLOW_CONN_SPARK_DEFAULT. It is JSON, because Airflow cannot parse the URI
+`spark://local[2]` and would silently submit to YARN."""
 
 
 def nightly() -> str | None:
     """Returns the cron schedule of the catalogue; None if the catalogue runs only when a user triggers the DAG.
 
-    KDV_NIGHTLY is 1 (02:00 UTC), a cron expression, or 0 (never). If the variable is unset, the catalogue runs every
-    night, except on the local Airflow of `kdv up`: a laptop must not start to kill brokers at night because its owner
-    once looked at the UI. Raises BadInput for any other value.
+    The environment variable KDV_NIGHTLY is 1 (every night at 02:00 UTC), a cron expression, or 0 (never). Raises
+    BadInput if it has any other value. If the variable is unset, the catalogue runs every night, except on the local
+    Airflow that `kdv up` starts: somebody who only wanted to see the UI does not expect a load every night.
     """
     chosen = variables.cron("KDV_NIGHTLY")
     if chosen in ("", "0"):
@@ -134,8 +135,8 @@ def _airflow(port: int) -> dict[str, str]:
 
 
 def _secrets() -> dict[str, str]:
-    """Returns the secrets that all processes share. Without shared secrets, each process would generate its own, and
-    trust no other process."""
+    """Returns the environment variables with the secrets that all processes of the local Airflow share. Without shared
+    secrets, each process would generate secrets of its own, and reject the tokens of the other processes."""
     return {
         "AIRFLOW__API_AUTH__JWT_SECRET": _secret("jwt_secret", secrets.token_urlsafe),
         "AIRFLOW__API__SECRET_KEY": _secret("api_secret_key", secrets.token_urlsafe),

@@ -1,4 +1,4 @@
-"""Supervisor of the local Airflow: four processes that live and die together (python -m ...supervisor)."""
+"""The supervisor of the local Airflow. It runs the four processes of Airflow, and ends all four if one of them ends."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 """The arguments of the command `airflow` for each of the four processes, by the name of the process."""
 GRACE_S, STOP_WITHIN_S = 8.0, 20.0
-"""Seconds after which processes that ignore SIGTERM get SIGKILL, and after which the supervisor waits no longer."""
+"""Two times in seconds, counted from the moment at which the supervisor begins to stop. After GRACE_S, processes that
+ignored SIGTERM get SIGKILL. After STOP_WITHIN_S, the supervisor no longer waits for processes to end."""
 _log = logging.getLogger("kdv.supervisor")
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The content of supervisor.json. `started_at`: when the supervisor started, in seconds since the epoch.
+    """The content of supervisor.json, which describes a running local Airflow.
 
-    `runs`: the folder of the run directories. `owner`: the local Airflow ends when this process ends; None if there is
-    no such process. `children`: the four processes of Airflow (see COMMANDS), by name.
+    `started_at` is when the supervisor started, in seconds since the epoch. `runs` is the folder of the run
+    directories. `owner` is the process at whose end the local Airflow ends, too, or None. `children` holds the four
+    processes of Airflow (see COMMANDS), by name.
     """
 
     supervisor: ProcessId
@@ -103,7 +105,7 @@ def log_file(name: str) -> Path:
 class Supervisor:
     """The parent of the four processes of Airflow: starts and watches them, and ends them with all their descendants.
 
-    `owner`: the supervisor also ends them when this process ends; None if there is no such process.
+    If `owner` is not None, the supervisor ends all processes when the process `owner` ends.
     """
 
     def __init__(self, port: int, owner: ProcessId | None) -> None:
@@ -113,9 +115,10 @@ class Supervisor:
         self.died: str | None = None
 
     def run(self) -> int:
-        """Supervises until a signal asks to stop, the owner has ended, or one of the four processes has died.
+        """Runs the four processes until a signal asks to stop, the owner has ended, or one of the four has died.
 
-        Then ends all processes. Returns 1 if one of the four processes had died, or if any process survives; else 0.
+        Then ends all processes. Returns the exit code: 1 if one of the four processes has died by itself or if a
+        process could not be ended, else 0.
         """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)

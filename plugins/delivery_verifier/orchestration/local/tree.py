@@ -22,7 +22,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def become_subreaper() -> None:
     """Makes this process the parent of each descendant whose parent has ended, so that no descendant escapes.
 
-    (prctl(2), PR_SET_CHILD_SUBREAPER.) Raises OSError.
+    Calls prctl(2) with PR_SET_CHILD_SUBREAPER. Raises OSError if this call fails.
     """
     if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
@@ -45,7 +45,7 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """Returns all living processes of one local Airflow, except this process, whatever their parents are.
+    """Returns all living processes of one local Airflow, even if their parents have ended. Leaves out this process.
 
     `mark` is the value of the environment variable settings.MARK, the AIRFLOW_HOME of the local Airflow.
     """
@@ -53,10 +53,11 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def _has_mark(process: psutil.Process, mark: str) -> bool:
-    """Whether the process has the mark in its environment.
+    """Whether the process lives and belongs to the local Airflow whose AIRFLOW_HOME is `mark`.
 
-    A process that sets its own title may overwrite its environment. Such a process has the mark if it runs in the
-    folder that the mark names.
+    It belongs there if its environment variable settings.MARK is `mark`. A process that sets its own title may
+    overwrite its environment. So a process with the title `airflow ...` also belongs there if its current folder is
+    `mark`.
     """
     try:
         if not _runs(process):
@@ -68,7 +69,7 @@ def _has_mark(process: psutil.Process, mark: str) -> bool:
 
 
 def end_all(find: Callable[[], list[psutil.Process]], grace_s: float, deadline_s: float) -> list[psutil.Process]:
-    """Ends all processes that `find` returns. Calls `find` repeatedly: processes that appear meanwhile end, too.
+    """Ends all processes that `find` returns. Calls `find` repeatedly, so that also processes that appear later end.
 
     Each process gets SIGTERM when `find` first returns it. After `grace_s` seconds, all processes that still run get
     SIGKILL. Returns the processes that are left after `deadline_s` seconds, or an empty list.

@@ -30,7 +30,7 @@ HEADERS = {
 }
 _REPORT = "report.html"
 LISTED = 100
-"""How many catalogue runs the page of the matrix lists, at most. The newest are listed."""
+"""The greatest number of catalogue runs in the list on the page of the matrix. The list shows the newest runs."""
 _Field = Annotated[str, Query(max_length=200)]
 _Known = Annotated[State | None, Depends(dag_runs.state)]
 # The page of a failed run quotes the log of the failed task.
@@ -82,8 +82,8 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
     """The page with the matrix of the catalogue run called `run`, and with a list of the newest catalogue runs.
 
     The matrix shows how each scenario of the catalogue run ended. Without `run`, the page shows the newest catalogue
-    run. Answers 404 if no catalogue run in the list is called `run`. `reads_logs`: whether the user may read the logs
-    of runs. Other users do not see the errors of runs, because the logs hold these errors.
+    run. Answers 404 if no catalogue run in the list is called `run`. `reads_logs` is whether the user may read the logs
+    of runs. For a user who may not, the page leaves out the errors of runs, because these errors come from the logs.
     """
     known = catalogue_runs.newest(LISTED)
     catalogue = next((listed for listed in known if run in ("", listed.id)), None)
@@ -100,8 +100,9 @@ def matrix(reads_logs: _ReadsLogs, run: _Field = "") -> HTMLResponse:
 def tab_of_dag_run(dag_id: str, run_id: str, known: _Known) -> Response:
     """The tab Delivery report of a DAG run.
 
-    A run of verify_delivery shows its report, and a run of verify_catalogue shows its matrix. Any other run, and a run
-    that lacks its report or matrix, shows a page that says why. `known` is what Airflow knows of the DAG run.
+    The tab of a run of verify_delivery shows its report. The tab of a run of verify_catalogue shows its matrix. For any
+    other run, and for a run without a report or matrix, the tab shows a page that says why there is none. `known` is
+    the state of the DAG run in Airflow, or None if Airflow has no such run.
     """
     if (
         dag_id == CATALOGUE_DAG_ID
@@ -177,15 +178,15 @@ def run_file(path: str, reads_logs: _ReadsLogs) -> Response:
 def nothing(path: str) -> None:
     """Answers 404 to any other path, but only to users who may view plugins.
 
-    FastAPI checks the access only for paths that have a route. Without this route, such a request
-    would be answered before anything has checked who sent it.
+    FastAPI checks the access only for paths that have a route. Without this route, FastAPI would answer a request for
+    any other path without a check of the user.
     """
     raise HTTPException(404, "no such page")
 
 
 def _has_report(run: Path) -> bool:
-    """Whether the run has a report of its last judgement. A report without the manifest of `conclude` comes from an
-    earlier judgement."""
+    """Whether the run has a report of its last judgement. A report without conclude.json, the manifest of the step
+    conclude, comes from an earlier judgement."""
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 

@@ -1,5 +1,7 @@
-"""What Airflow knows of a DAG run: its state, its tasks, and the last log lines of failed tasks. This code runs in
-Airflow's api-server."""
+"""Reads the state of a DAG run, its tasks, and the last log lines of failed tasks from Airflow's database and logs.
+
+This code runs in Airflow's api-server.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _SAID_LINES = 40
 class Step(Struct, frozen=True):
     """A task of a DAG run. `state` is Airflow's state of the task, and None before the task is scheduled.
 
-    `said`: the last log lines of the task if the task failed; otherwise empty.
+    `said` holds the last log lines of a failed task. It is empty for any other task.
     """
 
     task_id: str
@@ -32,7 +34,8 @@ class Step(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """A DAG run: Airflow's state of the run, and its tasks in the order of `model.steps.STEPS`, other tasks last."""
+    """The state of a DAG run in Airflow, and its tasks in the order of `model.steps.STEPS`. Tasks that are no steps of
+    a verification come last."""
 
     state: str
     steps: list[Step]
@@ -48,7 +51,7 @@ class State(Struct, frozen=True):
 
 
 def state(dag_id: str, run_id: str) -> State | None:
-    """Returns the state and the tasks of the DAG run as Airflow's database has them; None if there is no such run."""
+    """Returns the state and the tasks of the DAG run from Airflow's database, or None if there is no such run."""
     with create_session(scoped=False) as session:
         dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         if dag_run is None:
@@ -70,7 +73,7 @@ def _step(task: TaskInstance) -> Step:
 
 
 def _log_tail(task: TaskInstance) -> list[str]:
-    """Returns the last lines of a task's log (see `last_log_lines`); nothing if this Airflow cannot read logs."""
+    """Returns the last lines of a task's log (see `last_log_lines`). The list is empty if Airflow cannot read logs."""
     reader = TaskLogReader()
     if not reader.supports_read:
         return []

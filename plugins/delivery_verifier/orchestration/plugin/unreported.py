@@ -20,9 +20,10 @@ SYMBOLS = {"success": "✔", "failed": "✘", "upstream_failed": "–", "running
 
 
 def another_dag() -> str:
-    """The page that the tab Delivery report shows for a run of another DAG.
+    """Returns the page that the tab Delivery report shows for a run of another DAG than verify_delivery.
 
-    Airflow shows the tab on the runs of every DAG, but only runs of this project's DAGs have reports.
+    Airflow shows the tab on the runs of every DAG. A run of verify_catalogue also gets this page, as long as it has no
+    matrix. A run of any other DAG always gets this page.
     """
     explanation = (
         f"Only runs of the DAG {DAG_ID} have one, and those of {CATALOGUE_DAG_ID} a matrix once their plan is made."
@@ -31,20 +32,20 @@ def another_dag() -> str:
 
 
 def no_catalogue() -> str:
-    """The page that is shown in place of the matrix as long as there is no catalogue run."""
+    """Returns the page that is shown in place of the matrix as long as there is no catalogue run."""
     explanation = f"Trigger the DAG {CATALOGUE_DAG_ID}, or run kdv catalogue in a terminal."
     return _page("No catalogue run yet", explanation, [], [], None)
 
 
 def no_docs() -> str:
-    """The page that the tab Data Docs shows for a run that has no Data Docs, since its step validate did not finish."""
+    """Returns the page that the tab Data Docs shows for a run whose step validate has not written the Data Docs."""
     return _page(
         "This run has no Data Docs", "They are written by the step validate, which did not finish.", [], [], None
     )
 
 
 def void(name: str) -> str:
-    """The page that is shown in place of a void report. `name` is the name of the run's directory.
+    """Returns the page that is shown in place of a void report. `name` is the name of the run directory.
 
     A report is void if the step reconcile or the step validate of its run was repeated after the report was written.
     The report then shows figures that have been replaced.
@@ -57,10 +58,10 @@ def void(name: str) -> str:
 
 
 def run_without_report(run_id: str, state: State | None) -> str:
-    """The page that the tab Delivery report shows for a run without a report.
+    """Returns the page that the tab Delivery report shows for a run without a report.
 
-    `run_id` is the id of the DAG run, and `state` is what Airflow knows of it; None if Airflow knows no such run. The
-    page reloads itself until the run has ended.
+    `run_id` is the id of the DAG run. `state` is the state of this run in Airflow, or None if Airflow has no such run.
+    The page reloads itself until the run has ended.
     """
     if state is None:
         return _page(
@@ -72,7 +73,8 @@ def run_without_report(run_id: str, state: State | None) -> str:
 
 
 def _failed(state: State) -> list[Step]:
-    """Returns the steps that failed. Leaves out the gate if a step before it failed, since then the gate fails too."""
+    """Returns the steps that failed. Leaves out the gate (the step conclude) if a step before the gate failed, because
+    the gate always fails in this case."""
     failed = state.steps_in("failed")
     if any(step.task_id in BEFORE_GATE for step in failed):
         return [step for step in failed if step.task_id != GATE]
@@ -107,7 +109,8 @@ def _end(state: State) -> tuple[str, str]:
 
 
 def _failure(run_id: str, step: Step) -> dict[str, object]:
-    """Returns a failed step as the template needs it. `href` is the address of the task in the Airflow UI."""
+    """Returns the data of a failed step for the template: its id, its last log lines, and its address in the Airflow
+    UI (`href`)."""
     href = f"../../../../dags/{quote(DAG_ID)}/runs/{quote(run_id, safe='')}/tasks/{quote(step.task_id)}"
     return {"task_id": step.task_id, "said": step.said, "href": href}
 
@@ -115,7 +118,7 @@ def _failure(run_id: str, step: Step) -> dict[str, object]:
 def _page(
     headline: str, explanation: str, tasks: list[Step], failures: list[dict[str, object]], refresh_s: int | None
 ) -> str:
-    """Returns the page as HTML. `refresh_s`: seconds until the page reloads itself; None if the page never does."""
+    """Returns the page as HTML. The page reloads itself after `refresh_s` seconds, or never if `refresh_s` is None."""
     return page.render(
         "unreported.html.j2",
         "Delivery report",

@@ -25,17 +25,17 @@ LIBRARIES = (
     "pyarrow.compute",
     "pyarrow.parquet",
 )
-"""The modules that the scheduler imports. Tasks need them."""
+"""The modules that the scheduler imports at its start, because tasks need them later."""
 
 
 @hookimpl
 def on_starting(component: object) -> None:
-    """Imports LIBRARIES if `component` is the scheduler of a local Airflow.
+    """Imports LIBRARIES if this process is the scheduler of a local Airflow.
 
-    Other Airflows are left alone, because the libraries take memory. Scheduler, triggerer and dag-processor each pass a
-    Job, which does not say yet what it runs. So the command line of the process tells whether the Job is the scheduler.
-    Airflow also calls this function in tasks. A task has the command line of the scheduler, from which it was forked,
-    but passes no Job.
+    Does nothing in any other Airflow, because the libraries take memory. Airflow calls this function in scheduler,
+    triggerer and dag-processor, each time with a `component` of the type Job. At this time, a Job does not tell these
+    processes apart, but the command line of the process does. Airflow also calls this function in tasks. A task is a
+    fork of the scheduler and has the same command line, but its `component` is no Job.
     """
     if MARK in os.environ and type(component).__name__ == "Job" and sys.argv[1:2] == ["scheduler"]:
         logging.getLogger("great_expectations").setLevel(logging.WARNING)  # its import logs 200 lines

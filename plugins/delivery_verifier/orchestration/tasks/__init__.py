@@ -1,1 +1,2 @@
-"""The code of the DAG files and of Airflow's workers: the tasks of both DAGs, the forms, the gate and the mail."""
+"""The code that DAG files import and Airflow's workers run: tasks, forms, the mail that reports a failed run, and the
+gate, which is the task that decides whether a run is green."""

@@ -1,6 +1,7 @@
-"""The form of a catalogue run in the Airflow UI.
+"""The form with which a user triggers the DAG verify_catalogue in the Airflow UI.
 
-The form asks which scenarios to run, and which of them this host may be unable to run because it lacks equipment.
+The DAG runs many scenarios. The form asks which scenarios to run, and which scenarios this host may be unable to run
+because it lacks equipment.
 """
 
 from __future__ import annotations

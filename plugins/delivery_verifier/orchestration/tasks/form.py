@@ -1,7 +1,7 @@
-"""The form of a run of verify_delivery in the Airflow UI.
+"""The form with which a user triggers the DAG verify_delivery in the Airflow UI.
 
-The choices of the fields, with their labels, and the limits of the numbers come from the catalogue and from the classes
-of which a scenario consists.
+This module does not repeat the choices and limits of the fields. It takes them from the catalogue and from the classes
+that make up a scenario, for example `Load`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACINGS: dict[str, str] = {
 }
 """The label of each pacing. The pacing says how fast the producers send if the user enters no rate."""
 DEFAULTS: dict[str, Any] = {"profile": "safe", "fault": "kill_leader", "claim": "contract", "records": 20_000}
-"""The defaults of the four fields that are in no section, by name."""
+"""The default values of the form's first four fields, by field name. These fields are in no section of the form."""
 
 
 def params() -> dict[str, Param]:
@@ -39,7 +39,7 @@ def params() -> dict[str, Param]:
 
 
 def _question() -> dict[str, Param]:
-    """Returns the four fields that are in no section."""
+    """Returns the first four fields of the form, by name. They are in no section, so the UI always shows them."""
     return {
         "profile": fields.choice(
             "Delivery profile",

@@ -1,7 +1,7 @@
-"""Functions that make form fields. Limits and defaults come from the classes of which a scenario consists.
+"""Functions that make the fields of Airflow forms. Limits and defaults come from the classes that make up a scenario.
 
-Parameters that mean the same in every function: `owner` is such a class, for example `Load`, and `field` is the name of
-a field of `owner`. `more` are further arguments of Airflow's Param.
+Three parameters mean the same in every function. `owner` is one of these classes, for example `Load`. `field` is the
+name of a field of `owner`. `more` holds further arguments of Airflow's Param.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from delivery_verifier.model.scenario import Profile
 
 
 def choice(title: str, options: dict[str, str], default: str, description: str, **more: Any) -> Param:
-    """Returns a form field that holds one of `options`. `options` maps each allowed value to its label."""
+    """Returns a form field that holds one of `options`, a mapping of each allowed value to its label.
+
+    `more` holds further arguments of Airflow's Param.
+    """
     return Param(
         default, type="string", enum=list(options), values_display=options, title=title, description=description, **more
     )
@@ -34,7 +37,8 @@ def text(title: str, description: str, section: str) -> Param:
 def number(title: str, owner: type[Struct], field: str, default: int | None, description: str, **more: Any) -> Param:
     """Returns a form field for an integer within the limits of `field`, a field of `owner`.
 
-    If `default` is None, the form field is empty at first, and may stay empty.
+    If `default` is None, the form field is empty at first, and may stay empty. `more` holds further arguments of
+    Airflow's Param.
     """
     kind = "integer" if default is not None else ["integer", "null"]
     return Param(default, type=kind, title=title, description=description, **bounds(owner, field), **more)
@@ -43,7 +47,7 @@ def number(title: str, owner: type[Struct], field: str, default: int | None, des
 def bounds(owner: type[Struct], field: str) -> dict[str, Any]:
     """Returns the limits of `field`, which must be an integer field of `owner`, as arguments of Param.
 
-    These are `minimum` and, if `owner` declares a greatest value, `maximum`.
+    The arguments are `minimum` and, if `owner` declares a greatest value, `maximum`.
     """
     minimum, maximum = limits(owner, field)
     return {"minimum": minimum} | ({"maximum": maximum} if maximum is not None else {})
@@ -62,6 +66,6 @@ def summaries(entries: dict[str, Profile] | dict[str, FaultPlan]) -> dict[str, s
 def labels(allowed: Any, labels: dict[str, str]) -> dict[str, str]:
     """Returns the label of each value of the Literal type `allowed`, by value, in the order of the Literal.
 
-    The argument `labels` holds labels by value. Raises KeyError if it has no label for an allowed value.
+    The argument `labels` maps values to labels. Raises KeyError if an allowed value has no label there.
     """
     return {value: labels[value] for value in get_args(allowed)}

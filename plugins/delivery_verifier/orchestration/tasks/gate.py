@@ -2,9 +2,10 @@
 
 Airflow derives the colour of a run from the states of its leaf tasks. When a user marks a run failed, Airflow skips the
 plain tasks of the run, and a run whose leaf tasks were all skipped is green. Airflow never skips teardown tasks. So the
-gate is a teardown task. The gate runs whatever became of the tasks before it, and asks Airflow for their states. If all
-of them have succeeded, the gate lets the run through, that is, the gate succeeds too unless the run is judged red. Then
-the judgement of the run is final. If a user clears a task before the gate, but not the gate, that task refuses to work.
+gate is a teardown task. It runs even if earlier tasks failed or were skipped, and asks Airflow for the states of these
+tasks. If one of them did not succeed, the gate fails. If all of them succeeded, the gate fails only if the judgement of
+the run is red. Once the gate has succeeded, the judgement is final. If a user then clears an earlier task without
+clearing the gate, too, that task raises GatePassed.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class GateClosed(VerifierError, RuntimeError):
 
 
 class GatePassed(VerifierError, RuntimeError):
-    """The error of a task that was cleared, so that it runs again, although the gate of its run has succeeded.
+    """The error of a task that runs again, because a user cleared it, after the gate of its run has succeeded.
 
-    The gate does not run again, so it would not check what the task does now.
+    The gate would not run again, so nothing would check the new result of the task.
     """
 
 
@@ -54,7 +55,10 @@ def require_success(context: Context, task_ids: Collection[str]) -> None:
 
 
 def _states(context: Context, task_ids: Collection[str]) -> dict[str, str]:
-    """Returns the state of each task of this run; `not run` if Airflow knows no state. No task may be a mapped task."""
+    """Returns the state of each of the tasks `task_ids` in this run, by task id. None of them may be a mapped task.
+
+    The state is `not run` if Airflow knows no state of the task.
+    """
     run_id, ti = str(context["run_id"]), context["ti"]
     answer: Mapping[str, Any] = ti.get_task_states(dag_id=ti.dag_id, task_ids=list(task_ids), run_ids=[run_id])
     by_task: Mapping[str, Any] = answer.get(run_id, {})

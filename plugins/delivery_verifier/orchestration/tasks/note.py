@@ -17,9 +17,9 @@ _log = logging.getLogger(__name__)
 def attach_verdict(run: Path, run_id: str) -> None:
     """Writes the verdict in the run directory `run` into the note of the DAG run `run_id`.
 
-    Does nothing if there is no verdict, or if this is not the local Airflow (the one that `kdv up` starts): this
-    function has no credentials for any other Airflow. The note is only a convenience: if the note cannot be written,
-    this function logs the error and raises nothing.
+    Does nothing if there is no verdict. Also does nothing unless this is the local Airflow (the Airflow that `kdv up`
+    starts), because this function has no credentials for any other Airflow. The note is only a convenience. So if the
+    note cannot be written, this function logs the error and raises nothing.
     """
     if settings.MARK not in os.environ or not (run / "conclude.json").is_file():
         return  # without the manifest of conclude, verdict.json may come from an earlier try, and does not count

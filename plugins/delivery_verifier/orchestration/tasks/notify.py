@@ -20,8 +20,8 @@ from delivery_verifier.pages.overview.rows import read
 from delivery_verifier.store import catalogue_runs
 
 VARIABLE = "KDV_NOTIFY_EMAIL"
-"""The environment variable with the addresses, separated by commas. All Airflow processes must have the variable.
-Without the variable, no mail is sent."""
+"""The environment variable with the addresses of the mail, separated by commas. All Airflow processes must have this
+variable. Without the variable, no mail is sent."""
 
 
 class RedRunMail(SmtpNotifier):
@@ -32,10 +32,10 @@ class RedRunMail(SmtpNotifier):
     """
 
     def notify(self, context: Context) -> None:
-        """Sends the mail. Raises the errors of SMTP: Airflow logs them, and the state of the run does not change.
+        """Sends the mail. Raises any error of SMTP. Airflow logs the error and does not change the state of the run.
 
-        Airflow renders the fields of a notifier as templates before it calls this method. Subject and text are set only
-        now, so that Airflow never takes the text of a run for a template.
+        Airflow renders the fields of a notifier as templates before it calls this method. So this method, and not the
+        constructor, sets subject and text. Otherwise Airflow would render texts of the run as templates.
         """
         self.subject, self.html_content = self.message(str(context["run_id"]))
         super().notify(context)
@@ -54,9 +54,9 @@ class RedCatalogueMail(RedRunMail):
 
 
 def on_red(mail: type[RedRunMail] = RedRunMail) -> list[Any]:
-    """Returns the callbacks that the DAG calls when a run is red: one `mail` to all addresses in KDV_NOTIFY_EMAIL.
+    """Returns the callbacks that a DAG calls when a run is red: one notifier of the class `mail`.
 
-    Returns an empty list if there are no addresses.
+    The notifier sends its mail to all addresses in KDV_NOTIFY_EMAIL. Returns an empty list if there are no addresses.
     """
     addresses = [address.strip() for address in os.environ.get(VARIABLE, "").split(",") if address.strip()]
     return [mail(to=addresses)] if addresses else []

@@ -7,11 +7,12 @@ import re
 from delivery_verifier.model.errors import VerifierError
 
 DEFAULT_ID = "spark_default"
-"""The id of the connection that the step reconcile uses."""
+"""The id of the Airflow connection from which the step reconcile takes its Spark master."""
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
-"""Every form of a master that Spark accepts. With another form, a run would fail only after its load was sent."""
+"""Matches every form of a master URL that Spark accepts. `require` refuses any other text at the start of a run. Spark
+would refuse it only in the step reconcile, after the load was sent."""
 
 
 class NoSparkConnection(VerifierError, ValueError):

@@ -1,7 +1,9 @@
-"""The tasks of a catalogue run. Each cell triggers a run of verify_delivery for one scenario. Other tasks collect the
-results from the run directories and from Airflow's states of the triggered runs.
+"""The tasks of the DAG verify_catalogue. A run of this DAG, a *catalogue run*, runs many scenarios one after another.
 
-A *cell* is a mapped task instance of `run_scenario` or `run_again`, and also the argument of that instance (`Cell`).
+A *cell* is a mapped task instance of `run_scenario` or `run_again`. Each cell triggers a run of the DAG verify_delivery
+for one scenario. The argument of such a task instance is also called a cell (`Cell`). Other tasks collect the results
+from the run directories and from Airflow's states of the triggered runs.
+
 Airflow reads the DAG's file again and again, and once more for every task. So modules that only some tasks need are
 imported inside the functions that need them.
 """
@@ -29,23 +31,24 @@ from delivery_verifier.store.run_directory import IncompleteRun
 POKE_S = 2
 """Seconds between two looks at the state of a triggered run."""
 FIRST, AGAIN, GATE = "run_scenario", "run_again", "gate"
-"""The ids of three tasks: FIRST runs every scenario, AGAIN repeats those that ended INCONCLUSIVE, GATE comes last."""
+"""The ids of three tasks. FIRST runs every scenario. AGAIN runs the scenarios that ended INCONCLUSIVE once more. GATE
+is the last task, which decides whether the catalogue run is green."""
 Cell = dict[str, str]
-"""The argument of a cell: under `scenario` the name of the scenario, and under `run` the id that the triggered run of
-verify_delivery gets."""
+"""The argument of a task instance that runs one scenario. The key `scenario` holds the name of the scenario. The key
+`run` holds the id of the run of verify_delivery that the task instance triggers."""
 
 
 class CatalogueNotGreen(VerifierError, RuntimeError):
-    """The error that makes a catalogue run red: a scenario did not end as expected, or was not run.
+    """The error that makes a catalogue run red, because a scenario did not end as expected or was not run.
 
-    A scenario that this host cannot run is no error if it was expected to be unavailable and another scenario was run.
+    A scenario that this host cannot run is no error if the user expected that and another scenario was run.
     """
 
 
 class RunScenario(TriggerDagRunOperator):
-    """A cell: a task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
+    """A task that triggers a run of verify_delivery for one scenario, and waits for the end of this run.
 
-    The cell fails if the run fails. A cell that a user has cleared triggers another run, with another id.
+    The task fails if the run fails. If a user clears the task, it triggers another run, with another id.
     """
 
     template_fields = ("cell",)
@@ -64,11 +67,11 @@ class RunScenario(TriggerDagRunOperator):
         self.cell = cell
 
     def execute(self, context: Context) -> None:
-        """Makes Airflow trigger the run and wait for its end: raises DagRunTriggerException, as the base class does.
+        """Raises DagRunTriggerException, as the base class does. Airflow then triggers the run and waits for its end.
 
         Raises AirflowFailException if the owner of the catalogue run has ended. The owner is the process that asked for
-        the catalogue run; a catalogue run that was triggered in the UI has none. Raises gate.GatePassed if the gate of
-        the catalogue run has succeeded already.
+        the catalogue run. A catalogue run that a user triggered in the UI has no owner. Raises gate.GatePassed if the
+        gate of the catalogue run has succeeded already.
         """
         gate.require_not_passed(context, GATE)
         owner = (context["dag_run"].conf or {}).get("owner")
@@ -81,7 +84,12 @@ class RunScenario(TriggerDagRunOperator):
 
 
 def begin_catalogue() -> list[Cell]:
-    """The task `plan`: writes catalogue.json with every item pending, and returns the cells. Raises BadInput."""
+    """The task `plan`: writes the selected scenarios to catalogue.json.
+
+    Returns the argument of a task instance of `run_scenario` for each scenario that this host can run. Raises BadInput
+    if a field of the form is not allowed, or if the catalogue run has been planned before. Raises gate.GatePassed if
+    the gate has succeeded already.
+    """
     from delivery_verifier.catalogue_run import begin
     from delivery_verifier.pages.matrix import page
 
@@ -100,14 +108,21 @@ def begin_catalogue() -> list[Cell]:
 
 
 def collect_first() -> list[Cell]:
-    """The task `repeat`: stores what the cells ended with, and returns the INCONCLUSIVE ones, to be run once more."""
+    """The task `repeat`: stores the results so far, and selects the INCONCLUSIVE scenarios for a second run.
+
+    Returns the argument of a task instance of `run_again` for each of these scenarios. Raises gate.GatePassed if the
+    gate has succeeded already.
+    """
     gate.require_not_passed(get_current_context(), GATE)
     catalogue = _collect(get_current_context())
     return [_cell(catalogue, item, "-2") for item in catalogue.open if item.attempts]
 
 
 def write_matrix() -> None:
-    """The task `matrix`: stores what all cells ended with, and writes the page, also if something failed before."""
+    """The task `matrix`: stores all results and the end of the catalogue run, and writes the page with the results.
+
+    This task runs even if a task before it failed. Raises gate.GatePassed if the gate has succeeded already.
+    """
     from delivery_verifier.catalogue_run.loop import now
 
     gate.require_not_passed(get_current_context(), GATE)
@@ -115,10 +130,10 @@ def write_matrix() -> None:
 
 
 def require_green() -> None:
-    """The task `gate`. Raises CatalogueNotGreen, naming every scenario that is not green, and gate.GateClosed if a task
-    before the gate did not succeed.
+    """The task `gate`: raises CatalogueNotGreen unless the catalogue run is green. The error names each red scenario.
 
-    If somebody ended the run, no task has stored when it ended: the gate stores that.
+    Raises gate.GateClosed if a task before the gate did not succeed. First stores the end of the catalogue run in this
+    case, because the task `matrix`, which usually stores it, may not have run.
     """
     from delivery_verifier.catalogue_run.loop import now
 
@@ -138,8 +153,8 @@ def require_green() -> None:
 def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[str, str]]]) -> CatalogueRun:
     """Returns `catalogue` with one attempt for each run of verify_delivery that was triggered for a scenario.
 
-    These attempts replace the attempts in `catalogue`. `triggered` holds the id and the state of each of these runs, by
-    the name of the scenario.
+    An attempt is here one run of a scenario. The new attempts replace the attempts in `catalogue`. `triggered` holds
+    the id and the Airflow state of each triggered run, by the name of the scenario.
     """
     items = [
         replace(item, attempts=tuple(attempt_of(*run) for run in triggered.get(item.name, [])))
@@ -151,9 +166,9 @@ def with_attempts(catalogue: CatalogueRun, triggered: Mapping[str, list[tuple[st
 def attempt_of(run_id: str, state: str) -> Attempt:
     """Returns the result of the run `run_id` of verify_delivery as an attempt. `state` is Airflow's state of the run.
 
-    The attempt has no verdict if the run stored none that can be read, or if the stored verdict contradicts `state`:
-    the run succeeded but its verdict is not green, or the verdict is green but the run did not succeed. For example,
-    stop_cluster may fail although the verdict is green, because the gate does not wait for stop_cluster.
+    The attempt has no verdict if the run has stored no readable verdict, or if the stored verdict contradicts `state`.
+    A verdict that is not green contradicts a run that succeeded. A green verdict contradicts a run that did not
+    succeed. For example, stop_cluster may fail although the verdict is green, because the gate does not wait for it.
     """
     from delivery_verifier.catalogue_run import results
     from delivery_verifier.catalogue_run.loop import now
@@ -172,7 +187,7 @@ def attempt_of(run_id: str, state: str) -> Attempt:
 def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
     """Records the results of all triggered runs and writes the page of the matrix. Returns the catalogue run.
 
-    `ended_at`: when the catalogue run ended; empty while the catalogue run goes on.
+    `ended_at` is when the catalogue run ended, as ISO 8601. It is empty while the catalogue run goes on.
     """
     from delivery_verifier.pages.matrix import page
 
@@ -183,7 +198,7 @@ def _collect(context: Context, ended_at: str = "") -> CatalogueRun:
 
 
 def _cell(catalogue: CatalogueRun, item: Item, suffix: str = "") -> Cell:
-    """Returns the cell that runs `item`. The id of its run ends with `suffix`."""
+    """Returns the argument (see `Cell`) of the task instance that runs `item`. The id of its run ends with `suffix`."""
     from delivery_verifier.catalogue_run.loop import run_name
 
     return {"scenario": item.name, "run": run_name(catalogue, item) + suffix}
@@ -195,7 +210,10 @@ def _name(context: Context) -> str:
 
 
 def _triggered(context: Context) -> dict[str, list[tuple[str, str]]]:
-    """Returns the id and the state of each run that the cells triggered, in order, by the name of the scenario."""
+    """Returns the runs of verify_delivery that this catalogue run has triggered, by the name of the scenario.
+
+    Each run is given as (run id, Airflow state). The first run of a scenario comes before its second run.
+    """
     ti: Any = context["ti"]
     runs: dict[str, list[tuple[str, str]]] = {}
     for origin, task in (("plan", FIRST), ("repeat", AGAIN)):

@@ -1,5 +1,6 @@
-"""The tasks of a run of verify_delivery: one function per step, and an operator for the step reconcile. Each calls its
-step with the run directory that the task `plan` made.
+"""The tasks of the DAG verify_delivery: one function per step, and an operator for the step reconcile.
+
+The task `plan` creates the run directory. Every other task performs its step on this run directory.
 
 Airflow's DAG processor imports this module every few seconds, and each task imports this module once more. So each
 step, with the modules that the step needs, is imported inside the function that calls the step.
@@ -25,8 +26,12 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def plan() -> str:
-    """Plans the run of the current context and returns its run directory. Raises BadInput, lease.HostBusy,
-    NoSparkConnection."""
+    """The step plan: checks the fields of the form and creates the run directory. Returns the path of this directory.
+
+    Raises BadInput if a field is not allowed, lease.HostBusy if another run uses this host, NoSparkConnection if the
+    Spark connection is unusable, and Unfit if this host cannot do the run. Raises gate.GatePassed if the gate has
+    succeeded already.
+    """
     context = get_current_context()
     gate.require_not_passed(context, GATE)
     spark_connection.require()
@@ -40,7 +45,7 @@ def plan() -> str:
 
 
 def start_cluster() -> None:
-    """The step start_cluster."""
+    """The step start_cluster: starts a fresh Kafka cluster for this run."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import start_cluster as step
 
@@ -48,7 +53,7 @@ def start_cluster() -> None:
 
 
 def create_topics() -> None:
-    """The step create_topics."""
+    """The step create_topics: creates one topic for each delivery profile under test."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import create_topics as step
 
@@ -56,7 +61,7 @@ def create_topics() -> None:
 
 
 def produce() -> None:
-    """The step produce."""
+    """The step produce: sends the load, while the step inject_fault runs in parallel."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import produce as step
 
@@ -64,7 +69,7 @@ def produce() -> None:
 
 
 def inject_fault() -> None:
-    """The step inject_fault."""
+    """The step inject_fault: carries out the fault plan, while the step produce sends the load in parallel."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import inject_fault as step
 
@@ -72,7 +77,7 @@ def inject_fault() -> None:
 
 
 def settle() -> None:
-    """The step settle."""
+    """The step settle: waits until all replicas are in sync, and records where each partition ends."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import settle as step
 
@@ -80,7 +85,7 @@ def settle() -> None:
 
 
 def validate() -> None:
-    """The step validate."""
+    """The step validate: has Great Expectations check the counts that the step reconcile has written."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import validate as step
 
@@ -88,9 +93,10 @@ def validate() -> None:
 
 
 def conclude() -> None:
-    """The step conclude, which is the gate. Its verdict, green or not, becomes the note of the DAG run.
+    """The step conclude, which is the gate: writes the verdict, and fails unless the run is green.
 
-    Raises gate.GateClosed if any step that a verdict rests on did not succeed.
+    In the local Airflow, the verdict becomes the note of the DAG run, whether the run is green or not. Raises
+    gate.GateClosed if a step before the gate did not succeed, and RunNotGreen if the run is not green.
     """
     context = get_current_context()
     gate.require_success(context, BEFORE_GATE)
@@ -104,7 +110,7 @@ def conclude() -> None:
 
 
 def stop_cluster() -> None:
-    """The step stop_cluster. It works whether the gate has opened or not."""
+    """The step stop_cluster: ends the cluster. Unlike other tasks, it may run again after the gate has succeeded."""
     run_dir = _run_directory(get_current_context())
     from delivery_verifier.run.steps import stop_cluster as step
 
@@ -112,7 +118,10 @@ def stop_cluster() -> None:
 
 
 def _open_run_directory() -> Path:
-    """Returns the run directory of the current context. Raises gate.GatePassed if the run has its verdict already."""
+    """Returns the run directory of the current DAG run. Raises gate.GatePassed if the gate has succeeded already.
+
+    Raises StepFailed if the task `plan` returned no run directory.
+    """
     context = get_current_context()
     gate.require_not_passed(context, GATE)
     return _run_directory(context)
@@ -129,8 +138,8 @@ def _run_directory(context: Context) -> Path:
 class SubmitReconcile(SparkSubmitOperator):
     """The task of the step reconcile. The task submits the Spark job to the master that the Spark connection names.
 
-    `execute` sets the script, the properties and the environment of the job. They depend on the run, which does not
-    exist yet when Airflow makes this object.
+    `execute` sets the script, the properties and the environment of the job, because they depend on the run. The run
+    does not exist yet when Airflow makes this object.
     """
 
     def __init__(self, *, task_id: str, **more: Any) -> None:
@@ -171,14 +180,17 @@ class SubmitReconcile(SparkSubmitOperator):
     def _give_up_reading(self, run: RunDirectory) -> None:
         """Kills the Spark job when the cluster is gone, because Spark would go on calling the brokers for minutes.
 
-        Does not kill a job that has already read the topics: such a job needs no broker.
+        Does not kill a job that has already read the topics, because such a job needs no broker.
         """
         if not (run.path / "read_topic.json").exists():
             self.on_kill()
 
 
 def _spark_conf(scenario: Scenario, master: str) -> dict[str, str]:
-    """Returns Spark's properties for a load of the scenario's size, with the jars that read Kafka."""
+    """Returns the Spark properties of the job. They suit the number of records in the scenario, and name Kafka's jars.
+
+    `master` is the URL of the Spark master. If the master is not local, Spark itself chooses the driver's address.
+    """
     from delivery_verifier.host.java.jars import spark_jars
     from spark_jobs import session
 

@@ -1,4 +1,7 @@
-"""The step conclude: writes the verdict and the report, and fails unless the run is green. This step is the gate."""
+"""The step conclude: writes the verdict and the report, and fails unless the run is green.
+
+This step is the gate: in Airflow, a run is green only if this step succeeds.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 class RunNotGreen(VerifierError, RuntimeError):
-    """The error of a run in which an arm did not end as expected, or could not be given a verdict.
+    """The error of a run in which an arm did not end as expected. An arm is one delivery profile on its own topic.
 
     The message is the sentence of the run's verdict.
     """
@@ -31,8 +34,9 @@ def conclude(run_dir: Path) -> None:
 def judge_and_report(run_dir: Path) -> RunVerdict:
     """Judges the run, writes verdict.json and report.html, and returns the verdict.
 
-    Then removes the cluster's workspace, unless a subject is VIOLATED or KDV_KEEP is set: the brokers' data may explain
-    a violation. Raises IncompleteRun if evidence is missing.
+    Then removes the brokers' data, unless an arm under test (role `subject`) is VIOLATED or the variable KDV_KEEP is 1.
+    In the first case, the data may explain the violation. Raises IncompleteRun if the output of an earlier step is
+    missing or altered.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -48,7 +52,10 @@ def judge_and_report(run_dir: Path) -> RunVerdict:
 
 
 def _clear_workspace(run: RunDirectory, run_token: str, keep: bool) -> None:
-    """Removes the workspace with the brokers' data and logs, unless `keep` or KDV_KEEP says to keep the workspace."""
+    """Removes the workspace with the brokers' data and logs. If `keep` is true or KDV_KEEP is 1, keeps the workspace.
+
+    Does nothing if the workspace is not on this host, or if the cluster is still running.
+    """
     try:
         workspace = Path(run.manifest("start_cluster").notes["workspace"])
     except (IncompleteRun, KeyError):

@@ -1,5 +1,7 @@
-"""The step create_topics: creates one topic per arm, all with the same replica assignment. All replicas are in sync
-before anything is sent."""
+"""The step create_topics: creates one topic per arm (one delivery profile), and waits until all replicas are in sync.
+
+All topics have the same replica assignment.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from delivery_verifier.store.run_directory import RunDirectory
 def create_topics(run_dir: Path) -> None:
     """Creates the topics, and waits until every broker says that all replicas of all partitions are in sync.
 
-    From then on, the observer of the cluster's keeper records each change of a leader or of in-sync replicas. Raises
-    DeadlinePassed if the replicas do not get in sync in time.
+    From then on, the cluster's observer records each change of a leader or of in-sync replicas. Raises DeadlinePassed
+    if the replicas do not get in sync in time.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()

@@ -1,4 +1,7 @@
-"""The step inject_fault: carries out the fault plan while the load flows, and records each injection with its proof."""
+"""The step inject_fault: carries out the fault plan while the load flows.
+
+The step records each injection with the proof that the injection had an effect.
+"""
 
 from __future__ import annotations
 

@@ -15,10 +15,11 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
-    """Plans the run called `name` and returns its run directory. `params` are fields of a form or of a command line.
+    """Plans the run called `name`, and returns its run directory, which now holds scenario.json.
 
-    Raises BadInput if a field is wrong or the run exists already, and lease.HostBusy if another run uses this host.
-    Raises Unfit or Unavailable if the host cannot do the run now, or can never do it (see `preflight.require`).
+    `params` holds the fields of a form or of a command line, by name. Raises BadInput if a field is wrong or the run
+    exists already, and lease.HostBusy if another run uses this host. Raises Unfit if the host cannot do the run now,
+    and Unavailable if the host can never do the run (see `preflight.require`).
     """
     variables.check()
     scenario = scenario_from_params(params, name)
@@ -38,7 +39,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
 
 
 def _owner(owner: object) -> str:
-    """Returns `owner`, the process that the run must not outlive, as the text `<pid>:<start time>`.
+    """Returns `owner`, the process at whose end the run must end, too, as the text `<pid>:<start time>`.
 
     Raises BadInput if `owner` has another form.
     """

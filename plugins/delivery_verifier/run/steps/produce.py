@@ -1,8 +1,8 @@
-"""The step produce: sends the load of all arms at once.
+"""The step produce: sends the load of all arms at the same time. An arm is one delivery profile on its own topic.
 
-The load ends when its least number of records is sent, the fault is healed, and the time for recovery is over. Before
-the load, every producer sends a warm-up: a few records to every partition. Load and faults begin only when all replicas
-have these records.
+Before the load, every producer sends a warm-up, which is a few records to every partition. Load and faults begin only
+when all replicas have these records. The load ends when the planned number of records is sent, the fault is healed, and
+the time for recovery is over. Until then, the producers go on beyond the planned number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from delivery_verifier.store.ledger import LOAD_BEGAN
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 INJECTOR_DEADLINE_S = 90.0
-"""Seconds for which produce waits, after the warm-up, until inject_fault has begun beside it."""
+"""Seconds that the step produce waits, after the warm-up, for the parallel step inject_fault to begin."""
 
 
 def produce(run_dir: Path) -> None:
@@ -53,9 +53,10 @@ def produce(run_dir: Path) -> None:
 def _send_load(
     scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event
 ) -> int:
-    """Sends the warm-up and then the load, until all producers are done.
+    """Has the producers send the warm-up and then the load, and waits until all producers are done.
 
-    Returns when the load after the warm-up began, in µs since the epoch.
+    Returns the time at which the load began, in µs since the epoch. `gone` is set when the cluster has ended. Raises
+    the errors that `produce` names.
     """
 
     def alive() -> bool:
@@ -90,7 +91,7 @@ def _send_load(
 def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerPool) -> None:
     """Waits until the records of the warm-up are in the logs of all replicas.
 
-    A report of the client does not prove this.
+    The client's delivery reports do not prove this. For example, with acks=1 they say nothing about followers.
     """
     client = topics.admin(cluster.connection)
     names = [arm.topic_name for arm in scenario.loaded]
@@ -114,11 +115,11 @@ def _wait_until_replicated(scenario: Scenario, cluster: Cluster, pool: ProducerP
 
 
 def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int], int]) -> dict[str, int]:
-    """Returns per topic how many records of the warm-up are missing, that is, not below the high watermarks yet.
+    """Returns how many records of the warm-up are not below the high watermarks yet, by topic.
 
-    `reported`: how many records the client has reported, by topic. `high_watermarks`: by topic and partition. Topics
-    without missing records are left out. A partition that no record has reached counts as at least one missing record,
-    because the warm-up sends to every partition.
+    `reported` is the number of records that the client has reported, by topic. `high_watermarks` holds the high
+    watermark of each partition, by topic and partition. The result leaves out topics without missing records. An empty
+    partition counts as at least one missing record, because the warm-up sends to every partition.
     """
     counts = {}
     for topic, count in reported.items():
@@ -130,7 +131,7 @@ def missing(reported: Mapping[str, int], high_watermarks: Mapping[tuple[str, int
 
 
 def _seal_ledgers(pool: ProducerPool, output: StepOutput) -> None:
-    """Stages the ledger of every producer as Parquet, and the counts that every producer kept itself."""
+    """Adds to the output the ledger of each producer, as a Parquet file, and the counts that the producer has kept."""
     (output.staging / "ledger").mkdir()
     for producer in pool.producers:
         producer.process.wait(timeout=30)

@@ -1,6 +1,7 @@
-"""The step reconcile: the Spark job in this process. The job has two halves. Only the first half needs the cluster.
+"""The step reconcile without Airflow: runs the Spark job in this process, in two halves.
 
-Airflow submits the same job with spark-submit, both halves at once (`spark_jobs/reconcile.py`).
+Only the first half needs the cluster. With Airflow, spark-submit runs both halves in one job
+(`spark_jobs/reconcile.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 
 def read_topic(run_dir: Path, spark: SparkProvider) -> None:
-    """Works the first half: reads the topics, and writes all their records to log/. The cluster must be running.
+    """Performs the first half of the step: reads the topics, and writes all records to log/ in the run directory.
 
-    `spark` returns the session that reads. Raises whatever Spark raises, and SparkGone if Spark's JVM has ended.
+    `spark` returns the session that reads. The cluster must be running. Raises ClusterGone if the cluster has ended,
+    SparkGone if Spark's JVM has ended, and any other error of Spark.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("reconcile")
@@ -32,11 +34,12 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
 
 
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:
-    """Works the second half: compares log/ with ledger/, and writes anomalies/, books/ and timeline/.
+    """Performs the second half of the step: compares log/ with ledger/, and writes anomalies/, books/ and timeline/.
 
-    The books are the counts of all arms, and the laws that bind these counts. The result depends only on the run
-    directory, so no cluster is needed. `spark` returns the session that compares. Raises the same errors as
-    `read_topic`.
+    log/ holds the records of the topics. ledger/ holds every send with its outcome. The books are the counts of each
+    arm, and whether these counts balance. The result depends only on the run directory, so no cluster is needed.
+
+    `spark` returns the session that compares. Raises SparkGone if Spark's JVM has ended, and any other error of Spark.
     """
     session = spark()
     from spark_jobs.reconcile import reconcile as reconcile_with

@@ -1,4 +1,8 @@
-"""The step settle: waits until the cluster is whole, plants the canary, and takes the snapshot (`run.snapshot`)."""
+"""The step settle: waits until all replicas are in sync, writes the canary, and takes the snapshot (`run.snapshot`).
+
+The canary is a topic with known anomalies of every kind. A run that does not report exactly these anomalies gets no
+verdict HELD or VIOLATED. The snapshot says where each partition ends.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,14 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
 def settle(run_dir: Path) -> None:
-    """Heals the cluster, writes the canary's records, and takes the snapshot.
+    """Ends all faults, waits until all replicas are in sync, writes the canary's records, and takes the snapshot.
 
-    Writes the ledger of the canary, offsets.json (the snapshot), and observations.json (each change of a leader, of
-    in-sync replicas or of a broker's process that the keeper's observer has seen). Raises TimeoutError if the cluster
-    does not become whole or records still arrive, and StepFailed if the verifier's own records are not written as
-    planned.
+    The canary is a topic with known anomalies, which test the verifier itself. The output is the ledger of the canary,
+    offsets.json (the snapshot), and observations.json. The last file has each change of a leader, of in-sync replicas
+    or of a broker's process that was seen during the run.
+
+    Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
+    are not written as planned, and ValueError if a topic's settings let brokers remove records.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -51,7 +57,10 @@ def settle(run_dir: Path) -> None:
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
-    """Writes the canary's records and stages its ledger. Raises StepFailed if the log has them in another order."""
+    """Writes the canary's records to its topic, and adds the canary's ledger to the output.
+
+    Raises StepFailed if the records are not in the log in the planned order.
+    """
     arm, plan = scenario.canary, canary.lay_out(scenario)
     values = [(arm.topic_name, partition, value) for partition, value in plan.values]
     plain = len(values) - sum(count for count, _ in plan.transactions)
@@ -90,6 +99,6 @@ def _write_in_transactions(
 
 
 def _observations(cluster: Cluster) -> list[Observation]:
-    """Returns all that the observer has seen so far."""
+    """Returns all changes that the cluster's observer has recorded so far."""
     file = cluster.workspace / "observations.jsonl"
     return msgspec.json.Decoder(Observation).decode_lines(file.read_bytes())

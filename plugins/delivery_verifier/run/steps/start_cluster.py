@@ -1,4 +1,7 @@
-"""The step start_cluster: boots a fresh cluster in a workspace of its own, under a keeper that outlives this step."""
+"""The step start_cluster: boots a fresh cluster in a folder of its own, the workspace.
+
+The parent process of the brokers, the keeper, outlives this step.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
 MARGIN_S = 900.0
-"""Seconds that a run may take in addition to the deadline of its load. After that its keeper ends the cluster."""
+"""Seconds that a run may take in addition to the deadline of its load. Then the keeper, the parent process of the
+brokers, ends the cluster."""
 
 
 def start_cluster(run_dir: Path) -> None:
@@ -44,8 +48,9 @@ def start_cluster(run_dir: Path) -> None:
 def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) -> Cluster:
     """Starts the cluster and returns a handle on the cluster.
 
-    `owner`: the process that the run must not outlive, as `<pid>:<start time>`. `lock`: the descriptor of the host's
-    lock. The keeper inherits the lock, so that no other run's start can sweep this workspace.
+    `owner` is the process at whose end the run must end, too, as `<pid>:<start time>`. `lock` is the descriptor of the
+    host's lock. The keeper (the parent process of the brokers) inherits this lock, so that no other run can start and
+    remove this workspace.
     """
     pid, _, started = (owner or "").partition(":")
     request = StartRequest(

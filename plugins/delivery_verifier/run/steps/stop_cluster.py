@@ -11,11 +11,13 @@ from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 
 def stop_cluster(run_dir: Path, keep: bool | None = None) -> None:
-    """Ends the cluster. Keeps its workspace if the run can be judged, because the judgement decides what becomes of it.
+    """Ends the cluster. Removes its workspace (the brokers' data) if the run cannot be judged.
 
-    If the run cannot be judged, removes the workspace. `keep` is True if this process will judge the run, and False if
-    the run cannot be judged. If `keep` is None, another process judges the run, and the run can be judged if it has
-    been reconciled. Does nothing if the cluster was never started or has ended by itself.
+    If the run can be judged, the workspace stays, because the step conclude decides whether to keep it. `keep` is True
+    if this process will judge the run, and False if the run cannot be judged. If `keep` is None, another process may
+    judge the run, and the workspace stays if the step reconcile has finished.
+
+    Does nothing if the cluster was never started or has ended by itself.
     """
     run = RunDirectory(run_dir)
     run.read_scenario().fail_if_asked("stop_cluster")

@@ -1,6 +1,7 @@
-"""The step validate: Great Expectations checks the books, that is, the counts that reconcile has made of every arm.
+"""The step validate: Great Expectations checks the books, the counts of each arm that the step reconcile has written.
 
-Great Expectations evaluates expectations of every anomaly of every arm, and of the evidence itself.
+One suite has expectations about the anomalies of each arm. Another suite has expectations about the evidence itself,
+for example that counts from independent sources are equal.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from pathlib import Path
 def validate(run_dir: Path) -> None:
     """Writes validation.json and the Data Docs (the pages of Great Expectations).
 
-    Raises IncompleteRun if the books are not whole, and filelock.Timeout if another process writes the Data Docs for
-    too long.
+    Raises IncompleteRun if the output of the step reconcile is missing or altered, and filelock.Timeout if another
+    process writes the Data Docs for too long.
     """
     from expectations.checkpoint import validate as evaluate  # imports Great Expectations, which takes seconds
 
