@@ -2,7 +2,8 @@
 
 A fault plan here only combines actions. A new action goes into `model/fault_actions.py`, and its code into `faults`.
 
-Owns: these choices as literals, and the few functions that put the literals together.
+Owns: the profiles, fault plans, scenarios and prices as literals, and the few functions that put these literals
+    together.
 May use: model.
 Weak spot: the expectations of a scenario are written by hand, and only a run on real brokers proves them.
 """

@@ -40,9 +40,10 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     `promise`: a text on what is promised, and where the promise ends. `source`: the document that makes the promise.
     `records`: the least number of records that each arm sends. It is 0 if the load sends exactly what the fault plan
     asks for (pacing `scripted`). `session_timeout_ms`, `heartbeat_interval_ms`, `elr` and `backend` are as in
-    ClusterSpec. `min_exposed`: the least number of reported records that each injection of a fault must be able to
-    hurt, if an arm is to be HELD. `deterministic`: whether the fault plan alone decides which records are hurt. If not,
-    chance has a part in it. `rules`: the ids of the rules that the entry puts to the test (see `contract.rules`).
+    ClusterSpec. `min_exposed`: a number of records. An arm can be HELD only if each injection of a fault could have
+    hurt at least this many of the arm's reported records. `deterministic`: whether the fault plan alone decides which
+    records are hurt. If not, chance has a part in it. `rules`: the ids of the rules that the entry puts to the test
+    (see `contract.rules`).
     """
 
     name: Name

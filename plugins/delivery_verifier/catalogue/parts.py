@@ -41,7 +41,7 @@ def scripted(block: int) -> Load:
 
 
 def broken(**counts: int) -> Expectation:
-    """Returns the expectation that the arm is VIOLATED, with exactly the given counts of its records, e.g. LOST=50.
+    """Returns the expectation that the arm is VIOLATED, and that its counts have exactly these values, e.g. LOST=50.
 
     A name in `counts` is an anomaly, or a column of the books (the tables of counts that the reconciliation writes).
     """

@@ -62,5 +62,5 @@ def _fault(condition: Condition) -> FaultPlan:
 
 _ENTRIES = [_entry(condition, profile) for profile in PRICED for condition in get_args(Condition)]
 PRICES: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""The entries that measure prices, by name, profile by profile. A catalogue run does not contain these entries, because
-they test no promise."""
+"""Maps the name of an entry to the entry, for all entries that measure prices. The entries of one profile stand
+together. A catalogue run does not contain these entries, because they test no promise."""

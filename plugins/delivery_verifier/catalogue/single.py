@@ -17,7 +17,7 @@ CONTROL_SHARE = 0.1
 1000 records. If the fault plan decides when records are sent, both numbers are 0."""
 WEAK = ("acks_0", "acks_1")
 """The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
-with such a profile gets the control arm `safe`, whose settings must hold even if the subject breaks."""
+with such a profile gets the control arm `safe`, which must lose no record even if the subject does."""
 
 
 def token(run_id: str) -> str:
@@ -39,11 +39,11 @@ def scenario(
 ) -> Scenario:
     """Returns the ad hoc scenario: one subject, its controls, and the canary.
 
-    A subject that asks for acknowledgements gets the control arm `acks_0`, which may lose records. This control shows
-    how many records the fault can take. A subject with less than acks=all gets the control arm `safe`, which must not
+    A subject that asks for acknowledgements gets the control arm `acks_0`, which may lose records. The losses of this
+    control show how severe the fault is. A subject with less than acks=all gets the control arm `safe`, which must not
     break its promise. The canary is an arm with planted anomalies that the verifier must find. `records` is the least
     number of records that the subject sends. `producers` is the subject's number of producers. If `cluster` is None,
-    the cluster is a default cluster with the equipment that `fault` needs. `more` are further fields of Scenario.
+    the cluster is a default cluster with the capabilities that `fault` needs. `more` are further fields of Scenario.
     """
     control_records = max(1000, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]

@@ -133,15 +133,16 @@ def _reopened(item: Item, expected: Sequence[str]) -> Item:
 def unavailable(entry: Entry) -> str:
     """Returns what this host lacks to run the entry, with the remedy. Returns an empty text if the host lacks nothing.
 
-    To find out whether the host has a capability, for example `power`, the backend tries it once per process.
+    The function tests whether the host has a capability, such as `power`, by using it. It tests each capability only
+    once per process.
     """
     return _lacks_text(_lacks(entry))
 
 
 def _lacks(entry: Entry) -> dict[str, Lack]:
-    """Returns the capabilities that this host lacks to run the entry, each with the reason.
+    """Returns the capabilities that the entry needs and this host lacks, as keys. The values are the reasons.
 
-    If the backend of the entry cannot run on this host, the backend is the only key.
+    If the backend of the entry cannot run on this host, the only key is the backend, as `backend <name>`.
     """
     backend = backend_of(ClusterSpec(backend=entry.backend))
     if lack := backend.lack():

@@ -94,9 +94,7 @@ def _rows(run: RunDirectory, table: str) -> list[dict[str, Any]]:
 
 
 def p99(buckets: Iterable[Mapping[str, Any]]) -> float | None:
-    """Returns a time in ms within which at least 99 % of the reported records were reported.
-
-    Returns None if no record was reported.
+    """Returns the 99th percentile of the latency in ms, or None if no record was reported.
 
     `buckets` are rows of the table timeline/latency. Each row counts the reported records within a range of latencies.
     The result is the upper end of a range, because the table holds no exact latencies.

@@ -61,7 +61,7 @@ entries (see KINDS), and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """Returns the words in `text`, a list with commas such as `power,network`. They are the `words` of `expects`.
+    """Returns the words in `text`, a list with commas such as `power,network`. `expects` takes them as `words`.
 
     Raises BadInput if a word is not in EXPECTABLE.
     """

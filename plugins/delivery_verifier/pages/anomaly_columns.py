@@ -19,11 +19,12 @@ ALWAYS = subset(
 
 
 def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
-    """The number of records of one arm that show the anomaly `anomaly`, as the verdict counts them.
+    """The number of records of one arm that show the anomaly `anomaly`.
 
-    `books`: the totals of the arm by column. A record with several anomalies is a case of only the first of them in the
-    order of Anomaly. If the books also count `anomaly` on cases of an earlier kind, in a column `also_...`, this
-    function adds that column. Returns None if `books` lacks the column of `anomaly`.
+    `books`: the totals of the arm by column. If a record shows several anomalies, the column of the first of them, in
+    the order of Anomaly, counts the record. For some anomalies, a column `also_...` counts the records that show the
+    anomaly but are counted in the column of an earlier one. The result is then the sum of both columns. Returns None if
+    `books` lacks the column of `anomaly`.
     """
     count = books.get(column(anomaly))
     if count is None or anomaly not in SECONDARY:

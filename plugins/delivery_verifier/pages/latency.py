@@ -13,8 +13,7 @@ from delivery_verifier.pages.material import Material, arms_drawn
 from delivery_verifier.store import tables
 
 SHARES = (0.5, 0.99, 0.999, 1.0)
-"""For each of these shares, the pages state the latency within which this share of the reported records was
-reported."""
+"""The quantiles of the latency that the pages show: the median, two high percentiles and the maximum."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class Spread:
 
     @property
     def bounds_ms(self) -> list[float]:
-        """For each share in SHARES, the time in ms within which at least this share of the records was reported.
+        """The latency in ms at each quantile in SHARES, rounded up to the upper bound of a bucket.
 
-        Each time is the upper bound of a bucket. Raises ValueError if there are no records.
+        Raises ValueError if there are no records.
         """
         return [self._bound_ms(share) for share in SHARES]
 

@@ -49,8 +49,8 @@ def enumeration(parts: list[str], last: str = "or") -> str:
 def clean(text: object) -> str:
     """The text with U+FFFD in place of each character that could deceive a reader.
 
-    These are control characters, which can overwrite text on a terminal, surrogates, and the characters of
-    BOUNDARY_BIDI, which can reverse text. Newlines and tabs stay.
+    These are control characters, surrogates, and the characters of BOUNDARY_BIDI. Control characters can overwrite text
+    on a terminal, and the characters of BOUNDARY_BIDI can reverse text. Newlines and tabs stay.
     """
     return "".join(
         "\N{REPLACEMENT CHARACTER}"
@@ -71,9 +71,9 @@ def number(value: float | int | None) -> str:
 
 
 def latency(ms: float) -> str:
-    """A latency of `ms` milliseconds as text with three significant digits, e.g.
+    """A latency of `ms` milliseconds as text with three significant digits, e.g. `12.6 ms`.
 
-    `12.6 ms` or, from one second on, `3.16 s`.
+    A latency of one second or more is given in seconds, e.g. `3.16 s`.
     """
     return f"{ms / 1000:,.3g} s" if ms >= 1000 else f"{ms:.3g} ms"
 

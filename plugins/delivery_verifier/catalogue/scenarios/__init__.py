@@ -18,4 +18,4 @@ from delivery_verifier.catalogue.scenarios import (
 MODULES = (acks, replication, duplicates, order, clients, transactions, network, power, everyday)
 
 ENTRIES: dict[str, Entry] = {entry.name: entry for module in MODULES for entry in module.ENTRIES}
-"""Every entry of MODULES, by the entry's name."""
+"""Maps the name of an entry to the entry, for the entries of all modules in MODULES."""

@@ -26,8 +26,8 @@ _ACKS_0 = profile_of(
     acks="0",
     topic_metadata_refresh_interval_ms=1000,
 )
-"""A profile whose client looks for new leaders every second. With the default of five minutes, the client would go on
-sending to the old leader once that broker is back, and would lose those records, too."""
+"""A profile whose client looks for new leaders every second. By default, a client looks for them every five minutes. It
+would go on sending to the old leader after the restart of this broker, and these records would be lost, too."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",

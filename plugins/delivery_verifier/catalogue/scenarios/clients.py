@@ -57,8 +57,9 @@ _KILLED_PRODUCER = Entry(
     session_timeout_ms=6000,
     rules=("resent.application", "lost.never"),
 )
-"""With the control arm acks_1, the leader answers at once without its followers, so that the application sends no
-record again. This arm shows that the copies come from the missing answer, and not from the kill of the producer."""
+"""The producer of the control arm acks_1 is killed, too. But its leader answers at once, without its followers. So the
+application knows before the kill that the records were written, and sends none of them again. This shows that the kill
+alone does not make the application send a record twice. The answer must be missing, too."""
 
 _HASTY = profile_of(
     "hasty",

@@ -17,8 +17,8 @@ _BLOCK = 20
 def _one_request(profile: str, **producer: Setting) -> Profile:
     """Returns the catalogue's profile `profile` with a linger.ms of 100 and with the settings in `producer`.
 
-    The client then collects all records that a `send` step of the fault plan asks for in one Produce request. In the
-    names of `producer` a `_` stands for a dot.
+    The client then puts all records of one `send` step of the fault plan into a single Produce request. In the names of
+    `producer` a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
     return replace(base, producer=base.producer | {"linger.ms": 100} | named)
@@ -140,9 +140,10 @@ _FROZEN_FOLLOWERS = Entry(
     session_timeout_ms=15_000,
     rules=("duplicated.retries", "duplicated.never"),
 )
-"""The brokers' session is longer than the freeze. So the frozen brokers stay members of the cluster, and the freeze
-causes only retries. In measurements, every record had four copies, or five on a busy host, where the frozen brokers
-thaw late. The expectation asks for three copies per record on average."""
+"""The freeze is shorter than the session timeout of the brokers. So the frozen brokers stay members of the cluster, and
+the freeze causes only retries. In measurements, every record of the arm acks_all had four copies. On a busy host it had
+five, because the freeze lasted longer than planned. The expectation asks for at least three copies per record on
+average."""
 
 _FROZEN_LEADER = Entry(
     name="duplicates.frozen_leader",

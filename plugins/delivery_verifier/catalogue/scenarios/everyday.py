@@ -27,8 +27,8 @@ WEAK: dict[str, Claim] = {
     "retries_off": "at_most_once",
     "in_flight_1": "ordered",
 }
-"""The profiles that may break their claim. The claim is a guarantee that users often expect of the profile, although
-its settings do not promise this guarantee."""
+"""Maps the name of a profile to a guarantee that the profile may break. Users often expect this guarantee of the
+profile, although its settings do not promise it."""
 STRONG = ("idempotent", "safe", "transactional")
 
 _ARMS = (

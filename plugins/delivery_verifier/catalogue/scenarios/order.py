@@ -123,7 +123,7 @@ _STALLED_LEADER = Entry(
 )
 """The load has three partitions, each with a leader of its own. A client's request for metadata waits behind the
 requests in flight on its connection. So only a client with a second connection learns of the new leader while the
-connection to the old leader is stuck. The records that were in flight at that time are overtaken: five in the arm
-acks_all, and one in the arm in_flight_1."""
+connection to the old leader is stuck. The client sends the next records to the new leader. The stuck records are sent
+again only later, so that they come out of order: five in the arm acks_all, and one in the arm in_flight_1."""
 
 ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)

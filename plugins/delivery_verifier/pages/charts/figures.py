@@ -114,9 +114,9 @@ def seconds_axis(end_s: float) -> Range1d:
 
 
 def safe(text: object) -> str:
-    """Returns `text` so that Bokeh draws it as it is. Full-width signs replace `$`, `\\` and `@`.
+    """Returns `text` with full-width signs in place of `$`, `\\` and `@`.
 
-    These signs have a meaning for Bokeh. For example, Bokeh would load MathJax from the network to draw text between
-    dollar signs. `clean` also removes characters that could deceive a reader.
+    Bokeh gives these signs a meaning. For example, it would load MathJax from the network to draw text between dollar
+    signs. `words.clean` also replaces the characters that could deceive a reader.
     """
     return clean(text).replace("$", "\uff04").replace("\\", "\uff3c").replace("@", "\uff20")

@@ -1,6 +1,7 @@
 """The lane charts: the leader and the ISR of each partition over time. A lane is the row of one partition in a plot.
 
-If there are more partitions than lanes, a second plot counts the partitions without a leader and with a shrunk ISR.
+If there are more partitions than lanes, a second plot shows two numbers over time: the partitions without a leader, and
+the partitions with a shrunk ISR.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ def lane_plots(material: Material, clock: Clock, x_range: Range1d, end_s: float)
 
 
 def _counts(x_range: Range1d, counted: list[PartitionCounts], end_s: float, partitions: int) -> Figure:
-    """The plot of how many partitions had no leader or a shrunk ISR. `partitions`: the number of all partitions."""
+    """The plot of two numbers over time: the partitions without a leader, and the partitions with a shrunk ISR.
+
+    `partitions`: the number of all partitions.
+    """
     plot = blank(x_range, "partitions", 120)
     last = counted[-1]
     steps = [*counted, PartitionCounts(max(end_s, last.from_s), last.leaderless, last.shrunk)]
@@ -89,7 +93,10 @@ def _lanes(x_range: Range1d, drawn: list[Segment]) -> Figure:
 
 
 def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    """The data of the bars by column, with one value per segment. `rows`: the row of the lane of each partition."""
+    """The data of the bars by column, with one value per segment.
+
+    `rows` maps a partition to the number of its row in the plot.
+    """
     return {
         "y": [rows[segment.partition] + 0.3 for segment in drawn],
         "row": [rows[segment.partition] + 0.5 for segment in drawn],
@@ -107,7 +114,10 @@ def _bars(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
 
 
 def _stripes(drawn: list[Segment], rows: dict[int, int]) -> dict[str, Any]:
-    """The data of the stripes by column, with one value per stripe. `rows`: the row of the lane of each partition."""
+    """The data of the stripes by column, with one value per stripe.
+
+    `rows` maps a partition to the number of its row in the plot.
+    """
     stripes = in_sync(drawn)
     replicas = sorted({broker for _, broker, _, _ in stripes})
     step = 0.36 / max(1, len(replicas))

@@ -81,8 +81,7 @@ def _thin(lane: list[Segment], end_s: float) -> list[Segment]:
 def lanes(material: Material, leadership: Leadership, topic: str) -> list[int]:
     """The partitions of `topic` that have a lane, in ascending order. There are at most LANES_SHOWN.
 
-    If there are more partitions, partitions that an injection of a fault hit are taken first, then the partitions with
-    the lowest numbers.
+    If `topic` has more partitions, those that were hit by a fault come first, then those with the lowest numbers.
     """
     hit = {partition for injection in material.injections for partition in injection.hit.get(topic, [])}
     by_interest = sorted(leadership.partitions(topic), key=lambda partition: (partition not in hit, partition))
@@ -116,10 +115,10 @@ def _joined_spans(lane: Iterable[Segment]) -> list[tuple[float, float]]:
 
 @dataclass(frozen=True)
 class PartitionCounts:
-    """The numbers of partitions without a leader (`leaderless`) and with a shrunk ISR (`shrunk`) from a time on.
+    """Two numbers of partitions, which apply from the time `from_s` on.
 
-    `from_s`: this time in s on the clock of the run. An ISR is shrunk if it is smaller than the greatest ISR that any
-    partition had in the run.
+    `from_s`: the time in s on the clock of the run. `leaderless`: the number of partitions without a leader. `shrunk`:
+    the number of partitions with a shrunk ISR, that is, with fewer replicas than the greatest ISR of the run.
     """
 
     from_s: float
@@ -130,7 +129,7 @@ class PartitionCounts:
 def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
     """The PartitionCounts after each observed change of a partition, in order of time.
 
-    If there are more than COUNTS_DRAWN of them, consecutive PartitionCounts are joined. The result has the greatest
+    If there are more than COUNTS_DRAWN of them, several consecutive PartitionCounts become one. It has the greatest
     value of each count.
     """
     topic = subject_topic(material)

@@ -17,8 +17,8 @@ from delivery_verifier.pages.words import latency, number
 from delivery_verifier.store.run_directory import RunDirectory
 
 BOOKS = ("attempted", "acked", "sent", "failed", "indeterminate", "reported", "found")
-"""The columns of an arm's books, which are its totals, that the comparison shows. The numbers of anomalies come from
-the findings of the verdict instead."""
+"""The totals of an arm that the comparison shows, as columns of the books. The numbers of anomalies come from the
+findings of the verdict instead."""
 
 ABSENT = "–"
 """The text of a figure that a run does not have."""
@@ -202,7 +202,10 @@ def _figures(side: Side, arm: ArmVerdict | None) -> dict[str, object]:
 
 
 def _throughput(material: Material, arm: str) -> dict[str, object]:
-    """The throughput of an arm, by its name on the page. Returns an empty dictionary if the throughput is not known."""
+    """Maps the name of the throughput on the page to the throughput of `arm` as text.
+
+    Returns an empty dictionary if the throughput is not known.
+    """
     rate = material.take("ledger", lambda: records_per_s(RunDirectory(material.path), arm))
     return {} if rate is None else {"reported per second": number(round(rate))}
 

@@ -60,8 +60,8 @@ class ScenarioRow:
 
     A round is green if it ended as expected, or if this host could not run it and the user expected that. `green`:
     whether all rounds are green. `state`: the state of the first round that is not green or, if all are green, of round
-    one. `note`: the reason why there are no results to show, e.g. `not run yet`. `runs`: all attempts as pairs of the
-    text of the link to the report and the attempt.
+    one. `note`: the reason why there are no results to show, e.g. `not run yet`. `runs`: all attempts. Each pair holds
+    the text of a link, e.g. `round 2`, and the attempt to whose report the link leads.
     """
 
     name: str
@@ -155,7 +155,7 @@ def _note(item: Item) -> str:
 
 
 def _runs(rounds: Sequence[Item]) -> list[tuple[str, Attempt]]:
-    """All attempts of a scenario, as pairs of the text of the link to the report and the attempt."""
+    """All attempts of a scenario, each with the text of the link to its report, e.g. `round 2`."""
     runs = []
     for item in rounds:
         for ordinal, attempt in enumerate(item.attempts, 1):

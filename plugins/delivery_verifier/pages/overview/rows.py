@@ -64,9 +64,9 @@ class Figures(Struct, frozen=True, kw_only=True):
     """The figures of a run's subjects, from the books in its verdict. A case is one record that shows an anomaly.
 
     `lost`, `duplicated`, `reordered`: the cases of all subjects together; None if the books of no subject have the
-    count. `others`: the cases of each other kind of anomaly that has cases. `longest_gap_s`: the longest time without a
-    report on a partition, of all subjects. `exposed`: the number of reported records that faults could have hurt, of
-    the subject with the fewest such records; None if the verdict has no such number.
+    count. `others` maps each further kind of anomaly that occurred to its number of cases. `longest_gap_s`: the longest
+    time for which a subject had no report on a partition. `exposed`: how many reported records of a subject the faults
+    could have hurt. The subject with the smallest number counts. None if the verdict has no such number.
     """
 
     lost: int | None = None
@@ -77,7 +77,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     others: dict[Anomaly, int] = {}
 
     def cases(self, anomaly: Anomaly) -> int | None:
-        """The cases of a kind outside LOST, DUPLICATED and REORDERED. Returns None if no books are known."""
+        """The number of cases of a kind that has no field of its own. Returns None if no books are known."""
         return self.others.get(anomaly, None if self.lost is None else 0)
 
 
@@ -236,7 +236,7 @@ def others(rows: Iterable[StoredRunRow]) -> dict[Anomaly, str]:
 
 
 def _sum(subjects: list[_ArmVerdict], anomaly: Anomaly) -> int | None:
-    """The cases of one kind of all subjects together. Returns None if no subject's books have a count of this kind."""
+    """The number of cases of `anomaly` in all subjects together. Returns None if the books of no subject have it."""
     counts = [count for arm in subjects if (count := cases(arm.books, anomaly)) is not None]
     return sum(counts) if counts else None
 

@@ -15,7 +15,8 @@ from delivery_verifier.pages.overview.rows import StoredRunRow
 RUNS_DRAWN = 60
 """The greatest number of runs in the trend. If more runs are listed, the trend shows the newest of them."""
 WIDTH, HEIGHT, _LEAST = 600.0, 64.0, 2.5
-"""The width and the height of a chart, and the height of the bar of zero, in the units of the SVG drawing."""
+"""Sizes in the units of the SVG drawing. WIDTH, HEIGHT: the size of a chart. _LEAST: the height of a bar for the
+value 0."""
 
 
 class Bar(Struct, frozen=True):
@@ -83,9 +84,9 @@ def _lane(
 
 
 def _height(value: float | int | None, top: float, logarithmic: bool) -> float:
-    """The height of the bar of `value`. `top`: the highest value.
+    """The height of the bar for `value`. `top`: the highest value.
 
-    The bar of zero or None has a small height, too, so that the run stays visible.
+    The height is never 0, so that the run stays visible even if `value` is 0 or None.
     """
     if not value or top <= 0:
         return _LEAST

@@ -130,9 +130,9 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """Returns GROUPS with further columns, so that no kind of anomaly with cases stays hidden.
+    """Returns GROUPS with further columns for kinds of anomaly outside LOST, DUPLICATED and REORDERED.
 
-    A group gets a column for each other kind of anomaly that occurred in a run under one of the group's conditions.
+    A group gets a column for such a kind if the kind occurred in a run under one of the group's conditions.
     """
     return [replace(group, columns=(*group.columns, *_other_columns(price, group))) for group in GROUPS]
 

@@ -30,11 +30,12 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     `condition`: `flat_out` (as fast as the client can, no fault), `none` (fixed rate, no fault) or `kill_leader` (fixed
     rate, a leader killed). `records_per_s`: reported records per second (see `pages.throughput`). `latency_ms_*`: the
-    times within which 50, 99 and 99.9 % of the reported records were reported, rounded up by at most 12 %. They are
-    None under `flat_out`, where records wait in the client's own queue. `unanswered`: attempts that were FAILED or
-    INDETERMINATE. `other_cases`: the cases of each other kind of anomaly that has cases, by the column of the kind in
-    the books. A doubt of the kind `checker` says that the check itself may be wrong. If the run has such a doubt,
-    `lost`, `duplicated`, `reordered` and `unanswered` are None, and `other_cases` is empty.
+    median, the 99th and the 99.9th percentile of the latency, rounded up by at most 12 %. They are None under
+    `flat_out`, where records wait in the client's own queue. `unanswered`: attempts that were FAILED or INDETERMINATE.
+    `other_cases`: the numbers of cases of the kinds of anomaly outside LOST, DUPLICATED and REORDERED. It maps the
+    column of a kind in the books to a number, and leaves out kinds without a case. A doubt of the kind `checker` says
+    that the check itself may be wrong. If the run has such a doubt, `lost`, `duplicated`, `reordered` and `unanswered`
+    are None, and `other_cases` is empty.
     """
 
     run_id: str
@@ -150,9 +151,10 @@ def _scenario(path: Path) -> Scenario:
 
 
 def _other_cases(arm: ArmVerdict) -> dict[str, int]:
-    """The cases of each kind of anomaly that has cases and no field in MeasuredRun, by the column of the kind.
+    """Maps the column of a kind of anomaly in the books to the arm's number of cases of this kind.
 
-    Returns an empty dictionary if the arm has a doubt of the kind `checker`.
+    LOST, DUPLICATED and REORDERED are left out, because each has a field in MeasuredRun. Kinds without a case are left
+    out, too. Returns an empty dictionary if the arm has a doubt of the kind `checker`.
     """
     others = [anomaly for anomaly in columns([_reliable_books(arm)]) if anomaly not in ALWAYS]
     return {column(anomaly): cases(arm.books, anomaly) or 0 for anomaly in others}
@@ -167,9 +169,9 @@ def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
-    """The counts of MeasuredRun, by the names of its fields.
+    """Maps the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun to their values.
 
-    Each count is None if the arm has a doubt of the kind `checker`.
+    Each value is None if the arm has a doubt of the kind `checker`.
     """
     books = _reliable_books(arm)
     unanswered = [books.get(name) for name in ("failed", "indeterminate")]
@@ -179,9 +181,9 @@ def _counts(arm: ArmVerdict) -> dict[str, int | None]:
 
 
 def _latency(path: Path, arm: str) -> tuple[float | None, float | None, float | None]:
-    """The times in ms within which 50, 99 and 99.9 % of the reported records were reported.
+    """The median, the 99th and the 99.9th percentile of the latency in ms, each rounded up to the end of a bucket.
 
-    All three times are None if no record was reported.
+    All three are None if no record was reported.
 
     Records during faults and outside faults count together, because an application meets both.
     """

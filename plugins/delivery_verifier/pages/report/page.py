@@ -149,7 +149,10 @@ def _further_cases(arm: ArmVerdict) -> list[tuple[str, int]]:
 
 
 def _legend(material: Material) -> dict[str, list[tuple[str, str]]]:
-    """The names and colours of the arms, in the order of the plots, and of the brokers, by number."""
+    """The names and colours in the legend, as pairs. The keys are `arms` and `brokers`.
+
+    The arms stand in the order of the plots, and the brokers in the order of their numbers.
+    """
     topic = subject_topic(material)
     drawn = [
         observation

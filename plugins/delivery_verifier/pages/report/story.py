@@ -52,8 +52,8 @@ def stories(material: Material, clock: Clock, groups: list[CaseGroup]) -> list[S
     """The stories of a run, the worst first: at most one story per kind in KINDS_WITH_A_STORY.
 
     `groups`: the case groups of the run (see `cases.groups`). Groups with more cases than tolerated are the worst, then
-    groups of subjects. If neither kind has cases, one case of another kind has a story. The canary, an arm with planted
-    cases, has none.
+    groups of subjects. If no case is of a kind in KINDS_WITH_A_STORY, one case of another kind gets a story. The
+    canary, an arm with planted cases, gets no story.
     """
     ranked = sorted(
         (group for group in groups if group.role != "canary" and group.cases),
@@ -86,7 +86,7 @@ def _record_name(row: dict[str, Any]) -> str:
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether the verdict permits any number of cases of the kind and arm of `group`."""
+    """Whether the verdict sets no limit to the cases of the kind `group.kind` in the arm `group.arm`."""
     return any(
         arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
         for arm in (material.verdict.arms if material.verdict else [])
@@ -95,7 +95,7 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key of a group: groups with too many cases come first, then subjects, then the most telling kinds."""
+    """The sort key: first groups with too many cases, then subjects, then kinds with a low `telling` (see `KINDS`)."""
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind
@@ -135,7 +135,7 @@ def _events(material: Material, row: dict[str, Any]) -> Iterator[_Event]:
 
 
 def _leadership_changes(observations: list[Observation], since_us: int, until_us: int | None) -> Iterator[_Event]:
-    """Yields the changes of the leader or the ISR after `since_us` until `until_us`. None stands for the end."""
+    """Yields the changes of the leader or the ISR after `since_us`, but none after `until_us` (None: no end)."""
     for before, now in pairwise(observations):
         if now.at_us <= since_us or (until_us is not None and now.at_us > until_us):
             continue
@@ -152,7 +152,7 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A space and the sentence on the leader at the sending. Returns an empty text if `observation` is None."""
+    """A space and a sentence on who led the partition when the record was sent. Empty if `observation` is None."""
     if observation is None:
         return ""
     if observation.leader < 0:
@@ -227,7 +227,7 @@ def _explanation(material: Material, row: dict[str, Any]) -> str:
 
 
 def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How `acks` and a new leader caused a loss, as sentences. Returns an empty text if they are not the cause."""
+    """How acks=0, or acks=1 and a new leader, caused a loss, as sentences. Returns an empty text if neither did."""
     if acks == "0":
         return "With acks=0 the client asks nobody whether it arrived: sent is not written."
     topic = topic_of(material, row["arm"])
