@@ -1,8 +1,9 @@
 """The cluster under test: this package starts the cluster, watches it, and sends requests to it.
 
-Owns: brokers and their keeper (the parent process of the brokers), the lease (the time after which the keeper ends the
-    cluster unless a step of the run renews the lease), the host's lock, the observer (a record of the changes in the
-    cluster), topics, raw requests of Kafka's protocol, the proxy between producers and brokers.
+Owns: brokers and their keeper, the lease, the host's lock, the observer, topics, raw requests of Kafka's protocol, the
+    proxy between producers and brokers. The keeper is the parent process of the brokers. It ends the cluster when the
+    lease runs out, so the steps of a run renew the lease. The host's lock lets only one run at a time have a cluster
+    on this host. The observer records the changes in the cluster.
 May use: store, host, model.
 Weak spot: the observer asks one broker after the other. A broker that does not answer delays the questions to the next
     brokers.

@@ -31,7 +31,7 @@ ProcessState = Literal["running", "frozen", "exited"]
 
 class Lack(NamedTuple):
     """Why this host lacks a capability or a backend. `why`: the reason and its remedy, in words. `failed`: True if a
-    trial failed for an unknown reason, so that the host may have the capability or backend all the same."""
+    test of this host failed for an unknown reason. The host may then have the capability or backend all the same."""
 
     why: str
     failed: bool = False
@@ -68,8 +68,8 @@ class StartRequest(Struct, frozen=True, kw_only=True):
     `workspace`: a folder for the cluster's data, logs and sockets. It contains at most an empty file
     `layout.KEEPER_SPEC`. `deadline_s`: seconds after which the keeper ends the cluster. `owner`: the keeper also ends
     the cluster when this process ends; None if there is no such process. `lock_descriptor`: the descriptor of the open
-    file that holds the host's lock. The keeper inherits this file, so that no other run can start and remove this
-    workspace until the keeper ends.
+    file that holds the host's lock. The keeper inherits this file, and so holds the lock until it ends. Meanwhile no
+    other run can start, so no other run removes this workspace.
     """
 
     run_id: str
@@ -103,8 +103,8 @@ class KeeperOperations(Protocol):
         ...
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops the packets of the brokers `nodes` on `links` (see step_options.LINKS). Returns the wall time just
-        before the first packet was dropped. Needs the capability network."""
+        """Drops packets between the brokers `nodes` and the peers that `links` names (see step_options.LINKS). Returns
+        the wall time just before the first packet was dropped. Needs the capability network."""
         ...
 
     def rejoin(self, nodes: list[int]) -> None:
@@ -112,8 +112,8 @@ class KeeperOperations(Protocol):
         ...
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that lets
-        some packets through again."""
+        """Returns how many packets were dropped so far. The outer key is the isolated broker, the inner key the link.
+        Leaves out a link that lets some packets through again."""
         ...
 
     def power_off(self, nodes: list[int]) -> int:

@@ -50,8 +50,8 @@ class FakeCluster:
         self.connection = Connection({broker: Address("fake", 9000 + broker) for broker in self.brokers})
         self.load_connection = self.connection
         self.requested: list[tuple[object, ...]] = []
-        """The requests so far, in order: each with its name and arguments. The list leaves out `renew` and all requests
-        that only read, except the proxy's `hits`."""
+        """The requests so far, in order: each with its name and arguments. Requests that only read are left out, and so
+        is `renew`. The proxy's request `hits` is listed although it only reads."""
         self.process_states: dict[int, ProcessState] = dict.fromkeys(self.brokers, "running")
         self.partition_states: dict[tuple[str, int], PartitionState] = {}
         self.topic_settings: dict[tuple[str, str], str] = {}
@@ -59,7 +59,8 @@ class FakeCluster:
         self.without_power: set[int] = set()
         self.proxy_rules: list[dict[str, Any]] = []
         self.proxy_hits: dict[str, dict[str, int]] = {}
-        """The answer to every request `hits` to the proxy: counts by broker id and client.id."""
+        """The answer to every request `hits` to the proxy: how often a rule acted. The outer key is the broker id, the
+        inner key the client.id."""
         self.finished = False
 
     @property
@@ -88,8 +89,9 @@ class FakeCluster:
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
 
     def start(self, node: int) -> None:
-        """Starts a broker, and switches the power of its disk on. The broker may join ISRs or become a leader (see
-        `_with_broker`). Raises RuntimeError if the broker has not exited."""
+        """Starts a broker, and switches the power of its disk on. The broker joins the ISR of each of its partitions
+        that has a leader. It leads each of its partitions that has no leader, if it is in the ISR. Raises RuntimeError
+        if the broker has not exited."""
         if self.process_states[node] != "exited":
             raise RuntimeError(f"broker {node} is already running")
         self.requested.append(("start", node))
@@ -238,7 +240,7 @@ def _without_broker(state: PartitionState, broker: int) -> PartitionState:
 
 def _with_broker(state: PartitionState, broker: int) -> PartitionState:
     """Returns the state of a partition after `broker` has come back. If the partition has a leader, `broker` joins the
-    ISR. If not, `broker` leads the partition, but only if `broker` is in the ISR."""
+    ISR. If the partition has no leader and `broker` is in the ISR, `broker` becomes the leader."""
     if state.leader >= 0:
         isr = tuple(member for member in state.replicas if member in state.isr or member == broker)
         return replace(state, isr=isr)

@@ -110,8 +110,8 @@ class Cluster:
         self.backend.keeper.start(broker)
 
     def isolate(self, brokers: list[int], links: Sequence[Link]) -> int:
-        """Drops the packets of `brokers` on `links` (see step_options.LINKS). Returns the wall time (µs) just before
-        the first packet was dropped."""
+        """Drops packets between `brokers` and the peers that `links` names (see step_options.LINKS). Returns the wall
+        time (µs) just before the first packet was dropped."""
         return self.backend.keeper.isolate(brokers, list(links))
 
     def rejoin(self, brokers: list[int]) -> None:
@@ -119,8 +119,8 @@ class Cluster:
         self.backend.keeper.rejoin(brokers)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link that lets
-        some packets through again."""
+        """Returns how many packets were dropped so far. The outer key is the isolated broker, the inner key the link.
+        Leaves out a link that lets some packets through again."""
         return self.backend.keeper.cut_off()
 
     def power_off(self, brokers: list[int]) -> int:

@@ -47,8 +47,9 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
         return _connection(self.proxy_ports or self.client_ports)
 
     def listeners(self, broker: int) -> dict[str, tuple[int, int]]:
-        """Returns, by name of the listener, two ports of a broker: the port that the broker binds, and the port that
-        the broker advertises. The ports differ only for the listener PROXIED."""
+        """Returns the ports of a broker. Maps the name of a listener to two ports: the port that the broker binds, and
+        the port that it advertises. They differ only for the listener PROXIED, because there the proxy's port is
+        advertised."""
         client, replication = self.client_ports[broker], self.replication_ports[broker]
         ports = {"CLIENT": (client, client), "REPL": (replication, replication)}
         if self.proxy_ports:

@@ -30,8 +30,8 @@ lease while Airflow starts the next task, and such a start is slow on a loaded h
 StartRequest), the keeper notices the owner's end much sooner."""
 RENEW_EVERY_S = 2.0
 PATIENCE_S = 1.0
-"""Seconds to wait for the host's lock. `holder` briefly takes a free lock, so a failed first attempt does not prove
-that a run has the lock."""
+"""Seconds to wait for the host's lock. A process that asks who holds the lock may take a free lock for a moment. So a
+failed first attempt does not prove that a run has the lock."""
 ANSWER_S = 5.0
 """Seconds that a server waits for the text of a request after the client has connected."""
 
@@ -176,10 +176,10 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     """Renews the lease while the block of the `with` statement runs. Yields an event that is set when the keeper is
     gone or refuses a renewal. A block that waits for something must check this event.
 
-    If the block cannot check the event, the caller passes `when_gone`. Another thread then calls `when_gone`, which has
-    to make the block fail. If the block raises an error after the event was set, this function raises ClusterGone
-    instead, because the lost keeper is the cause of the error. Raises ClusterGone before the block if the keeper is
-    gone already.
+    If the block cannot check the event, the caller passes `when_gone`. As soon as the event is set, another thread
+    calls `when_gone`, which has to make the block fail. If the block raises an error after the event was set, this
+    function raises ClusterGone instead, because the lost keeper is the cause of the error. Raises ClusterGone before
+    the block if the keeper is gone already.
     """
     done, gone = threading.Event(), threading.Event()
 

@@ -77,7 +77,8 @@ class Observer:
 
     def _note(self, key: tuple[str, int], state: PartitionState) -> None:
         """Records the state of a partition if the state differs from the last recorded state. Ignores a state with an
-        earlier leader epoch, and a state with an error code other than 0 and 5."""
+        earlier leader epoch, and a state with an error code. The error code 5 is not ignored: it says that the
+        partition has no leader now."""
         before = self._partitions.get(key)
         if state.error not in (0, 5) or (before and state.leader_epoch < before.leader_epoch):  # 5: no leader now
             return

@@ -1,5 +1,6 @@
 """Topics and their offsets. Every arm (one delivery configuration under test) has its own topic. This module creates
-these topics with one replica assignment, and checks the settings that keep every record in the log."""
+these topics, and checks the settings that keep every record in the log. All topics get the same assignment of replicas
+to brokers."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def assignment(scenario: Scenario, brokers: Sequence[int]) -> list[list[int]]:
 
 
 def create(scenario: Scenario, connection: Connection) -> None:
-    """Creates the topics of all arms of the scenario (one topic per arm), with one replica assignment for all. Raises
+    """Creates one topic for each arm of the scenario. All topics get the same assignment of replicas to brokers. Raises
     KafkaException with the broker's reason if a topic cannot be created."""
     client, brokers = admin(connection), sorted(connection.brokers)
     new_topics = [

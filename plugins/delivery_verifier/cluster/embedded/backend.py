@@ -100,7 +100,7 @@ class EmbeddedBackend:
 
     def leftovers(self) -> list[str]:
         """Returns the names of what killed processes left on this host: chains of rules in the packet filter, and
-        folders of trials (see `equipment.abandoned`)."""
+        temporary folders with a small disk (see `equipment.abandoned`)."""
         return [chain.name for chain in packet_filter.abandoned()] + [folder.name for folder in equipment.abandoned()]
 
     def sweep(self) -> list[str]:

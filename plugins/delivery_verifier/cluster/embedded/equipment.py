@@ -21,11 +21,11 @@ from delivery_verifier.model.act import Capability
 from delivery_verifier.model.errors import StepFailed
 
 TRIAL = 16 << 20
-"""Size in bytes of the small disk that the trial `_power` makes."""
+"""Size in bytes of the small disk on which the capability power is tried."""
 LOOP_CONTROL = "/dev/loop-control"
 _TRIAL_FOLDER = re.compile(r"kdv-trial-(\d+)-(\d+)-.*")
-"""The name of the folder in which the trial `_power` makes its disk. The name contains the pid and the start time of
-the process that runs the trial."""
+"""The name of the temporary folder in which the capability power is tried. The name contains the pid and the start time
+of the process that tries the capability."""
 _REFUSALS = re.compile(
     r"permission denied|not permitted|not supported|missing kernel module|unknown filesystem type|"
     r"no such device|protocol not available",
@@ -84,7 +84,7 @@ def _power() -> Lack | None:
 
 
 def abandoned() -> list[Path]:
-    """Returns the folders that a killed process left behind while it ran the trial `_power`. A disk may still be
+    """Returns the folders that a killed process left behind while it tried the capability power. A disk may still be
     mounted in such a folder. Leaves out folders of other users, because any user may create a folder with such a
     name."""
     folders = []
@@ -112,10 +112,11 @@ def sweep() -> list[Path]:
 
 
 def _refused(message: str, error: Exception) -> Lack:
-    """Returns a `Lack` with the text `message`, which names the reason and the remedy. `error`: the error of the trial.
+    """Returns a `Lack` for the error of a trial. `message`: the reason and the remedy, in words.
 
-    `mount` reports the same error if the host lacks loop devices and if all loop devices are busy. If this process may
-    open the control device of the loop devices, the loop devices are only busy, and `Lack.failed` is True.
+    `Lack.failed` is False only if `error` proves that the host lacks the capability. `mount` reports the same error in
+    two cases: the host has no loop devices, or all loop devices are busy. If this process may open their control
+    device, they are only busy, which proves nothing.
     """
     no_loop_devices = "failed to setup loop device" in str(error) and not os.access(LOOP_CONTROL, os.R_OK | os.W_OK)
     return Lack(message, failed=not no_loop_devices and _REFUSALS.search(str(error)) is None)

@@ -11,10 +11,10 @@ from delivery_verifier.model.step_options import Link
 
 
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
-    """Returns the rules of the packet filter that cut `broker` off on `links`, for requests in both directions.
+    """Returns the packet filter's rules that cut `broker` off on `links`. The rules stop the requests of both sides.
 
     On the links to the controller and to other brokers, the rules drop the packets with the broker's requests. The
-    controller only answers requests of a broker, so the link to the controller needs no other rule. Other brokers and
+    controller sends no requests to a broker, so the link to the controller needs no other rule. Other brokers and
     clients send requests to the broker's own ports. On these links, the rules therefore also drop packets to and from
     these ports.
     """
@@ -62,8 +62,8 @@ class Isolation:
         self._rules.pop(broker, None)
 
     def dropped(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, by broker that is cut off and by link. Leaves out a link if the
-        kernel lacks one of the link's rules."""
+        """Returns how many packets were dropped so far. The outer key is the broker that is cut off, the inner key the
+        link. Leaves out a link if the kernel lacks one of the link's rules."""
         counters, packets_of = self._read(), dict[int, dict[str, int]]()
         for broker, filter_rules in self._rules.items():
             packets_of[broker] = {}

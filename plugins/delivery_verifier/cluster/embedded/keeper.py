@@ -112,7 +112,7 @@ class Keeper(NodeProcesses):
     def clean_up(self) -> None:
         """Kills the keeper's children and the adopted processes, removes the cluster's rules from the packet filter,
         and unmounts the brokers' disks. Removes the workspace, unless `finish` asked to keep it. After the request
-        `finish`, first lets one broker exit by itself (see `keep_class_archive`)."""
+        `finish`, calls `keep_class_archive` before it kills the brokers."""
         print(f"keeper: {self.end_reason or 'interrupted'}: cleaning up", flush=True)
         self.observer.stop()
         for guest in self.guests:

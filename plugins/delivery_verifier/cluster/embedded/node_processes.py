@@ -23,8 +23,7 @@ from delivery_verifier.model.step_options import Link
 
 Process = subprocess.Popen[bytes]
 ARCHIVE_DEADLINE_S = 20.0
-"""Seconds to wait after SIGTERM for the end of the broker that writes the class data archive when it exits (see
-`NodeProcesses.keep_class_archive`)."""
+"""Seconds that `NodeProcesses.keep_class_archive` waits for a broker to exit after SIGTERM."""
 
 
 class NodeProcesses:
@@ -101,9 +100,9 @@ class NodeProcesses:
         return ClusterStatus(nodes=statuses, pid=os.getpid(), proxy=proxy)
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
-        """Drops the packets of the brokers `nodes` on `links`. Returns the wall time (µs) just before the first packet
-        was dropped. Raises CapabilityMissing if the cluster lacks the capability network, ValueError if a broker is
-        isolated already, and FilterError if the packet filter cannot be changed."""
+        """Drops packets between the brokers `nodes` and the peers that `links` names. Returns the wall time (µs) just
+        before the first packet was dropped. Raises CapabilityMissing if the cluster lacks the capability network,
+        ValueError if a broker is isolated already, and FilterError if the packet filter cannot be changed."""
         self._require("network")
         at_us = now_us()
         for node in nodes:
@@ -117,8 +116,8 @@ class NodeProcesses:
             self.isolation.mend(node)
 
     def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns the number of packets dropped so far, by isolated broker and by link. Leaves out a link if the packet
-        filter lacks one of the link's rules."""
+        """Returns how many packets were dropped so far. The outer key is the isolated broker, the inner key the link.
+        Leaves out a link if the packet filter lacks one of the link's rules."""
         return self.isolation.dropped()
 
     def power_off(self, nodes: list[int]) -> int:

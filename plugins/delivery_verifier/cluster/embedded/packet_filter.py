@@ -67,15 +67,15 @@ class Chain(NamedTuple):
         _call("iptables-restore", "-w", "--noflush", stdin=commands)
 
     def remove(self, rules: Iterable[FilterRule]) -> None:
-        """Removes one copy of each of `rules`. Ignores rules that do not exist. Raises FilterError if iptables cannot
-        be run."""
+        """Removes `rules` from the chain. Further copies of these rules stay. Ignores rules that do not exist. Raises
+        FilterError if iptables cannot be run."""
         for rule in rules:
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """Returns (name, number of dropped packets) for every rule of the chain that the kernel has now. Empty if no
-        rule of the chain OUTPUT jumps to this chain, because then this chain drops nothing. Raises FilterError if the
-        packet filter cannot be read."""
+        """Returns (name, number of dropped packets) for every rule that the kernel now has in this chain. Empty if no
+        rule of the chain OUTPUT jumps to this chain: then no packet gets here. Raises FilterError if the packet filter
+        cannot be read."""
         table = _save()
         if self._jump not in table:
             return []

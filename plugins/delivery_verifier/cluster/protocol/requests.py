@@ -17,7 +17,8 @@ from delivery_verifier.cluster.protocol.encoding import Reader, call, short_text
 
 TIMEOUT_S = 0.7
 ASSIGNMENT_S = 10.0
-"""Seconds to wait for the answer to a change. The controller makes the change, and may be busy."""
+"""Seconds to wait for the answer to a request that changes something. The controller makes the change, and may be
+busy."""
 
 
 @dataclass(frozen=True, slots=True)

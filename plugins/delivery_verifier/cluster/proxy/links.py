@@ -107,7 +107,8 @@ class Link:
             flow.release()
 
     def advance(self, now: float) -> None:
-        """Sends what can be sent now: the frames that are due at `now` (seconds, monotonic), and earlier bytes."""
+        """Sends the frames that are due at `now` (seconds, monotonic), and bytes that the sockets did not accept
+        before."""
         for flow in self.flows:
             flow.advance(now)
         for end in self.ends:

@@ -26,10 +26,10 @@ class ProxyRule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Held requests go out even if the client has hung up meanwhile. `delay` makes the frame wait for `delay_ms`, and
     later frames go out after this frame. `close` closes both sides of the connection and does not pass the frame on.
 
-    A frame matches if it has the rule's `direction`, comes from or goes to one of `brokers`, and belongs to the API
-    `api`: a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame on, `count` times
-    (0: without end). Matching frames are counted by broker and client.id, from the moment when the rule is put in
-    force. A frame on which an earlier rule acts is not counted.
+    A frame matches if three things hold: it has the rule's `direction`, it comes from or goes to one of `brokers`, and
+    its API is `api`. `api` is a name in `step_options.APIS`, or an API key. The rule acts from the `nth` matching frame
+    on, `count` times (0: without end). Matching frames are counted separately for each broker and client.id, from the
+    moment when the rule is put in force. A frame on which an earlier rule acts is not counted.
     """
 
     action: Literal["drop", "hold", "delay", "close"]
@@ -63,7 +63,7 @@ def number(api: str | int) -> int:
 
 class _RuleInForce:
     """A rule in force. `matched`: how often the rule matched a frame, by (broker, client.id). `acted`: how often the
-    rule acted, by the same keys. `brokers`: the brokers that have not been released."""
+    rule acted, by the same keys. `brokers`: the rule's brokers, without those that a request `release` named."""
 
     def __init__(self, rule: ProxyRule) -> None:
         self.rule, self.api, self.brokers = rule, number(rule.api), set(rule.brokers)
