@@ -12,17 +12,16 @@ from delivery_verifier.model.data import Setting
 from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
-"""An action's own proof: the facts that show its effect, by broker, producer, topic or partition. Empty if there are no
-such facts."""
+"""An action's own proof: the facts that show its effect. A key names what a fact is about, e.g. `broker 1`. The value
+is the fact, e.g. `exited`. Empty if there are no such facts."""
 
 
 @dataclass(frozen=True)
 class ActionContext:
     """What an action may use: the cluster, the target brokers, the options of the plan's step, the scenario, its load.
 
-    `brokers` are the target brokers, to which the action is done. `options` are the options of the step. Code that only
-    heals the cluster has neither a scenario nor a load. An action that needs a scenario or a load then raises
-    ValueError.
+    `brokers` are the target brokers, to which the action is done. `options` are the options of the step. When only the
+    cluster is healed, `scenario` and `load` are None. An action that needs one of them then raises ValueError.
     """
 
     cluster: Cluster
@@ -43,7 +42,7 @@ class Action(Protocol):
         ...
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns what shows that the effect of the action holds now.
+        """Returns the facts that show that the effect of the action holds now.
 
         The proof of a fault is empty while its effect does not hold, e.g. while a thread still runs after SIGSTOP. A
         fault plan reads only the proofs of faults. An action that is no fault (`Act.bites` is false) may return

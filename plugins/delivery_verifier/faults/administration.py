@@ -24,19 +24,21 @@ DEADLINE_S = 20.0
 
 
 class ElectPreferred:
-    """Gives another leader to every partition that a target broker leads: the next in the partition's list of replicas.
+    """Gives a new leader to every partition that a target broker leads.
 
-    The next replica is moved to the head of the list, which makes it the preferred leader, and is then elected. Proof:
-    at least one partition is led by its preferred replica. This proof does not show that the leader is new. The effect
-    `re_elected` (see act.Proof) shows that. If the controller refuses an election, or finds it needless, no error is
-    raised. The effect `re_elected` is then not seen.
+    The new leader is the replica that follows the present leader in the partition's list of replicas. The action moves
+    this replica to the head of the list, which makes it the preferred leader, and asks for its election. Proof: at
+    least one partition is led by its preferred replica. This proof does not show that the leader is new. The effect
+    `re_elected` (see act.Proof) shows that. If the controller refuses the election, or answers that none is needed, the
+    action raises no error. The effect `re_elected` is then not seen.
     """
 
     def do(self, context: ActionContext) -> int:
         """Reorders the replicas and asks for the election.
 
         If the controller grants the election, waits until every running broker knows the new leaders. Raises OSError if
-        the new order is refused, and DeadlinePassed.
+        the controller refuses the new order. Raises DeadlinePassed if a running broker does not know the new leaders in
+        time.
         """
         arms = _scenario(context).arms
         led = {key: state for key, state in _partitions(context, arms).items() if state.leader in context.brokers}
@@ -65,9 +67,9 @@ class ElectPreferred:
 class ElectUnclean:
     """Asks for a leader from outside the ISR, for every partition of the subject arms that has no leader.
 
-    Proof: every partition of the subject arms is led by a target broker. If the controller refuses an election, or
-    finds it needless, no error is raised. The proof is then empty, unless target brokers lead all these partitions
-    anyway.
+    The subject arms are the arms that the user asks about. Proof: target brokers lead all partitions of the subject
+    arms. If the controller refuses the election, or answers that none is needed, the action raises no error. The proof
+    is then empty, unless target brokers lead all these partitions without the election.
     """
 
     def do(self, context: ActionContext) -> int:
@@ -133,7 +135,11 @@ def rotated_replicas(state: PartitionState) -> list[int]:
 
 
 def _next_replicas_lead(states: PartitionStates, before: PartitionStates) -> bool:
-    """Returns whether every partition of `before` is led in `states` by the first of its `rotated_replicas`."""
+    """Returns whether the election has given every partition of `before` its new leader.
+
+    `before` holds the states before the election, `states` the states now. The new leader of a partition is the first
+    of its `rotated_replicas`.
+    """
     return all(key in states and states[key].leader == rotated_replicas(state)[0] for key, state in before.items())
 
 
@@ -160,7 +166,7 @@ def _setting(context: ActionContext) -> tuple[str, str]:
 
 
 def _values(context: ActionContext) -> dict[str, str]:
-    """Returns the value of the setting that the step names, by topic that carries load, as a broker reports it."""
+    """Returns, for each topic that carries load, the value of the step's setting, as a broker reports it."""
     return context.cluster.topic_setting(_loaded_topics(context), _setting(context)[0])
 
 

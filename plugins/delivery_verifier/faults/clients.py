@@ -23,7 +23,10 @@ class KillProducer:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns what ended each producer; empty unless SIGKILL ended all producers, and no producer runs again."""
+        """Returns how each producer ended, in words. The keys are `producer <name>`.
+
+        Empty unless SIGKILL ended all producers, and none was started again.
+        """
         load = _load(context)
         exits = load.exits()
         killed = len(exits) == load.producers and set(exits.values()) == {-signal.SIGKILL}
@@ -66,7 +69,10 @@ class Resend:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns how many records every arm sent again; empty unless every subject arm sent records again."""
+        """Returns how many records each arm sent again. The keys are `resent by <arm>`.
+
+        Empty unless every subject arm sent records again.
+        """
         if context.scenario is None:
             return {}
         counts = _load(context).resent()

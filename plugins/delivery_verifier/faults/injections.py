@@ -90,7 +90,10 @@ class Injections:
         )
 
     def healed_by(self, step: FaultStep, brokers: list[int]) -> list[OpenInjection]:
-        """Returns the open injections that `step`, done to `brokers`, heals for all or some of their brokers."""
+        """Returns the open injections that `step` heals when it is done to `brokers`.
+
+        The step may heal only some of the brokers of such an injection.
+        """
         return [
             injection
             for injection in self.open
@@ -100,10 +103,11 @@ class Injections:
     def prove(self, injection: OpenInjection) -> None:
         """Decides whether `injection` bit, that is, had its effect. Call this just before the injection is healed.
 
-        The injection bit if the action has its own proof now, and every required effect is seen now. The action must
-        also have had its own proof right after it was performed, unless `Act.proof_only_before_heal` is true. If no
-        broker runs, no broker can report effects. An effect then counts if the plan waited for it and saw it. An
-        injection that is healed broker by broker is proven once, before the first broker is healed.
+        The injection bit if the action's own proof (see `Action.proof`) is not empty now, and every required effect is
+        seen now. The action's own proof must also have been found right after the action, unless
+        `Act.proof_only_before_heal` is true. If no broker runs, no broker can report effects. An effect then counts if
+        the plan waited for it and saw it. An injection that is healed broker by broker is proven once, before the first
+        broker is healed.
         """
         proofs = injection.proofs
         if proofs.process_before_heal is not None:
@@ -116,13 +120,15 @@ class Injections:
         injection.bit = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
 
     def action_proof(self, injection: OpenInjection) -> ActionProof:
-        """Returns what the injection's action itself can prove now. Empty if the action's effect does not hold now."""
+        """Returns the proof that the injection's action gives now (see `Action.proof`). Empty if the effect does not
+        hold now."""
         return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:
         """Marks `brokers` as healed. Closes the injection once all of its target brokers are healed.
 
-        `healed_at_us` is then the injection's time of healing, in µs since the epoch.
+        `healed_at_us` is the time at which `brokers` were healed, in µs since the epoch. If the injection closes, this
+        time becomes the injection's time of healing.
         """
         injection.brokers_to_heal -= set(brokers)
         if not injection.brokers_to_heal:

@@ -32,21 +32,23 @@ class LeaderAfter(Struct, frozen=True):
 
 
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
-"""What was seen of one effect (see act.Proof). The effect `brief` has two times in ms, by name. Every other effect has
-the leaders of partitions, by `partition_name`. Empty if the effect was not seen."""
+"""What was seen of one effect (see act.Proof). For the effect `brief`, the values are two times in ms. For any other
+effect, the keys are names of partitions (see `partition_name`) and the values their leaders. Empty if the effect was
+not seen."""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):
-    """What shows that an injection bit (had its effect). A field that has its default value is not published.
+    """The proof that an injection bit (had its effect). A field that has its default value is not published.
 
-    * `process`: the action's own proof right after the action.
-    * `before`: the leader of every hit partition (see `Injection.hit`) just before the bite, by `partition_name`.
-    * `required`: the effects that must be seen. They are published as `wanted`.
+    * `process`: the action's own proof (see `Action.proof`) right after the action.
+    * `before`: the leader of every hit partition (see `Injection.hit`) just before the fault took effect. The keys are
+      names of partitions (see `partition_name`).
+    * `required`: the effects that must be seen. In injections.json this field is called `wanted`.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load, and that the target
-      brokers led just before the bite. None unless the effect `coordinator_moved` is required.
+      brokers led just before the fault took effect. None unless the effect `coordinator_moved` is required.
     * `waited_for`: the effects that the plan waited for and saw.
     * `process_before_heal`: the action's own proof just before healing. None until then.
-    * `effects`: what was seen just before healing. It is published under the name of each effect.
+    * `effects`: what was seen of each effect just before healing. In injections.json each effect is a field.
     * `failed`: why the plan could not go on, usually a deadline that passed. None if the plan went on.
     """
 
@@ -60,7 +62,10 @@ class Proofs(Struct, kw_only=True, omit_defaults=True):
     failed: str | None = None
 
     def to_builtins(self) -> dict[str, object]:
-        """Returns the proof as injections.json has it: one object, with each effect as a key beside the fields."""
+        """Returns the proof in the form that injections.json contains.
+
+        This is one mapping. Its keys are the names of the published fields and the names of the effects.
+        """
         fields: dict[str, Any] = msgspec.to_builtins(self)
         effects: dict[str, Any] = fields.pop("effects", {})
         return {**fields, **effects}

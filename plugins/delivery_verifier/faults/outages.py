@@ -1,4 +1,4 @@
-"""Outages: actions that cut off brokers from the network, or the disks of brokers from power, and that undo the cut.
+"""Outages: actions that cut brokers off from the network or cut the power of their disks, and actions that undo this.
 
 These actions need a cluster with the capability `network` or `power` (see act.Capability).
 """
@@ -30,7 +30,7 @@ class Isolate:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns the number of packets dropped so far, per broker and link.
+        """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
         Empty unless the packet filter has every rule, and every link has dropped packets.
         """
@@ -77,7 +77,10 @@ class PowerOff:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns one line per target; empty unless all processes have exited and all disks answer with I/O errors."""
+        """Returns the same words for each target: exited, its disk is off. The keys are `broker <id>`.
+
+        Empty unless all processes have exited and all disks answer with I/O errors.
+        """
         states = context.cluster.states()
         off = all(states[broker] == "exited" and context.cluster.is_off(broker) for broker in context.brokers)
         return {f"broker {broker}": "exited, its disk is off" for broker in context.brokers} if off else {}

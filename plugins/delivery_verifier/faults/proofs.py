@@ -27,8 +27,8 @@ _HOLDS_FOR_PARTITION: dict[Proof, Callable[[PartitionState, list[int]], bool]] =
     "leaderless": lambda state, brokers: state.leader < 0,
     "isr_shrunk": lambda state, brokers: not set(state.isr) & set(brokers),
 }
-"""The function that tells whether one partition shows an effect, by the name of the effect. The arguments are the state
-of the partition and the target brokers."""
+"""For each of these effects, a function that tells whether one partition shows the effect. The arguments of the
+function are the state of the partition and the target brokers."""
 
 
 def prove(
@@ -74,9 +74,10 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 
 
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the leaders of those hit partitions of subject arms that had no leader just before the bite.
+    """Returns the present leaders of the partitions that had no leader just before the fault took effect.
 
-    Empty if there is no such partition, or if any of them still has no leader.
+    Only hit partitions of subject arms (the arms that the user asks about) are considered. Empty if all of them had a
+    leader then, or if one that had no leader then has none now.
     """
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
@@ -94,9 +95,9 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 
 
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
-    """Returns the leaders of those partitions of `__transaction_state` that the targets led just before the bite.
+    """Returns the present leaders of the partitions that are listed in `Proofs.coordinated`.
 
-    Empty if the targets led no such partition, or if any of these partitions has no leader or is still led by a target.
+    Empty if there are no such partitions, or if one of them has no leader or is led by a target.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)

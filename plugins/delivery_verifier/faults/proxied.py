@@ -15,8 +15,9 @@ from delivery_verifier.model.history import now_us
 class Frames:
     """Puts a rule in force at the proxy (see ProxyRule). `name` is the action of the rule: drop, hold, delay or close.
 
-    The step's options are the fields of the rule, and `clients`. Proof: the rule acted on requests or responses of at
-    least `clients` clients. So there is no proof if the clients bypass the proxy. `release` heals the injection.
+    The step's option `clients` is a number of clients. The other options are fields of the rule. Proof: the rule acted
+    on requests or responses of at least `clients` clients. So there is no proof if the clients bypass the proxy.
+    `release` heals the injection.
     """
 
     name: str

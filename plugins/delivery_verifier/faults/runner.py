@@ -35,7 +35,7 @@ class FaultRunner:
         self._triggers = Triggers(cluster, scenario, load, self.injections, check_load)
 
     def run(self) -> list[Injection]:
-        """Runs all cycles and, whatever happens, makes the cluster whole afterwards. Returns the injections.
+        """Runs all cycles, and then heals the cluster, even if an error was raised. Returns the injections.
 
         A trigger or an action that misses its deadline ends the cycle. The open injections (or, if none is open, the
         cycle's last injection) are then recorded as injections that had no effect, so that no verdict will be HELD.

@@ -69,7 +69,11 @@ class Triggers:
                 self._injections.note("isr_shrunk")
 
     def _await_load(self, step: FaultStep) -> None:
-        """Waits until the load has no outstanding attempt, or has reported enough records. Raises DeadlinePassed."""
+        """Waits until the trigger `settled` or `reported` of `step` fires.
+
+        `settled` fires once every attempt sent so far has an outcome, `reported` once enough attempts are reported.
+        Raises DeadlinePassed.
+        """
         deadline_s = self._scenario.load.deadline_s
         if step.trigger.kind == "settled":
             message = f"all that was sent to be settled before {step.action}"
@@ -128,10 +132,10 @@ class Triggers:
         return bool(states) and all(set(state.isr) <= running for state in states.values() if state.leader in running)
 
     def _records(self, value: float) -> int:
-        """Returns for how many records a trigger with this `value` waits.
+        """Returns the number of records that a trigger with this `value` waits for.
 
-        A value of 1 or more is the number of records. A value below 1 is a share of the least number of records that a
-        subject is planned to send per cycle.
+        A value of 1 or more is the number of records itself. A value below 1 is a share: of the records that the
+        subject arm with the fewest records is planned to send per cycle.
         """
         if value >= 1:
             return int(value)

@@ -33,7 +33,10 @@ class RunningLoad:
         return sum(arm.producers for arm in self._scenario.loaded)
 
     def reported(self) -> int:
-        """Returns how many attempts the client has reported so far, for the subject arm with the fewest of them."""
+        """Returns how many attempts are reported as acknowledged or, with acks=0, as sent.
+
+        Only the subject arm with the fewest such attempts counts.
+        """
         return min(sum(control[Word.REPORTED] for control in self._controls(arm)) for arm in self._scenario.subjects)
 
     def outstanding(self) -> int:
@@ -77,10 +80,10 @@ class RunningLoad:
         self._command("kill", kills=starts + 1, starts=starts)
 
     def restart(self) -> None:
-        """Asks the supervisor to start every killed producer again. Does nothing if no producer is to stay dead.
+        """Asks the supervisor to start every killed producer again. Does nothing if there is no killed producer.
 
-        Waits until each of these producers has sent again every record that had no outcome or was INDETERMINATE.
-        Raises DeadlinePassed.
+        Waits until each of these producers has sent again every record that had no outcome or was INDETERMINATE. Raises
+        DeadlinePassed.
         """
         if all(control[Word.KILLS] == control[Word.STARTS] for control in self._all_controls()):
             return

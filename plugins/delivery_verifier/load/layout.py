@@ -22,8 +22,8 @@ LARGEST_BLOCK = 1000
 BLOCKS_PER_SECOND = 150
 QUEUE_RECORDS = 200_000
 QUEUE_BYTES = 400_000_000
-"""QUEUE_RECORDS and QUEUE_BYTES are the greatest length of the client's queue, unless the producer's settings ask for a
-shorter queue."""
+"""The greatest length of the client's queue: QUEUE_RECORDS in records, and QUEUE_BYTES in bytes. The producer's
+settings may ask for a shorter queue."""
 
 
 class LoadLayout(NamedTuple):

@@ -31,11 +31,13 @@ ACKED_NOWHERE = -1
 SENT = -2
 """The attempt was handed to the network with acks=0. No broker acknowledges such an attempt."""
 FAILED = -10_000
-"""The attempt was certainly not written. Its result is FAILED - code, with librdkafka's error code: |code| < 1000."""
+"""The attempt was certainly not written. Its result is FAILED minus librdkafka's error code. Such a code is greater
+than -1000 and less than 1000."""
 FAILED_UP_TO = -5_000
 """A result that is above NEVER_KNOWN, and not above FAILED_UP_TO, means FAILED."""
 INDETERMINATE = -20_000
-"""The attempt ended with an error that does not tell whether it was written. Its result is INDETERMINATE - code."""
+"""The attempt ended with an error that does not tell whether it was written. Its result is INDETERMINATE minus the
+error code."""
 NEVER_KNOWN = -15_000
 """A result that is not above NEVER_KNOWN means INDETERMINATE."""
 

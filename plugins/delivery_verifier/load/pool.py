@@ -70,12 +70,12 @@ class ProducerProcess:
 
     @property
     def killed_by_plan(self) -> bool:
-        """Whether the fault plan had the producer killed and has not had it started again since."""
+        """Whether SIGKILL ended the producer on request of the fault plan, and the producer was not started again."""
         is_down = self.control[Word.KILLS_DONE] > self.control[Word.STARTS_DONE]
         return is_down and self.control[Word.EXIT] == -signal.SIGKILL
 
     def may_end(self, code: int) -> bool:
-        """Whether the producer's process may end now with the exit code `code`, so that the run goes on.
+        """Whether the run may go on after the producer's process has ended with the exit code `code`.
 
         Code 0 is allowed once the load has ended. Code 3 is always allowed: the load ended early, e.g. after a fatal
         client error, which is a result of the run. Every code is allowed if the fault plan had the producer killed.

@@ -36,8 +36,8 @@ class SequencedProducer:
     """Sends blocks of records in the order of their sequence numbers.
 
     `sequence` is the least sequence that was never sent. `resent` is the number of resends, the attempts after a
-    record's first. `shifts` maps each partition to its number of resends, by which the partition sequences of later
-    first attempts exceed the layout's. While the client's queue is longer than `limit`, no block is handed over.
+    record's first. `shifts` maps each partition to its number of resends. Each later first attempt gets the partition
+    sequence of the layout plus this number. While the client's queue is longer than `limit`, no block is handed over.
     `fatal` says in words why the load ended early: a fatal client error or an unended transaction. Otherwise None.
     """
 

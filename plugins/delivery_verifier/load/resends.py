@@ -1,4 +1,4 @@
-"""Resends: which sequences an application sends again, as which attempt, and under which partition sequences.
+"""Resends: which records an application sends again, and which attempt number and partition sequence a resend gets.
 
 In a round of resends, a producer sends once more each record whose last attempt is INDETERMINATE. The round is written
 to a file before any of its records is sent. A record's attempts have the numbers 0 (the first attempt), 1, 2 and so on.
@@ -114,8 +114,8 @@ def next_round(sequences: Mapping[int, int], frontier: int, earlier: Iterable[Ro
 def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int]:
     """Returns the number of resends in `rounds`, per partition.
 
-    Every resend takes one partition sequence. So the partition sequences of first attempts after these rounds are
-    higher than the layout's by this number.
+    Every resend takes one partition sequence. So a first attempt after these rounds gets the partition sequence of the
+    layout plus this number.
     """
     shifts: Counter[int] = Counter()
     for resend in _ranges(rounds):
@@ -124,11 +124,11 @@ def partition_shifts(rounds: Iterable[Round], layout: LoadLayout) -> Counter[int
 
 
 def count_outcomes(folder: Path, frontier: int) -> dict[Word, int]:
-    """Returns how many attempts are reported, FAILED, INDETERMINATE, or resends. The key of each number is its Word.
+    """Returns the numbers for the words REPORTED, FAILED, INDETERMINATE and RESENT of a control block (see `Word`).
 
     The numbers are counted from the slots of a producer whose process is gone. `folder` is the producer's. An open
-    attempt counts as INDETERMINATE, because no report about it can come any more. A resend also counts by its outcome.
-    `frontier` is the first sequence that was never sent.
+    attempt counts as INDETERMINATE, because no report about it can come any more. A resend counts as RESENT, and also
+    by its outcome. `frontier` is the first sequence that was never sent.
     """
     rounds = read_rounds(folder)
     first_attempts = [SequenceRange(0, first, min(SLOTS, frontier - first), 0) for first in range(0, frontier, SLOTS)]
@@ -179,7 +179,7 @@ def _consecutive(sequences: Mapping[int, int], block: int) -> Iterator[tuple[int
 
 
 def _indeterminate(folder: Path, first: int, count: int, include_open: bool) -> Numbers:
-    """Returns the indices in [0, count) of the slots from `first` on that are INDETERMINATE.
+    """Returns which slots of the sequences [first, first + count) are INDETERMINATE. The index 0 stands for `first`.
 
     With `include_open` the indices of open slots are returned, too.
     """

@@ -27,8 +27,8 @@ WORDS = {TransactionOutcome.COMMITTED: Word.COMMITTED, TransactionOutcome.ABORTE
 CALL_S = 5.0
 """How many seconds one call of the client may block. A call that is not done in this time is made again."""
 MOST_S = 1.0
-"""A transaction holds at most as many records as the load's rate sends in this number of seconds. `size` may round this
-number up. So a slow load has smaller transactions, and no transaction comes near transaction.timeout.ms."""
+"""A transaction holds at most as many records as the load's rate sends in this number of seconds. `size` may round the
+number of records up. So a slow load has smaller transactions, and no transaction comes near transaction.timeout.ms."""
 
 
 class Unended(VerifierError, RuntimeError):
@@ -36,11 +36,11 @@ class Unended(VerifierError, RuntimeError):
 
 
 def size(records: int, block: int, partitions: int, rate: float | None = None) -> int:
-    """Returns the number of records in one transaction: `records` or, if that is less, what `rate` sends in MOST_S s.
+    """Returns the number of records in one transaction: `records`, or fewer if the load is slow.
 
-    `rate` is in records per second, or None if the load has no rate. `block` consecutive records go to one partition.
-    The number is rounded up to whole blocks. With two or more partitions the number is at least two blocks, so that a
-    transaction spans two partitions.
+    `rate` is in records per second, or None if the load has no rate. With a rate, the number is at most what the load
+    sends in MOST_S seconds. `block` consecutive records go to one partition. The number is rounded up to whole blocks.
+    With two or more partitions the number is at least two blocks, so that a transaction spans two partitions.
     """
     if rate is not None:
         records = max(1, min(records, int(rate * MOST_S)))
@@ -51,8 +51,8 @@ class Transactions:
     """Begins and ends the transactions of `client`. Each transaction has `size` sequences.
 
     The second transaction, and every `abort_every`th transaction after it, is aborted on purpose, once all of its
-    records are acknowledged. If `abort_every` is 0, no transaction is aborted on purpose. `deadline_s` is how many
-    seconds the client may take for one step.
+    records are acknowledged. If `abort_every` is 1, the first transaction is aborted, too. If `abort_every` is 0, no
+    transaction is aborted on purpose. `deadline_s` is how many seconds the client may take for one step.
     """
 
     def __init__(self, client: Producer, folder: Path, size: int, abort_every: int, deadline_s: float) -> None:
@@ -97,7 +97,8 @@ class Transactions:
     def _is_to_be_aborted(self) -> bool:
         """Whether the open transaction is the second, or an `abort_every`th transaction after the second.
 
-        The count begins with the second transaction, because even a short load has a second transaction.
+        The count begins with the second transaction, because even a short load has a second transaction. If
+        `abort_every` is 1, the result is also true for the first transaction.
         """
         if not self._abort_every:
             return False
