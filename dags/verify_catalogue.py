@@ -1,8 +1,8 @@
 """# Verify catalogue
 
 Runs every scenario of the catalogue, one at a time, and shows all of them on one page: the **matrix**. Each scenario
-puts one promise of Kafka's settings to the test and says beforehand how it must end; the catalogue is **green** only if
-every one ended that way.
+tests one promise of Kafka's settings, and predicts how the test ends. The catalogue is **green** only if every scenario
+ended as predicted.
 
 ## To start it
 
@@ -11,7 +11,7 @@ The DAG starts every night. The variable `KDV_NIGHTLY` sets another time: it is 
 
 You can start it at any time: press **Trigger** and choose
 
-* **Tag**: only scenarios with this tag; `smoke` takes minutes;
+* **Tag**: only scenarios with this tag, e.g. `smoke`; all scenarios with the tag `smoke` together take minutes;
 * **Scenarios**: only these;
 * **Expected to be unavailable**: what this host may be unable to run, e.g. `power,network` on a host without root.
 

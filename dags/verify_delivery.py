@@ -1,8 +1,8 @@
 """# Verify delivery
 
-Does Kafka keep what **your** settings promise when a broker dies? Trigger this DAG to find out: it boots a fresh
-Kafka cluster, sends a numbered load with the chosen delivery profile, injects a fault while the load flows, reads the
-topics back, and compares, record by record, what the producer was told with what is there.
+Does Kafka keep what **your** settings promise when a broker dies? Trigger this DAG to find out. It boots a fresh
+Kafka cluster, and sends numbered records with the chosen delivery profile. It injects a fault while the records flow.
+Then it reads the topics back, and compares, for each record, what Kafka told the producer with what is in the topic.
 
 ## To start a run
 
@@ -14,7 +14,8 @@ Press **Trigger** and choose
   such as `exactly_once` for a profile that may write twice. The run then tries to refute this claim;
 * **Records**: the least number of records to send.
 
-The folded sections shape load, topic and repetition. The defaults are a complete run of about a minute.
+The folded sections hold all other settings, for example of the load and the topics. Their defaults are enough for a
+complete run of about a minute.
 
 ## To read the result
 
@@ -22,7 +23,7 @@ The tab **Delivery report** of a run shows the verdict with its evidence.
 
 | verdict | meaning |
 |---|---|
-| `HELD` | nothing happened that the claim forbids, and the fault is proven to have hit enough records to tell |
+| `HELD` | nothing happened that the claim forbids, and it is proven that the fault hit enough records for a verdict |
 | `VIOLATED` | something happened that the claim forbids; the report lists the records |
 | `INCONCLUSIVE` | the evidence does not suffice for HELD or VIOLATED, and the report says why |
 
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 
 
 def step(function: Callable[[], str | None]) -> Callable[[], XComArg]:
-    """Returns a function that makes the Airflow task of a step. The task calls `function`, and has its name as id."""
+    """Returns a function that makes the Airflow task of a step. The task calls `function`. The task id is the name of
+    `function`."""
     name = function.__name__
     decorated: Callable[[], XComArg] = task(task_id=name, execution_timeout=TIMEOUTS[name])(function)
     return decorated

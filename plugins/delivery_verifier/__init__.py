@@ -1,8 +1,8 @@
 """Verifies what Kafka's delivery settings really promise: load, faults, reconciliation, verdict.
 
-Every name below is a package. A package directly below this one, `spark_jobs` and `expectations` are called rooms. The
-line `May use` of a room lists every room that it may import. `run` calls the steps of a run in their order, and so
-leads each record along this way:
+Every name below is a package. A room is a package directly inside this package, or one of the packages `spark_jobs` and
+`expectations`. The line `May use` of a room lists every room that it may import. `run` calls the steps of a run in
+their order, and so leads each record along this way:
 
 * `load` sends the record to the brokers of `cluster`, and writes each attempt into a ledger. Meanwhile `faults` injects
   faults.

@@ -119,7 +119,8 @@ def _new_or_resumed(arguments: argparse.Namespace) -> CatalogueRun:
 
 
 def _listener_that_writes(write: Callable[[CatalogueRun], Path], listener: AttemptListener) -> AttemptListener:
-    """Returns a listener that calls `listener` and then `write`, so that the page shows every run that has ended."""
+    """Returns a function that is called after each run of a scenario. It calls `listener`, and then writes the page of
+    the catalogue run anew with `write`."""
 
     def listen_and_write(catalogue: CatalogueRun, item: Item) -> None:
         listener(catalogue, item)

@@ -63,7 +63,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _run_both(arguments: argparse.Namespace) -> list[tuple[Path, int]]:
-    """Runs the scenario once per version, with the same seed, load and settings.
+    """Runs the scenario once on each Kafka version that the user names, with the same seed, load and settings.
 
     Returns the run directory and the exit code of each run.
     """

@@ -68,7 +68,7 @@ def junit(name: str | None, run_id: str) -> Iterator[VerdictWriter]:
 def bundle(arguments: argparse.Namespace, run_dir: Path) -> None:
     """If --bundle is given, writes the bundle of the run in `run_dir`, and prints the bundle's name on stderr.
 
-    Raises BadInput if the bundle cannot be written there, or if --bundle-full is given without --bundle.
+    Raises BadInput if the file that --bundle names cannot be written, or if --bundle-full is given without --bundle.
     """
     if arguments.bundle is None:
         if arguments.bundle_full:

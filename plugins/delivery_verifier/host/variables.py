@@ -117,8 +117,8 @@ KNOWN: dict[str, Callable[[str], object]] = {
     "KDV_SPARK_JARS": str,
     "KDV_LOCAL_AIRFLOW": str,
 }
-"""The function that reads each variable, by the variable's name. The function raises BadInput for a value that is not
-allowed. The program itself sets the last two variables. Users set the others."""
+"""Maps the name of each variable to the function that reads the variable. The function raises BadInput for a value that
+is not allowed. The program itself sets the last two variables. Users set the others."""
 
 
 def check() -> list[str]:

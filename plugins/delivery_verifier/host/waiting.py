@@ -27,9 +27,9 @@ def wait_until(
 ) -> T:
     """Calls `predicate` at once and then every `every_s` seconds, until it returns a true value. Returns that value.
 
-    Raises DeadlinePassed after `deadline_s` seconds. `what` says in the error what was awaited. `detail` is called when
-    the deadline passes, and returns what the error says about the state at that time. The error's message is
-    "waited <deadline_s> s in vain: <what> <detail()>".
+    Raises DeadlinePassed after `deadline_s` seconds, with the message
+    "waited <deadline_s> s in vain: <what> <detail()>". `what` names the awaited condition. `detail` is called when the
+    deadline passes, and describes the state at that time.
     """
     end = time.monotonic() + deadline_s
     while True:

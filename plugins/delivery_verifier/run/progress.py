@@ -1,4 +1,7 @@
-"""Progress on a terminal: the current step, the records reported so far, and the time that the run still needs."""
+"""Progress on a terminal: the current step, the number of acknowledged sends, and the time that the run still needs.
+
+With acks=0, brokers acknowledge nothing. In this case, the number of sends that the client reports as sent is shown.
+"""
 
 from __future__ import annotations
 
@@ -58,13 +61,15 @@ class Follower:
             self.say(f"{progress.step:<14} {progress.state}")
 
     def _tick(self) -> None:
-        """Prints how much of the load is reported, every EVERY_S seconds, until the block of this Follower ends."""
+        """Prints the line of `_load_line` every EVERY_S seconds during the step produce."""
         while not self._done.wait(EVERY_S):
             if "produce" in self._running and (line := self._load_line()):
                 self.say(line)
 
     def _load_line(self) -> str | None:
-        """Returns a line that says how many records of each arm are reported; None if the run has no cluster yet.
+        """Returns how many sends of each arm are acknowledged (with acks=0: sent), as one line.
+
+        Returns None if the run has no cluster yet. An arm is one delivery profile on its own topic.
 
         For example `reported 120,000 of 1,000,000 (idempotent), 4,100 of 1,000,000 (control-acks_0); about 40 s left`.
         """

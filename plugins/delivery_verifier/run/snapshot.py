@@ -1,4 +1,4 @@
-"""Takes the snapshot: at which offset each partition ends, and how many records below this offset consumers hide.
+"""Takes the snapshot: at which offset each partition ends, and how many earlier records are hidden from consumers.
 
 No consumer shows the control records that end transactions. A read_committed consumer hides the records of aborted
 transactions, too.

@@ -2,8 +2,8 @@
 
 A missing table, an empty table, or a null in a column that forbids nulls never means "nothing found". It becomes a
 `problem`. Each problem is a doubt that forbids the verdicts HELD and VIOLATED. Only two tables may be empty.
-books/exposure.parquet is empty if there was no injection. books/cases.parquet may be empty, because books/laws.parquet
-has the same counts in its rows for the law `anomaly_rows`.
+books/exposure.parquet is empty if there was no injection. books/cases.parquet may be empty, because its counts are
+also in books/laws.parquet, in the rows whose column `law` is `anomaly_rows`.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ These tables are the interface between the steps, and the interface for other pr
 Everything else that names their columns is derived from these declarations: the Arrow schemas, Spark's schemas
 (`spark_jobs.schemas`), what `store.books` requires, the input of the report, and the documentation.
 
-Terms: a producer's *session* is one numbering of what it sends; a producer that is killed and started again keeps its
-session. A *view* is a range of a topic as one kind of consumer sees it. The *books* are the small tables of exact
-counts.
+Terms: a *session* is all that a producer sends with one series of consecutive numbers. A producer that is killed and
+started again goes on with its numbers, and so keeps its session. A *view* is a range of a topic as one kind of consumer
+sees it. The *books* are the small tables of exact counts.
 """
 
 from __future__ import annotations

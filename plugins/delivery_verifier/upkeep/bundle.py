@@ -25,7 +25,7 @@ from delivery_verifier.upkeep.redaction import known_secrets, redact
 JSON = ("scenario", "injections", "offsets", "observations", "validation", "verdict", *sorted(MANIFESTS))
 """The names, without `.json`, of the JSON files in the bundle. The files of MANIFESTS list the output of each step."""
 TABLES, FULL = ("books", "anomalies", "timeline"), ("ledger", "log")
-"""The folders of tables in every bundle, and the folders that only a full bundle also holds."""
+"""Names of folders with tables. Every bundle holds the folders in TABLES. A full bundle also holds those in FULL."""
 LOG_BYTES = 2_000_000
 """The bundle holds at most this many bytes of a text log of a process. Of a longer log, the bundle holds the end."""
 
@@ -143,7 +143,7 @@ def _workspace(run_dir: Path) -> Path | None:
 
 
 def _tail(file: Path) -> str:
-    """Returns the last LOG_BYTES bytes of a file as text. A first line says so if the file is longer."""
+    """Returns the last LOG_BYTES bytes of a file as text. If the file is longer, a first line gives its size."""
     with file.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - LOG_BYTES))

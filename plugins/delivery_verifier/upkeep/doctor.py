@@ -15,7 +15,7 @@ from delivery_verifier.planning import preflight
 from delivery_verifier.planning.preflight import Check
 
 HEALED_WITHIN_S = 45.0
-"""Seconds that `heal` waits for the run that holds this host to end."""
+"""The longest time in seconds for which `heal` waits until no run uses this host."""
 
 
 def examine() -> list[Check]:
@@ -30,11 +30,12 @@ def examine() -> list[Check]:
 def heal() -> Iterator[str]:
     """Ends every run on this host, and then removes what ended runs left behind. Yields a line after each action.
 
-    A run ends if its keeper, the parent process of its brokers, still answers. The leftovers are workspaces (folders
-    with the data of one cluster) that nobody keeps, mounted disks, and changes outside workspaces, for example rules of
-    the packet filter. Of the workspaces that are kept on purpose, only the newest stay.
+    Asks the keeper of each run, the parent process of the brokers, to end the run. Then removes each workspace (the
+    folder with the data of one cluster) unless `workspaces.is_kept` says that it must stay. Of the workspaces that are
+    marked as kept, only the newest stay. Also unmounts disks, and undoes changes outside workspaces, for example rules
+    of the packet filter.
 
-    Raises DeadlinePassed if the run that holds this host does not end, and HostBusy if another run begins meanwhile.
+    Raises DeadlinePassed if a run does not end in time, and HostBusy if another run begins meanwhile.
     """
     for workspace in workspaces.all_workspaces():
         try:

@@ -32,7 +32,7 @@ class JarError(VerifierError, RuntimeError):
 
 
 def cache_dir() -> Path:
-    """Returns the cache, a folder of files that can be made again: jars, class data archives, a wrapper of Java.
+    """Returns the cache, a folder of files that can be made again, for example jars and class data archives.
 
     KDV_CACHE names this folder. If KDV_CACHE is unset, it is a folder in the user's cache.
     """
@@ -133,9 +133,9 @@ def _download(client: httpx.Client, file: Path, entry: dict[str, str]) -> None:
 
 
 def _resume(client: httpx.Client, url: str, partial: Path) -> None:
-    """Fetches the part of `url` that the file `partial` lacks, or all of it if the server sends no parts.
+    """Fetches the rest of the file at `url`, and appends this rest to the file `partial`.
 
-    Raises httpx.HTTPError.
+    Writes `partial` anew if the server can only send the whole file. Raises httpx.HTTPError if the download fails.
     """
     fetched_bytes = partial.stat().st_size if partial.exists() else 0
     with client.stream("GET", url, headers={"Range": f"bytes={fetched_bytes}-"} if fetched_bytes else {}) as response:

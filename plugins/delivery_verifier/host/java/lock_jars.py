@@ -19,8 +19,8 @@ from delivery_verifier.host.java.jars import LOCK_FILE
 KAFKA_VERSIONS = ("4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 LOG4J = "2.25.4"
 NOT_PUBLISHED = {"4.4.0": "kafka-tools-api"}
-"""The module that is left out of the jars of a Kafka version, by that version. The module has interfaces for command
-line tools. No broker loads these interfaces, and some mirrors lack the module."""
+"""Maps a Kafka version to the module that is left out of its jars. The module has interfaces for command line tools. No
+broker loads these interfaces, and some mirrors lack the module."""
 TOOLS_VERSION = "4.3.1"
 SPARK_JARS = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _kafka(version: str) -> list[str]:
-    """Returns the Maven coordinates of a broker of this Kafka version and of its logging."""
+    """Returns the Maven coordinates of a broker of this Kafka version, and of the log libraries that it uses."""
     return [
         f"org.apache.kafka:kafka_2.13:{version}",
         f"org.apache.logging.log4j:log4j-core:{LOG4J}",

@@ -87,7 +87,7 @@ def status() -> Status:
 
 
 def living() -> supervisor.State | None:
-    """Returns the state of the living supervisor, or None. If it has lost a child, first waits until it has ended."""
+    """Returns the supervisor's state; None if no supervisor lives. First waits if the supervisor is ending."""
     state = supervisor.read_state()
     if state is not None and state.dead_children:
         _await(lambda: not state.supervisor.alive, "the supervisor ends", _STOP_WITHIN_S)
@@ -195,7 +195,7 @@ _FATAL = ("ended", "broken")
 
 
 def _problem(state: supervisor.State) -> str | None:
-    """Returns why the local Airflow is not ready, or None. A reason that begins with one of _FATAL is permanent."""
+    """Returns why Airflow is not ready, or None. If the reason begins with a word of _FATAL, waiting does not help."""
     if not state.supervisor.alive:
         return f"ended: {_tail('supervisor')}"
     if state.dead_children:
@@ -213,7 +213,7 @@ def _problem(state: supervisor.State) -> str | None:
 
 
 def _dag_problem(client: Client, started_at: float) -> str | None:
-    """Returns which DAG has not been parsed since `started_at`, or None. A DAG parsed before may no longer load."""
+    """Returns which DAG is not parsed yet, or None. Only parsing after `started_at`, the supervisor's start, counts."""
     for dag_id in (settings.DAG_ID, settings.CATALOGUE_DAG_ID):
         if _seconds(client.dag(dag_id)["last_parsed_time"]) < started_at:
             return f"{dag_id} is not parsed yet"

@@ -103,7 +103,7 @@ def run_through_airflow(
 
 @contextmanager
 def naming_what_ended_airflow() -> Iterator[None]:
-    """If the block raises AirflowError and the local Airflow has ended, raises AirflowError that says why.
+    """If the block raises AirflowError and the local Airflow has ended, raises an AirflowError that says why it ended.
 
     In this case also removes the brokers' data of the run, because no process can judge the run any more.
     """

@@ -11,8 +11,8 @@ DEFAULT_ID = "spark_default"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.*\]|spark://[^\s/:]+:[0-9]+(,[^\s/:]+:[0-9]+)*|k8s://\S+|yarn"
 )
-"""Matches every form of a master URL that Spark accepts. `require` refuses any other text at the start of a run. Spark
-would refuse it only in the step reconcile, after the load was sent."""
+"""Matches every form of a master URL that Spark accepts. When a run starts, `require` refuses a URL that does not
+match. Spark would refuse this URL only in the step reconcile, after the load was sent."""
 
 
 class NoSparkConnection(VerifierError, ValueError):

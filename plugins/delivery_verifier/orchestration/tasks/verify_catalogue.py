@@ -132,8 +132,9 @@ def write_matrix() -> None:
 def require_green() -> None:
     """The task `gate`: raises CatalogueNotGreen unless the catalogue run is green. The error names each red scenario.
 
-    Raises gate.GateClosed if a task before the gate did not succeed. First stores the end of the catalogue run in this
-    case, because the task `matrix`, which usually stores it, may not have run.
+    Raises gate.GateClosed if a task before the gate did not succeed. Before it raises GateClosed, this task stores when
+    the catalogue run ended, if catalogue.json exists. Usually the task `matrix` stores this time, but `matrix` may not
+    have run.
     """
     from delivery_verifier.catalogue_run.loop import now
 

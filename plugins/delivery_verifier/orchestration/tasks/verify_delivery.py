@@ -85,7 +85,7 @@ def settle() -> None:
 
 
 def validate() -> None:
-    """The step validate: has Great Expectations check the counts that the step reconcile has written."""
+    """The step validate: uses Great Expectations to check the counts that the step reconcile has written."""
     run_dir = _open_run_directory()
     from delivery_verifier.run.steps import validate as step
 

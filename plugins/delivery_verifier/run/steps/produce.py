@@ -53,7 +53,7 @@ def produce(run_dir: Path) -> None:
 def _send_load(
     scenario: Scenario, cluster: Cluster, pool: ProducerPool, signals: Signals, gone: threading.Event
 ) -> int:
-    """Has the producers send the warm-up and then the load, and waits until all producers are done.
+    """Lets the producers send the warm-up and then the load. Waits until all producers are done.
 
     Returns the time at which the load began, in µs since the epoch. `gone` is set when the cluster has ended. Raises
     the errors that `produce` names.

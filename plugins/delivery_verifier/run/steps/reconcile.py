@@ -36,8 +36,9 @@ def read_topic(run_dir: Path, spark: SparkProvider) -> None:
 def reconcile(run_dir: Path, spark: SparkProvider) -> None:
     """Performs the second half of the step: compares log/ with ledger/, and writes anomalies/, books/ and timeline/.
 
-    log/ holds the records of the topics. ledger/ holds every send with its outcome. The books are the counts of each
-    arm, and whether these counts balance. The result depends only on the run directory, so no cluster is needed.
+    log/ holds the records of the topics. ledger/ holds every send with its outcome. The books are tables of counts
+    per arm. One of these tables holds pairs of counts that must be equal. The result depends only on the run directory,
+    so no cluster is needed.
 
     `spark` returns the session that compares. Raises SparkGone if Spark's JVM has ended, and any other error of Spark.
     """
