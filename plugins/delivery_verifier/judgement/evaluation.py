@@ -117,7 +117,10 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per anomaly in each subject and control. Contract and claim decide on its tolerance."""
+    """Returns one expectation per anomaly for which the run was searched, in each subject and control.
+
+    Contract and claim decide on its tolerance.
+    """
     return [
         ExpectedEvaluation(
             suite="guarantee",

@@ -10,7 +10,7 @@ anomaly. The *books* are the tables in which the run counts attempts, records an
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeVar
@@ -70,6 +70,9 @@ class AnomalyKind:
     can_be_hidden: bool = False
     """Whether the anomaly is also counted on an attempt that is a case of a kind of higher precedence. The column
     `also_<kind>` of the books counts such attempts."""
+    since: int = 1
+    """The format version (docs/run-directory.md) from which on runs are searched for the anomaly. A new kind has the
+    next version: then the program knows that stored runs, which are older, were never searched for it."""
 
 
 KINDS: dict[Anomaly, AnomalyKind] = {
@@ -222,6 +225,15 @@ def subset(reason: str, table: Table) -> Table:
     if not reason.strip():
         raise ValueError(f"the subset {table!r} gives no reason")
     return table
+
+
+def searched_for(version: int, kinds: Mapping[Anomaly, AnomalyKind] = KINDS) -> tuple[Anomaly, ...]:
+    """Returns the anomalies for which runs of the format `version` are searched, in order of precedence.
+
+    Whatever a run must have for each anomaly is demanded for these anomalies, and for no others: the columns of its
+    books, the cases in its canary, and the evaluations by Great Expectations.
+    """
+    return tuple(anomaly for anomaly, kind in kinds.items() if kind.since <= version)
 
 
 def column(anomaly: Anomaly) -> str:
