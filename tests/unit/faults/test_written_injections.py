@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import ENTRIES, build
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.runner import FaultRunner
@@ -43,13 +45,14 @@ EFFECT = {"broker 1": "done"}
 """What the actions of these tests say of themselves."""
 
 
-class TwoLeaders:
-    """A cluster of three brokers: `leader` leads every partition, in the epoch that counts the leaders so far."""
+class TwoLeaders(Cluster):
+    """A cluster of three brokers: `leader` leads every partition, in the epoch that counts the leaders so far.
 
-    brokers = [1, 2, 3]
-    has_proxy = False
+    All brokers run, or all are frozen. What else a cluster can do, the fake cluster does.
+    """
 
     def __init__(self, leader: int) -> None:
+        super().__init__(FakeCluster())
         self.leader, self.epoch, self.isr, self.runs = leader, 0, (1, 2, 3), True
 
     def elect(self, leader: int) -> None:
@@ -67,27 +70,9 @@ class TwoLeaders:
         """All brokers run, or all are frozen."""
         return dict.fromkeys(self.brokers, "running" if self.runs else "frozen")
 
-    def running(self) -> list[int]:
-        """All brokers or none."""
-        return list(self.brokers) if self.runs else []
-
     def isr_full(self, topics: list[str]) -> bool:
         """Always."""
         return True
-
-    def out_of_sync(self, topics: list[str]) -> str:
-        """Nothing."""
-        return ""
-
-    def cut_off(self) -> dict[int, dict[str, int]]:
-        """No broker is."""
-        return {}
-
-    def rejoin(self, brokers: list[int]) -> None:
-        """There is nothing to do."""
-
-    def wait_up(self, *brokers: int) -> None:
-        """There is nothing to wait for."""
 
 
 class Elects:
