@@ -29,6 +29,7 @@ from delivery_verifier.judgement.evaluation import (
     expected_guarantees,
 )
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.store.books import with_totals
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -63,7 +64,7 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
     """
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
-        session = _Session(runs, evidence.scenario.run_id)
+        session = _Session(runs, evidence.scenario.run_id, evidence.searched)
         guarantees = expected_guarantees(evidence)
         evaluated: list[Evaluated] = []
         for arm in evidence.scenario.loaded:
@@ -77,7 +78,7 @@ class _Session:
     """A session with Great Expectations, whose context is in memory. The suites come from the committed JSON files. The
     results and Data Docs go to files."""
 
-    def __init__(self, runs: Path, run_id: str) -> None:
+    def __init__(self, runs: Path, run_id: str, searched: tuple[Anomaly, ...]) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
 
         gx = vocabulary.great_expectations
@@ -87,6 +88,7 @@ class _Session:
         self._context = gx.get_context(mode="ephemeral", project_config=_configuration(runs / SITE))
         self._source = self._context.data_sources.add_pandas("books")
         self._suites: dict[Suite, Any] = {}
+        self._left_out = {anomaly.value for anomaly in Anomaly if anomaly not in searched}
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
         """Evaluates one suite over one table. Also returns results that no plan asked for, because the judge must see
@@ -119,11 +121,18 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
-        """The suite from its committed JSON file. Each suite is loaded once per session."""
+        """The suite from its committed JSON file, without the anomalies for which an older run was not searched.
+
+        Each suite is loaded once per session.
+        """
         from expectations.suites import load
 
         if name not in self._suites:
-            self._suites[name] = self._context.suites.add(load(name))
+            suite = load(name)
+            suite.expectations = [
+                item for item in suite.expectations if (item.meta or {}).get("about") not in self._left_out
+            ]
+            self._suites[name] = self._context.suites.add(suite)
         return self._suites[name]
 
     def _url(self, identifier: Any) -> str:

@@ -18,7 +18,8 @@ from great_expectations.expectations.core.expect_column_values_to_be_between imp
     ExpectColumnValuesToBeBetween,
 )
 
-from delivery_verifier.model.anomalies import KINDS, Anomaly, AnomalyKind
+from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.anomaly_kind import AnomalyKind
 
 
 class ExpectLawToBalance(ExpectColumnPairValuesToBeEqual):

@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from support.older_runs import NAMES, RUNS, judgement, older_run, stored_judgement
+from support.older_runs import NAMES, RUNS, VERSION, judgement, older_run, stored_judgement
 from support.stored_runs import judge_again
 
+from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.store import tables
+from delivery_verifier.store.books import COUNTS, counts_of
 from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import Table
 
@@ -39,12 +41,18 @@ def judged(
     return name, run, judge_again(run, spark)
 
 
-def rows(run_dir: Path, table: Table) -> list[str]:
-    """Returns the rows of a table as sorted texts. Floats are rounded to nine significant digits."""
-    return sorted(
-        repr([_rounded(row[name]) for name in table.column_names])
-        for row in pq.read_table(run_dir / table.file).to_pylist()
-    )
+NEWER = set(Anomaly) - set(searched_for(VERSION))
+"""The anomalies for which the stored runs were not searched, because they are older than that search."""
+
+
+def rows(run_dir: Path, table: Table, columns: list[str]) -> list[str]:
+    """Returns the rows of a table as sorted texts, without the rows about anomalies in NEWER.
+
+    Floats are rounded to nine significant digits.
+    """
+    found = pq.read_table(run_dir / table.file, columns=columns).to_pylist()
+    written = [repr([_rounded(row[name]) for name in columns]) for row in found]
+    return sorted(row for row in written if not any(kind in row for kind in NEWER))
 
 
 def _rounded(value: Any) -> Any:
@@ -59,5 +67,7 @@ def test_a_run_that_is_reconciled_and_validated_anew_is_judged_as_before(judged:
 @pytest.mark.parametrize("table", REPEATED, ids=lambda table: str(table.name))
 def test_a_reconciliation_from_the_log_writes_the_same_rows_as_before(judged: JudgedAgain, table: Table) -> None:
     name, run, _ = judged
-    assert rows(run.path, table) == rows(RUNS / name, table)
-    assert pq.read_schema(run.path / table.file).equals(pq.read_schema(RUNS / name / table.file))
+    before, after = (pq.read_schema(folder / table.file) for folder in (RUNS / name, run.path))
+    newer = set(COUNTS) - set(counts_of(VERSION))
+    assert list(before) == [column for column in after if column.name not in newer]
+    assert rows(run.path, table, before.names) == rows(RUNS / name, table, before.names)

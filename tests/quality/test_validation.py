@@ -58,6 +58,15 @@ def test_healthy_books_pass_every_expectation_and_are_held(tmp_path: Path) -> No
     the_site_is_whole(tmp_path, found)
 
 
+def test_an_anomaly_for_which_an_older_run_was_not_searched_is_not_evaluated(tmp_path: Path) -> None:
+    searched = tuple(kind for kind in Anomaly if kind is not Anomaly.TORN)
+    verdict, found = validated(replace(evidence_of(RUN), searched=searched), tmp_path)
+    assert (verdict.verdict, verdict.green) == ("HELD", True)
+    assert len(found.evaluated) == 2 * len(searched) + len(LAWS)
+    assert Anomaly.TORN not in {item.about for item in found.evaluated}
+    assert "TORN" in verdict.limits[0]
+
+
 def the_site_is_whole(folder: Path, found: Validation) -> None:
     """Asserts that Data Docs have a page for every validation, that the index lists all of them, and that no page loads
     anything from another host."""

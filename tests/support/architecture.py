@@ -265,3 +265,31 @@ def _items(node: ast.AST, concept: Concept) -> Iterator[str]:
             yield item.value
         elif isinstance(item, ast.Attribute) and isinstance(item.value, ast.Name):
             yield f"{item.value.id}.{item.attr}"
+
+
+def stale_imports(readers: Iterable[Path], packages: Iterable[Path]) -> Iterator[str]:
+    """Yields imports of `readers` that name what none of `packages` has: a module, or a name in a module.
+
+    Imports from elsewhere are not checked.
+    """
+    files = dict(sources(packages))
+    roots = {module.split(".")[0] for module in files}
+    names = {module: _names(ast.parse(file.read_text())) for module, file in files.items()}
+    for reader, file in sources(readers):
+        for line, name in imported(file):
+            module, _, last = name.rpartition(".")
+            if name.split(".")[0] in roots and name not in files and last not in names.get(module, ()):
+                yield f"{reader}:{line}: there is no {name}"
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """Returns every name that a module binds, wherever it binds the name."""
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found

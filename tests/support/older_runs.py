@@ -11,12 +11,15 @@ from typing import Any
 import msgspec
 
 from delivery_verifier.model.verdict import RunVerdict
+from delivery_verifier.store.books import counts_of
 from delivery_verifier.store.run_directory import RunDirectory
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"
+VERSION = 1
+"""The version of the format in which they are stored."""
 NAMES = ("held-at-834dd39", "violated-at-834dd39")
 _OF_A_FINDING = ("anomaly", "ruling", "ruled_by", "rule", "tolerance", "count", "also")
-_OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "books", "exposure", "bites", "longest_gap_s")
+_OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "exposure", "bites", "longest_gap_s")
 
 
 def older_run(name: str, folder: Path) -> RunDirectory:
@@ -36,7 +39,8 @@ def judgement(verdict: RunVerdict) -> dict[str, Any]:
     """Returns the part of a verdict that must be the same in every version: verdicts, counts, rulings, exposure, the
     injections that hurt each arm, and doubts.
 
-    Sentences may differ between versions. So doubts are given only by kind and name, without their detail.
+    Sentences may differ between versions. So doubts are given only by kind and name, without their detail. Columns of the
+    books that only a newer version has are left out.
     """
     return _judgement(msgspec.to_builtins(verdict))
 
@@ -47,6 +51,7 @@ def _judgement(verdict: Mapping[str, Any]) -> dict[str, Any]:
         "green": verdict["green"],
         "arms": {
             arm["arm"]: {name: arm[name] for name in _OF_AN_ARM}
+            | {"books": {name: count for name, count in arm["books"].items() if name in counts_of(VERSION)}}
             | {"findings": [[finding[name] for name in _OF_A_FINDING] for finding in arm["findings"]]}
             | {"doubts": sorted((doubt["kind"], doubt["name"]) for doubt in arm["doubts"])}
             for arm in verdict["arms"]

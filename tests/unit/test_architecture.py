@@ -19,6 +19,7 @@ from support.architecture import (
     partial_tables,
     private_names,
     silent_rooms,
+    stale_imports,
     strangers_at_doors,
 )
 
@@ -141,6 +142,12 @@ def test_names_are_nouns_of_the_field() -> None:
     assert list(private_names((*PACKAGES, ROOT / "docs" / "generate", ROOT / "bench"))) == []
 
 
+def test_every_test_of_every_tier_imports_what_there_is() -> None:
+    readers = [folder for folder in (ROOT / "tests", ROOT / "bench", ROOT / "docs") if folder.is_dir()]
+    support = ROOT / "tests" / "support"
+    assert list(stale_imports(readers, (*PACKAGES, support, *readers))) == []
+
+
 def test_every_room_says_what_it_owns_what_it_may_use_and_where_it_is_weak() -> None:
     rooms = MAY_USE.keys() - WITHOUT_INTRODUCTION
     folders = {room: ROOT / room if (ROOT / room).is_dir() else LIBRARY / room for room in sorted(rooms)}
@@ -198,6 +205,16 @@ BROKEN: dict[str, tuple[dict[str, str], Callable[[list[Path]], Iterator[str]], s
         {"pages/html": "import airflow.sdk", "load/tasks": "import airflow.sdk"},
         lambda packages: strangers_at_doors(packages, {"airflow": ("load",)}),
         "delivery_verifier.pages.html:1: airflow is imported beside its doors",
+    ),
+    "an import of what is gone": (
+        {"load/a": "from delivery_verifier.load.b import x, y\nimport os\n", "load/b": "x = 1\n"},
+        lambda packages: stale_imports(packages, packages),
+        "delivery_verifier.load.a:1: there is no delivery_verifier.load.b.y",
+    ),
+    "an import of a module that is gone": (
+        {"load/a": "def f():\n    import delivery_verifier.load.c\n    import os\n"},
+        lambda packages: stale_imports(packages, packages),
+        "delivery_verifier.load.a:2: there is no delivery_verifier.load.c",
     ),
     "a long file": (
         {"load/long": "x = 1\n" * 11, "load/short": "x = 1\n" * 10},

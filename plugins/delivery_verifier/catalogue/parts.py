@@ -11,6 +11,7 @@ from delivery_verifier.model.scenario import Bound, Claim, Expectation, Load
 
 AT_ONCE, SETTLED, BITTEN = Trigger(kind="at_once"), Trigger(kind="settled"), Trigger(kind="bitten")
 MOVED, DEPOSED, LED = Trigger(kind="leader_moved"), Trigger(kind="deposed"), Trigger(kind="led")
+HELD = Expectation()
 SHRUNK, FULL = Trigger(kind="isr_shrunk"), Trigger(kind="isr_full")
 RETRIES_OFF_IMPATIENT = profile_of(
     "retries_off_impatient",
@@ -50,12 +51,17 @@ def broken(**counts: int) -> Expectation:
     )
 
 
-def control(name: str, claim: Claim = "at_least_once") -> ArmPlan:
+def exactly(**counts: int) -> Expectation:
+    """Returns the expectation that the arm is HELD, with exactly the given counts of its records. See `broken`."""
+    return Expectation(bounds=broken(**counts).bounds)
+
+
+def control(name: str, claim: Claim = "at_least_once", expectation: Expectation = HELD) -> ArmPlan:
     """Returns a control arm with the catalogue's profile `name`.
 
     The arm must keep `claim` under the same fault as the other arms.
     """
-    return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim)
+    return ArmPlan(name=name, role="control", profile=PROFILES[name], claim=claim, expectation=expectation)
 
 
 def subject(name: str, claim: Claim, expectation: Expectation) -> ArmPlan:

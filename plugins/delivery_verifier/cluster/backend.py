@@ -1,6 +1,6 @@
 """The interface between a backend, which runs the cluster under test, and the code that uses this cluster.
 
-A backend is one folder beside this file and one line in `cluster.backends.BACKENDS`. A backend implements three
+A backend is one folder beside this file and one line in `cluster.backends.NAMES`. A backend implements three
 protocols:
 
 * `Backend`: tells which `Capability` this host has, starts clusters, and removes what killed runs left on the host.

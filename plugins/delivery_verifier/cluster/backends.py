@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from delivery_verifier.cluster.backend import Backend
-from delivery_verifier.cluster.embedded.backend import EmbeddedBackend
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import ClusterSpec
 
+NAMES = ("embedded",)
+"""The name of every backend in scenarios. It is the name of a folder beside this file. The module `backend` of that
+folder has the backend as `BACKEND`."""
+
 BACKENDS: dict[str, Backend] = {
-    "embedded": EmbeddedBackend(),
+    name: import_module(f"delivery_verifier.cluster.{name}.backend").BACKEND for name in NAMES
 }
-"""Every backend, by its name in scenarios."""
+"""Every backend, by its name."""
 
 
 def backend_of(spec: ClusterSpec) -> Backend:

@@ -118,8 +118,10 @@ def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per anomaly in each subject and control. The tolerance follows from the contract and the
-    claim."""
+    """Returns one expectation for each subject or control and each anomaly for which the run was searched.
+
+    The tolerance follows from the contract and the claim.
+    """
     return [
         ExpectedEvaluation(
             suite="guarantee",

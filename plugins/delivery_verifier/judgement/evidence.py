@@ -16,7 +16,7 @@ from delivery_verifier.contract.disturbances import disturbances, disturbances_o
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
-from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import (
     Disturbance,
@@ -31,6 +31,7 @@ from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import Books
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.versions import versions
 
 EARLY = "ended_early/"
 """The prefix of some notes in produce.json. Each of these notes names a producer whose load was ended by a fatal client
@@ -56,6 +57,7 @@ class Evidence:
     that the canary must show. `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load.
     `transactions`: by arm that writes transactions, the counts of its producers. `cases`: the records that show
     anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file.
+    `searched`: the anomalies for which the run was searched, and which its canary has; see `older_runs` for the others.
     """
 
     scenario: Scenario
@@ -67,29 +69,33 @@ class Evidence:
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
+    searched: tuple[Anomaly, ...] = tuple(Anomaly)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
         """Returns the evidence in a run directory. Raises IncompleteRun if the step `reconcile`, or a step before it,
-        did not finish, or if a file is missing or damaged."""
+        did not finish, if a file is missing or damaged, or if format versions contradict each other."""
         from delivery_verifier.judgement import canary
 
         run = RunDirectory(run_dir)
         run.require("produce", "inject_fault", "settle", "reconcile")
         scenario = run.read_scenario()
+        settled, reconciled = versions(run, "settle", "reconcile")
         try:
             injections = read_injections(_text(run.path / "injections.json"))
             observations = read_observations(_text(run.path / "observations.json"))
             offsets = read_offsets(_text(run.path / "offsets.json"))
-            books = Books.read(run.path)
+            books = Books.read(run.path, reconciled)
             cases = _cases(run.path / "anomalies")
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         transactions = _transactions(scenario, run.manifest("produce").counts)
-        planted = canary.expected_counts(scenario)
-        return cls(scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
+        planted, searched = canary.expected_counts(scenario, settled, reconciled), searched_for(settled)
+        return cls(
+            scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases, searched
+        )
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
@@ -155,8 +161,10 @@ class ArmEvidence:
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
-        """What contract and claim rule on each anomaly, given the arm's settings and the observed disturbances."""
-        return effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
+        """What contract and claim rule on each anomaly for which the run was searched, given the arm's settings and
+        the observed disturbances."""
+        rulings = effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
+        return {anomaly: rulings[anomaly] for anomaly in self.run.searched}
 
     @cached_property
     def totals(self) -> dict[str, int]:

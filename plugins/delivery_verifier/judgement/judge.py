@@ -19,11 +19,13 @@ from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, case_counts
 from delivery_verifier.judgement.limits import limits
+from delivery_verifier.judgement.older_runs import unproven_counts
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.versions import versions
 
 WORST_FIRST: tuple[VerdictName, ...] = ("VIOLATED", "INCONCLUSIVE", "HELD")
 """Verdicts from worst to best. VIOLATED comes first, because a doubt about one subject does not undo a violation that
@@ -34,11 +36,12 @@ def load_and_judge(run_dir: Path) -> RunVerdict:
     """Returns the verdict of the run in `run_dir`.
 
     Raises IncompleteRun if the step `validate`, or a step before it, did not finish, or if a file that these steps
-    wrote is missing or damaged: then there is no verdict.
+    wrote is missing or damaged, or if their format versions contradict each other: then there is no verdict.
     """
     evidence = Evidence.load(run_dir)
     run = RunDirectory(run_dir)
     run.require("validate")
+    versions(run, "reconcile", "validate")
     try:
         validation = read_validation((run.path / "validation.json").read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError) as error:
@@ -52,7 +55,7 @@ def judge(evidence: Evidence, validation: Validation) -> RunVerdict:
     `validation` is what Great Expectations said. Raises ValueError if an arm's expectation in the scenario names a
     count that is neither an anomaly nor a column of the books.
     """
-    doubts = checker_doubts(evidence, validation)
+    doubts = [*checker_doubts(evidence, validation), *unproven_counts(evidence)]
     arms = [_judge_arm(arm, [doubt for owner, doubt in doubts if owner in (ALL, arm.name)]) for arm in evidence.arms]
     subjects = [arm for arm in arms if arm.role == "subject"]
     controls = [arm for arm in arms if arm.role == "control" and arm.books.get("lost") is not None]
@@ -110,7 +113,7 @@ def verdict_of(doubts: Sequence[Doubt], findings: Sequence[Finding]) -> VerdictN
 
 
 def _findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly.
+    """Returns one finding per anomaly for which the run was searched.
 
     If the arm writes no transactions, anomalies of transactions are left out, unless cases of them were found.
     """
@@ -138,12 +141,12 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
 
 
 def _canary_findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly. Its tolerance is the number of planted cases.
+    """Returns one finding per anomaly for which the run was searched. Its tolerance is the number of planted cases.
 
     If another number of cases is found, `checker_doubts` raises the doubt `canary_wrong`.
     """
     findings = []
-    for anomaly in Anomaly:
+    for anomaly in arm.run.searched:
         count, also = arm.cases(anomaly)
         planted = sum(case_counts(arm.run.canary_expected, anomaly))
         findings.append(

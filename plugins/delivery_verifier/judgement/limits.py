@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.older_runs import limits_of_age
 from delivery_verifier.model.verdict import COUNTED, exposed
 
 WANTED_BOUND = 0.1
@@ -20,11 +21,11 @@ WANTED_BOUND, the limits advise to repeat the fault plan more often."""
 def limits(evidence: Evidence) -> list[str]:
     """Returns sentences about what the run did not show.
 
-    They say how many injections bit, how many records were exposed to them, which arms they hurt, and in which share of
-    injections an anomaly that was not seen may occur all the same.
+    They say for which anomalies the run was not searched, how many injections bit, how many records were exposed to
+    them, which arms they hurt, and in which share of injections an anomaly that was not seen may occur all the same.
     """
     biting = evidence.biting
-    sentences = [_tried(evidence)]
+    sentences = [*limits_of_age(evidence), _tried(evidence)]
     if biting:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})

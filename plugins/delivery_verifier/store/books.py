@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
+from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.store import tables as declared
 from delivery_verifier.store.table import Table
 
@@ -51,22 +51,24 @@ class Books:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
-    def from_tables(cls, tables: Mapping[str, pa.Table]) -> Books:
+    def from_tables(cls, tables: Mapping[str, pa.Table], version: int = declared.FORMAT_VERSION) -> Books:
         """Returns the books that consist of `tables`, which maps the file of a table (a key of TABLES) to the table.
 
-        Whatever is wrong with the tables becomes a problem. No error is raised.
+        `version` is the format version of the step that wrote the tables. They must have exactly the columns of this
+        version. Whatever is wrong with the tables becomes a problem. No error is raised.
         """
-        problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file))]
+        problems = [problem for table in BOOKS for problem in _problems(table, tables.get(table.file), version)]
         return cls({table.file: tables.get(table.file, _empty(table)) for table in BOOKS}, problems)
 
     @classmethod
-    def read(cls, run_dir: Path) -> Books:
-        """Reads the books of the run directory `run_dir`. A missing file becomes a problem.
+    def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION) -> Books:
+        """Reads the books of the run directory `run_dir`. A missing file becomes a problem. `version`: see
+        `from_tables`.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
         """
         present = {file: run_dir / file for file in TABLES if (run_dir / file).exists()}
-        return cls.from_tables({file: pq.read_table(path) for file, path in present.items()})
+        return cls.from_tables({file: pq.read_table(path) for file, path in present.items()}, version)
 
     def rows(self, name: str, **where: object) -> pa.Table:
         """The rows of the table called `name` (`producers`, `laws`, ...) whose columns equal the values of `where`.
@@ -104,6 +106,13 @@ class Books:
         `Anomaly`). This first kind hides the others.
         """
         return sum(sum(self.values("producers", name, arm=arm, partition=partition)) for name in _columns(anomaly))
+
+
+def counts_of(version: int) -> tuple[str, ...]:
+    """Returns those columns of COUNTS that books of the format `version` have."""
+    searched = searched_for(version)
+    later = {name for anomaly in Anomaly if anomaly not in searched for name in _columns(anomaly)}
+    return tuple(name for name in COUNTS if name not in later)
 
 
 def total_column(anomaly: Anomaly) -> str:
@@ -149,20 +158,26 @@ def _empty(table: Table) -> pa.Table:
     return pa.table({name: pa.array([], pa.null()) for name in table.column_names})
 
 
-def _problems(declaration: Table, table: pa.Table | None) -> list[tuple[str, str]]:
-    """What is wrong with a table, as (name of the doubt, sentence). `table` is None if its file is missing."""
+def _problems(declaration: Table, table: pa.Table | None, version: int) -> list[tuple[str, str]]:
+    """What is wrong with a table, as (name of the doubt, sentence). `table` is None if its file is missing.
+
+    `version` is the format version of the step that wrote the table.
+    """
     file = declaration.file
     if table is None:
         return [("table_missing", f"{file} is missing")]
-    present = set(table.column_names)
+    present, later = set(table.column_names), set(COUNTS) - set(counts_of(version))
+    expected = [item for item in declaration.columns if declaration is not declared.PRODUCERS or item.name not in later]
     problems = [
-        ("column_missing", f"{file} has no column {item.name}")
-        for item in declaration.columns
-        if item.name not in present
+        ("column_missing", f"{file} has no column {item.name}") for item in expected if item.name not in present
+    ]
+    problems += [
+        ("column_unplanned", f"{file} has a column {name}, which format version {version} does not have")
+        for name in sorted(present - {item.name for item in expected})
     ]
     problems += [
         ("nulls", f"{file}: column {item.name} has {table[item.name].null_count} nulls")
-        for item in declaration.columns
+        for item in expected
         if item.name in present and not item.nullable and table[item.name].null_count
     ]
     if not table.num_rows and not declaration.may_be_empty:

@@ -11,10 +11,13 @@ sees it. The *books* are the small tables of exact counts.
 
 from __future__ import annotations
 
+from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.counts import COUNTS
 from delivery_verifier.store.table import Column, Table
 
-FORMAT_VERSION = 1
+_VERSION_OF_FORM = 1
+"""The version of the format in which anything but the set of anomalies changed last."""
+FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 
 ARM = Column("arm", "string", "name of the arm")

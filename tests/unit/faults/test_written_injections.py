@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from support.quiet_load import QuietLoad
 
 from delivery_verifier.catalogue import ENTRIES, build
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.faults.actions import ACTIONS
 from delivery_verifier.faults.runner import FaultRunner
@@ -44,14 +46,15 @@ EFFECT = {"broker 1": "done"}
 """The proof that the actions of these tests return."""
 
 
-class TwoLeaders:
-    """A stand-in for a cluster of three brokers. `leader` leads every partition. Each election raises the leader epoch
-    by one."""
+class TwoLeaders(Cluster):
+    """A fake cluster of three brokers. `leader` leads every partition. Each election raises the leader epoch by one.
 
-    brokers = [1, 2, 3]
-    has_proxy = False
+
+    All brokers run, or all are frozen. What else a cluster can do, the fake cluster does.
+    """
 
     def __init__(self, leader: int) -> None:
+        super().__init__(FakeCluster())
         self.leader, self.epoch, self.isr, self.runs = leader, 0, (1, 2, 3), True
 
     def elect(self, leader: int) -> None:
@@ -70,27 +73,9 @@ class TwoLeaders:
         """Returns the state of every broker. All are running, or all are frozen."""
         return dict.fromkeys(self.brokers, "running" if self.runs else "frozen")
 
-    def running(self) -> list[int]:
-        """Returns the running brokers: all or none."""
-        return list(self.brokers) if self.runs else []
-
     def isr_full(self, topics: list[str]) -> bool:
         """Returns True: every replica counts as in sync."""
         return True
-
-    def out_of_sync(self, topics: list[str]) -> str:
-        """Returns an empty text: no replica counts as out of sync."""
-        return ""
-
-    def cut_off(self) -> dict[int, dict[str, int]]:
-        """Returns no broker: none is cut off from the network."""
-        return {}
-
-    def rejoin(self, brokers: list[int]) -> None:
-        """Does nothing, because no broker is cut off."""
-
-    def wait_up(self, *brokers: int) -> None:
-        """Does nothing, because the brokers need no time to start."""
 
 
 class Elects:

@@ -12,21 +12,16 @@ from delivery_verifier.catalogue.parts import (
     SETTLED,
     SHRUNK,
     after,
+    control,
+    exactly,
     scripted,
     step,
+    subject,
 )
-from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.scenario import Bound, Expectation
 
 _LOAD = scripted(50)
-_SAFE = ArmPlan(
-    name="safe",
-    role="control",
-    profile=PROFILES["safe"],
-    claim="exactly_once",
-    expectation=Expectation(bounds=(Bound(count="acked", op="=", value=200),)),
-)
+_SAFE = control("safe", "exactly_once", exactly(acked=200))
 _TOPICS = "Apache Kafka documentation, topic configurations"
 
 _REFUSED = Entry(
@@ -37,21 +32,7 @@ _REFUSED = Entry(
     "waits until enough replicas are back, and all of them do.",
     source=f"{_TOPICS}: min.insync.replicas",
     tags=("promises",),
-    arms=(
-        ArmPlan(
-            name="retries_off",
-            role="subject",
-            profile=PROFILES["retries_off"],
-            claim="exactly_once",
-            expectation=Expectation(
-                bounds=(
-                    Bound(count="indeterminate", op="=", value=50),
-                    Bound(count="resolved_absent", op="=", value=50),
-                )
-            ),
-        ),
-        _SAFE,
-    ),
+    arms=(subject("retries_off", "exactly_once", exactly(indeterminate=50, resolved_absent=50)), _SAFE),
     load=_LOAD,
     fault=FaultPlan(
         name="below_min_isr",
@@ -81,12 +62,7 @@ _TIMED_OUT = Entry(
             role="subject",
             claim="exactly_once",
             profile=RETRIES_OFF_IMPATIENT,
-            expectation=Expectation(
-                bounds=(
-                    Bound(count="indeterminate", op="=", value=50),
-                    Bound(count="resolved_present", op="=", value=50),
-                )
-            ),
+            expectation=exactly(indeterminate=50, resolved_present=50),
         ),
         _SAFE,
     ),

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from delivery_verifier.cluster import lease
-from delivery_verifier.cluster.backend import Lack, StartRequest
+from delivery_verifier.cluster.backend import Backend, Lack, StartRequest
 from delivery_verifier.cluster.embedded import disks, equipment, nodes, packet_filter
 from delivery_verifier.cluster.embedded.cluster import EmbeddedCluster
 from delivery_verifier.cluster.layout import KEEPER_SOCKET, KEEPER_SPEC, ClusterLayout
@@ -107,3 +107,6 @@ class EmbeddedBackend:
         """Removes the chains and folders that `leftovers` names. Returns what was removed, in words."""
         chains = [f"the packet filter's chain {chain}" for chain in packet_filter.sweep()]
         return chains + [str(folder) for folder in equipment.sweep()]
+
+
+BACKEND: Backend = EmbeddedBackend()

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
+from delivery_verifier.model.anomalies import Anomaly, searched_for, subset
 from delivery_verifier.model.outcomes import Outcome, TransactionOutcome
 from delivery_verifier.model.scenario import Scenario
-from delivery_verifier.store.books import COUNTS
+from delivery_verifier.store.books import counts_of
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 PER_KIND = 3
 """How often each planter of a single kind of case is called."""
@@ -24,20 +26,20 @@ Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
 
 
-def lay_out(scenario: Scenario) -> CanaryLayout:
+def lay_out(scenario: Scenario, version: int = FORMAT_VERSION) -> CanaryLayout:
     """Returns the canary's records and ledger rows, and the counts that the canary's books must then show.
 
-    Cases of a single kind stand in partition 0. All others stand in partition 1, if the topics have more than one
-    partition: records that show two anomalies and, if an arm of the run writes transactions, cases in transactions.
+    The canary has cases of the anomalies for which runs of the format `version` are searched, and of no others. Cases
+    of a single kind stand in partition 0. All others stand in partition 1, if the topics have more than one partition:
+    records that show two anomalies and, if an arm of the run writes transactions, cases in transactions.
+
+    A planter that exists must not change: canaries of stored runs have what it plants. A new kind has a new planter.
     """
     planter = Planter(scenario)
-    kinds = (_lost, _duplicated, _phantom, _corrupted, _misplaced, _resent, _absent)
-    for plant in (*[Planter.acked] * HEALTHY, *(kind for kind in kinds for _ in range(PER_KIND))):
+    kinds = [PLANTERS[anomaly] for anomaly in searched_for(version) if anomaly in PLANTERS]
+    for plant in (*[Planter.acked] * HEALTHY, *(plant for plant in (*kinds, _absent) for _ in range(PER_KIND))):
         plant(planter, planter.sequence)
         planter.sequence += 1
-    for _ in range(PER_KIND):
-        _reordered(planter, planter.sequence)
-        planter.sequence += 2
     planter.partition = 1 % scenario.load.partitions
     _combined(planter, planter.sequence)
     if scenario.transactional:
@@ -46,9 +48,13 @@ def lay_out(scenario: Scenario) -> CanaryLayout:
     return planter.layout
 
 
-def expected_counts(scenario: Scenario) -> dict[str, int]:
-    """Returns the totals that the canary's books must show in a run of `scenario`, for every column of COUNTS."""
-    return dict.fromkeys(COUNTS, 0) | lay_out(scenario).counts
+def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: int = FORMAT_VERSION) -> dict[str, int]:
+    """Returns the totals that the canary's books must show in a run of `scenario`, for every column of counts.
+
+    `planted` is the format version of the step that wrote the canary, and `counted` that of the step that wrote the
+    books. If the books count an anomaly that the older canary does not have, its total must be 0.
+    """
+    return dict.fromkeys(counts_of(counted), 0) | lay_out(scenario, planted).counts
 
 
 def _lost(planter: Planter, sequence: int) -> None:
@@ -95,7 +101,8 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants one case with two sequences: the lower sequence is written after the higher sequence."""
+    """Plants one case. Uses two sequences: the lower sequence is written after the higher sequence."""
+    planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
     planter.expect(reordered=1)
@@ -172,3 +179,18 @@ def _in_transaction(planter: Planter, name: str, outcome: TransactionOutcome, *p
     for plant in plants:
         plant(planter, planter.sequence)
         planter.sequence += 1
+
+
+PLANTERS: dict[Anomaly, Plant] = subset(
+    "cases in transactions are planted by `_in_transactions`, together",
+    {
+        Anomaly.CORRUPTED: _corrupted,
+        Anomaly.PHANTOM: _phantom,
+        Anomaly.LOST: _lost,
+        Anomaly.DUPLICATED: _duplicated,
+        Anomaly.RESENT: _resent,
+        Anomaly.MISPLACED: _misplaced,
+        Anomaly.REORDERED: _reordered,
+    },
+)
+"""The planter of each single kind. `lay_out` calls each of them PER_KIND times, in order of precedence."""

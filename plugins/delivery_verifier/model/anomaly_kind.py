@@ -1,0 +1,49 @@
+"""The form of a kind of anomaly: its words and data. `model.anomalies` has the kinds, and explains the terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from delivery_verifier.model.scenario import Claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalyKind:
+    """One kind of anomaly in words and data. Other modules say how cases are detected (`spark_jobs.anomalies`), planted
+    in the canary (`judgement.canary`) and permitted (`contract.rules`)."""
+
+    definition: str
+    """What makes a record a case of the anomaly."""
+    name: str
+    """The name that people read, e.g. `Out of order`."""
+    participle: str
+    """The word behind a number of cases in a sentence, e.g. `lost` in `3 lost`."""
+    record_that_is: str
+    """The end of the phrase `a record that is ...`, for one case."""
+    promise: str
+    """What Kafka, or the claim, promises as long as no rule of the contract permits the anomaly."""
+    promised_by: str
+    """The source of the promise: a KIP, Kafka's documentation, or the claim."""
+    expectation: str
+    """The name of the expectation class in Great Expectations. The suites write this name in snake_case."""
+    share_of: str
+    """The column of the books by which a report divides the number of cases, e.g. `reported`. The report shows the
+    quotient as a share."""
+    telling: int
+    """The rank by which a report chooses the cases that it tells in detail: 1 comes first. No two kinds have the same
+    rank."""
+    permitted_with: Literal["losses", "retries", "resends", "nothing"]
+    """What makes the contract permit the anomaly. losses: settings or disturbances that may lose records. retries:
+    whatever makes the client write a record again. resends: the application sends a record again. nothing: no rule
+    permits the anomaly."""
+    forbidden_by: tuple[Claim, ...] = ()
+    """The claims that forbid the anomaly even where the settings permit it."""
+    transactional: bool = False
+    """Whether only records that were sent in transactions can be cases."""
+    can_be_hidden: bool = False
+    """Whether the anomaly is also counted if the attempt is already a case of a kind of higher precedence. The column
+    `also_<kind>` of the books counts such attempts."""
+    since: int = 1
+    """The format version (docs/run-directory.md) from which on runs are searched for the anomaly. A new kind has the
+    next version: then the program knows that stored runs, which are older, were never searched for it."""
