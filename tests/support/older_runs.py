@@ -39,8 +39,8 @@ def judgement(verdict: RunVerdict) -> dict[str, Any]:
     """Returns the part of a verdict that must be the same in every version: verdicts, counts, rulings, exposure, the
     injections that hurt each arm, and doubts.
 
-    Sentences may differ between versions. So doubts are given only by kind and name, without their detail. Columns of the
-    books that only a newer version has are left out.
+    Sentences may differ between versions. So doubts are given only by kind and name, without their detail. Columns of
+    the books that only a newer version has are left out.
     """
     return _judgement(msgspec.to_builtins(verdict))
 
