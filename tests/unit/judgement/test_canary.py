@@ -49,7 +49,8 @@ TOTALS: dict[str, int] = {
     "also_torn": 0,
 }
 """The counts that the books of a canary of format version 1 must show, by column, over all partitions. They were
-counted by hand, independently of the planters. A newer anomaly changes nothing here, because canaries of version 1 lack it.
+counted by hand, independently of the planters. A newer anomaly changes nothing here, because canaries of version 1
+lack it.
 
 Half of the phantoms were never attempted, the others FAILED. Half of the corrupted records stand at an acknowledged
 offset, the others are unattributed. Each resent sequence has two attempts. A detector that compares only neighbours
