@@ -134,7 +134,8 @@ def unowned(attributed: DataFrame) -> DataFrame:
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER as claims. They have no copies, and have the columns that `attempts` groups."""
+    """Returns the rows of LEDGER as claims. They have the same columns as the result of `_copies`; those that describe
+    a copy are null or false."""
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -142,7 +143,8 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns lines of LOG as copies. They have no claims, and have the columns that `attempts` groups."""
+    """Returns lines of LOG as copies. They have the same columns as the result of `_claims`; those that come only from
+    the ledger are null."""
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]

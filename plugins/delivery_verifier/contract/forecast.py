@@ -41,7 +41,8 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
     Each action adds the disturbances that `ACTS` names for it. Two other disturbances arise only from several steps
     together: an unclean election, and the loss of power of a whole ISR. These two are found with a simulated partition.
-    Actions that are done only to the topics of subjects are left out for other arms. The times (`at_us`) mean nothing.
+    Some actions are done only to the topics of subject arms. If `arm` is no subject, they are left out. The times
+    (`at_us`) mean nothing.
     """
     topic = arm.topic_name
     steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]

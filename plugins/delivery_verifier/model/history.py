@@ -105,8 +105,8 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
     * `waited_for`: the effects that the trigger `isr_shrunk` of a later step waited for and saw.
-    * `failed`: the reason why the plan could not go on. The key exists if a wait of the plan timed out while this fault
-      was not yet healed. If every fault was healed, the last injection has the key. The injection then counts as one
+    * `failed`: the reason why the plan could not go on: one of its waits timed out. Every injection that was not healed
+      at this time has the key. If all were healed, the last injection has it. An injection with this key counts as one
       that did not bite.
     """
 
@@ -152,8 +152,8 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. This is the greatest m for which every broker of the last ISR with m or more members lost its power or
-    crashed.
+    `replicas`. For a number m, let I be the last ISR with at least m members. `replicas` is the greatest m for which
+    every member of I lost its power or crashed.
     """
 
     kind: DisturbanceKind

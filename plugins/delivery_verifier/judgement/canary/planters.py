@@ -14,7 +14,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
 
 PER_KIND = 3
-"""How often each planter of a single kind of case is called."""
+"""How often each planter is called whose records show only one anomaly each."""
 HEALTHY = 20
 """The number of records that show no anomaly."""
 COMBINED = 9

@@ -99,7 +99,7 @@ def with_defaults(translation: Translation) -> Translation:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a name of a topic property that `translate` would never have taken over."""
+    """Raises BadInput for a name that is not in EXERCISED: runs cannot use a topic property of this name."""
     for name in names:
         if name not in EXERCISED:
             raise BadInput(f"{printable_name(name)} is no topic property that can be verified{hint(name, EXERCISED)}")
