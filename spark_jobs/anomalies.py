@@ -111,7 +111,7 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """Maps a column of SUBJECTS to its value, if the value depends on whether the subject is an attempt or a line.
+    """Maps a column of SUBJECTS to its value. Has only columns that differ between an attempt and a line.
 
     Of a line, only the location and the header are known.
     """
@@ -153,7 +153,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The kinds that apply to a subject beside its own kind, which has a higher precedence and hides them."""
+    """The other kinds that apply to a subject. Its own kind has a higher precedence, and hides them."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY

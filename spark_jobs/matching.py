@@ -107,7 +107,7 @@ def _with_views(
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """Returns each arm that has lines of the sort `name` (`corrupted` or `foreign`), with the number of these lines."""
+    """Maps each arm that has lines of the sort `name` (`corrupted` or `foreign`) to the number of these lines."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]

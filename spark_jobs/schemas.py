@@ -153,7 +153,7 @@ has exactly one copy. `first_partition` is the partition of the first copy; null
 """
 
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
-"""Stretches, i.e. ranges of consecutive sequences of a producer, by number. `spark_jobs.screen` defines them."""
+"""One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.screen`)."""
 
 BUCKETS = _internal(
     {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),

@@ -49,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """The counts of the screen. `buckets`: BUCKETS. `repeated`: the STRETCHES with a sequence that the ledger has twice."""
+    """The counts of the screen. `buckets`: BUCKETS. `repeated`: STRETCHES with a sequence that the ledger has twice."""
 
     bits: int
     buckets: pa.Table

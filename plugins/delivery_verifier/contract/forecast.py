@@ -28,7 +28,7 @@ TARGET_BROKERS: dict[str, frozenset[int]] = {
     "none": frozenset(),
     "transaction_coordinator": frozenset({1}),
 }
-"""The brokers that each target of a plan stands for, in a partition that broker 1 leads and brokers 2 and 3 follow.
+"""Maps a target of a plan to the brokers that it stands for, if broker 1 leads the partition and 2 and 3 follow.
 
 The forecast assumes that broker 1 is the transaction coordinator, too. In the usual load of three partitions on three
 brokers, every broker leads one partition."""

@@ -106,7 +106,7 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 def _states(
     observed: list[Observation], observations: Sequence[Observation], cuts: list[Injection]
 ) -> Iterator[_State]:
-    """Yields the state of a partition after every loss of power, recovery, crash and change of the ISR, by time.
+    """Yields, in order of time, the state of a partition after each loss of power, recovery, crash or ISR change.
 
     `observed` are the observations of this partition. `observations` are all observations, `cuts` the injections that
     cut power.

@@ -138,7 +138,7 @@ def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
 
 
 def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """Returns the ruling on every anomaly, by contract and claim together.
+    """Returns the ruling of contract and claim together on every anomaly.
 
     An anomaly is forbidden if the contract or the claim forbids the anomaly.
     """

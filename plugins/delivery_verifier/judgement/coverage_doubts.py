@@ -101,7 +101,7 @@ def _end_us(injection: Injection) -> int:
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
-    """Returns when the arm's last record was sent or reported, whichever is earlier (µs since the epoch).
+    """Returns when the arm last sent a record, or last had one reported, whichever is earlier (µs since the epoch).
 
     The time is the beginning of an interval of timeline/load. Returns None if this table does not tell.
     """

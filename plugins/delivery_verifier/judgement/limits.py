@@ -68,8 +68,7 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Returns, per anomaly, the cycles (passes through the fault plan) in which an injection caused cases of the
-    anomaly."""
+    """Maps an anomaly to the cycles (passes through the fault plan) in which an injection caused cases of it."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 

@@ -161,4 +161,4 @@ VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
 """Maps a step to the steps whose manifests are removed when it publishes its output again (`Step.voids`)."""
 
 FILES: dict[str, str] = {output.name: output.meaning for step in DECLARED for output in step.writes}
-"""The meaning of every file and folder of a run directory, by name, in the order in which the steps write them."""
+"""Maps each file or folder of a run directory to its meaning, in the order in which the steps write them."""

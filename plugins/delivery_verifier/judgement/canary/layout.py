@@ -101,6 +101,6 @@ class Planter:
     def expect(self, **counts: int) -> None:
         """Adds `counts` to the totals that the canary's books must show. A key is a column of the books.
 
-        `claim`, `write` and `write_bytes` call this function for the counts that every row or record adds to.
+        `claim`, `write` and `write_bytes` already add the counts of their own row or record.
         """
         self.layout.counts.update(counts)

@@ -14,11 +14,11 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
 
 PER_KIND = 3
-"""How often each planter is called whose records show only one anomaly each."""
+"""How often each planter of records with a single anomaly is called."""
 HEALTHY = 20
 """The number of records that show no anomaly."""
 COMBINED = 9
-"""The number of sequence numbers that `_combined` uses."""
+"""How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
