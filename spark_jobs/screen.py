@@ -85,7 +85,7 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves, or None if nothing is proven or one of the tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted lines. The log may not show there where an attempt stands. So for
+    `damaged`: every (arm, partition) with corrupted lines. There, the log may hide where an attempt stands. So for
     these partitions, condition 2 in the docstring of this module is checked for claims as well as for lines.
     """
     rows: list[Row] = counted.buckets.to_pylist()

@@ -14,7 +14,7 @@ from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.books import COUNTS
 
 PER_KIND = 3
-"""How often each planter of records with a single anomaly is called."""
+"""The number of calls of each planter that plants a single kind of case."""
 HEALTHY = 20
 """The number of records that show no anomaly."""
 COMBINED = 9
