@@ -198,7 +198,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
-    """The tolerances of the planned guarantees, by the suite parameter that holds them."""
+    """Maps the name of a suite parameter to the planned tolerance of an anomaly."""
     from expectations.suites import tolerance_parameter
 
     return {tolerance_parameter(plan.about): plan.tolerance for plan in plans if plan.suite == "guarantee"}
@@ -207,7 +207,7 @@ def _tolerances(plans: Iterable[ExpectedEvaluation]) -> dict[str, int | None]:
 def _evaluated(
     suite: Suite, arm: str, plans: Mapping[str, ExpectedEvaluation], item: Mapping[str, Any], url: str
 ) -> Evaluated:
-    """Returns one result of Great Expectations, `item`, as an Evaluated. `plans` are keyed by anomaly or law."""
+    """Returns the Evaluated for `item`, a result of Great Expectations. `plans` maps an anomaly or law to its plan."""
     config, result = item["expectation_config"], item["result"]
     about = str(config["meta"].get("about", ""))
     plan = plans.get(about)
@@ -229,7 +229,7 @@ def _evaluated(
 
 
 def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
-    """The tolerance with which Great Expectations really evaluated, whatever tolerance it was given.
+    """The tolerance with which Great Expectations really evaluated. It may differ from the planned tolerance.
 
     None means any number. The tolerance of a law is always 0.
     """
@@ -238,7 +238,10 @@ def _evaluated_tolerance(suite: Suite, config: Mapping[str, Any]) -> int | None:
 
 
 def _exception(info: Mapping[str, Any]) -> str:
-    """The messages of all exceptions; empty if there are none. `info` is one entry, or has one entry per metric."""
+    """The messages of all exceptions; empty if there are none.
+
+    `info` says whether the evaluation raised an exception, or maps each metric to a dictionary that says so.
+    """
     entries = [info] if "raised_exception" in info else [entry for entry in info.values() if isinstance(entry, Mapping)]
     raised = [entry for entry in entries if entry.get("raised_exception")]
     messages = [str(entry.get("exception_message") or "unnamed exception") for entry in raised]

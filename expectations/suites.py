@@ -1,7 +1,9 @@
 """The suites: JSON files that people can review. `python -m expectations.suites` writes them. A run only loads them.
 
-guarantee.json has one expectation per anomaly, about an arm's rows of books/producers. The tolerance of an expectation
-is the most cases that are permitted. It is a parameter that the contract or the claim sets; null permits any number.
+guarantee.json has one expectation per anomaly. It judges the rows of one arm in the table books/producers. Its
+tolerance is the most cases that are permitted; null permits any number. The tolerance is a parameter, which follows
+from the contract and the claim (the guarantee that the user demands of the arm).
+
 evidence.json has one expectation per law. A law is a pair of counts that were made independently and must be equal.
 """
 

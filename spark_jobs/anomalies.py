@@ -53,8 +53,8 @@ DETECTORS: dict[Anomaly, Callable[[], Column]] = {
     Anomaly.ABORTED_VISIBLE: lambda: ~F.col("line") & F.col("aborted_visible"),
     Anomaly.TORN: lambda: ~F.col("line") & F.col("torn"),
 }
-"""For each kind, in order of precedence, a function. It returns a column that says whether the kind applies to a
-subject, regardless of all other kinds."""
+"""Maps each kind, in order of precedence, to a function. The function returns a column, which says whether the kind
+applies to a subject, regardless of all other kinds."""
 
 
 def subjects(attempts: DataFrame, aliens: DataFrame | None, unattributed: DataFrame | None) -> DataFrame:
@@ -111,8 +111,10 @@ def _parts() -> Column:
 
 
 def _columns_of_part() -> dict[str, Column]:
-    """The columns that have different values for an attempt and for a line. Only the location and the header of a line
-    are known."""
+    """Maps a column of SUBJECTS to its value. Has only columns that differ between an attempt and a line.
+
+    Of a line, only the location and the header are known.
+    """
     line, copies = F.col("part.line"), F.col("part.copies")
     flags = {name: F.col(name) & ~line for name in ("corrupted", *_FLAGS_OF_ATTEMPTS)}
     return flags | {
@@ -151,7 +153,7 @@ def _kind() -> Column:
 
 
 def _also() -> Column:
-    """The kinds that apply to a subject beside its own kind, which has a higher precedence and hides them."""
+    """The other kinds that apply to a subject. Its own kind has a higher precedence, and hides them."""
     hidden = [
         F.when(F.coalesce(DETECTORS[kind](), F.lit(False)) & (F.col("kind") != kind.value), kind.value)
         for kind in SECONDARY

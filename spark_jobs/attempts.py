@@ -1,7 +1,7 @@
 """Attempts: ledger and log joined by attempt, with the copies of each attempt and their order.
 
 In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
-line that holds an attempt. A *sequence* is one item that the application sends, by its number. If the application sends
+line that holds an attempt. A *sequence* is the number of an item that the application sends. If the application sends
 the item again, this is another attempt of the same sequence. A *partition sequence* numbers the attempts of a producer
 to one partition, in the order of sending. Sequences are numbered per *session* of a producer; a producer that is killed
 and started again keeps its session.
@@ -89,7 +89,7 @@ def believable(log: DataFrame) -> DataFrame:
 
 
 def corrupted(log: DataFrame) -> DataFrame:
-    """Returns the rows of LOG whose checksum differs, or whose bytes do not have the form of a record of the load.
+    """Returns the rows of LOG whose checksum is wrong, or whose bytes do not have the form of a record of the load.
 
     Nothing in these lines can be believed, not even which attempt they hold.
     """
@@ -97,7 +97,7 @@ def corrupted(log: DataFrame) -> DataFrame:
 
 
 def foreign(log: DataFrame) -> DataFrame:
-    """Returns the rows of LOG whose checksum agrees, but whose header names another run or another arm."""
+    """Returns the rows of LOG whose checksum is right, but whose header names another run or another arm."""
     return promise(log, LOG).where(is_sound() & F.col("foreign"))
 
 
@@ -134,7 +134,8 @@ def unowned(attributed: DataFrame) -> DataFrame:
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER as claims. They have no copies, and have the columns that `attempts` groups."""
+    """Returns the rows of LEDGER as claims. Claims and copies have the same columns, so that they can be united.
+    In a claim, the columns about a copy are null or false."""
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -142,7 +143,8 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns lines of LOG as copies. They have no claims, and have the columns that `attempts` groups."""
+    """Returns lines of LOG as copies. Copies and claims have the same columns, so that they can be united.
+    In a copy, the columns that only the ledger can fill are null."""
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]

@@ -49,9 +49,10 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
 
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
-    """Returns SIGNATURES from SUBJECTS: for each signature, the number of subjects, or of copies beyond the first one.
+    """Returns SIGNATURES from SUBJECTS: the number of subjects that have each signature.
 
-    The scenario says which producers were planned.
+    Copies of an attempt beyond the first copy are counted apart (`role` is `extra`). The scenario says which producers
+    were planned.
     """
     promised = promise(subjects, SUBJECTS)
     partition_of = (F.get("copies", F.lit(0)) % LOCATION_UNIT).cast("int")
@@ -156,7 +157,7 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields each key and column of the books to which a row of SIGNATURES adds its records."""
+    """Yields key and column of each count in the books that includes the records of `row`, a row of SIGNATURES."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return
@@ -203,7 +204,7 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """Producer and session of a subject, or NOBODY for a line whose header names no planned producer of the arm."""
+    """The columns producer and session, with NOBODY for a line whose header names no planned producer of the arm."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))

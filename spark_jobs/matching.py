@@ -94,7 +94,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 def _with_views(
     matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
 ) -> DataFrame:
-    """Returns `matched` with the flags from the committed view. If no attempt has such a flag, there is no join."""
+    """Returns `matched` with the flags `aborted_visible` and `torn`. If no attempt has a flag, there is no join."""
     arms = inputs.scenario.transactional
     if not arms:
         return matched
@@ -107,7 +107,7 @@ def _with_views(
 
 
 def _by_arm(log_census: pa.Table, name: str) -> dict[str, int]:
-    """Returns each arm that has lines of the sort `name` (`corrupted` or `foreign`), with the number of these lines."""
+    """Maps each arm that has lines of the sort `name` (`corrupted` or `foreign`) to the number of these lines."""
     counts: Counter[str] = Counter()
     for row in log_census.to_pylist():
         counts[row["arm"]] += row[name]

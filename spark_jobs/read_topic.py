@@ -96,7 +96,7 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
 
 
 def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
-    """Returns the number of records in view `tail` that are no markers, per (arm, partition). `log`: the folder log/.
+    """Maps (arm, partition) to the number of records in view `tail` that are no markers. `log`: the folder log/.
 
     Raises StepFailed if a marker of the snapshot was not read: an incomplete read proves nothing.
     """

@@ -148,12 +148,12 @@ SIGNATURES = _internal(
 distinguish.
 
 `role` is `attempt`, `line`, or `extra` for a copy of an attempt beyond the first copy. `once` is true if the subject
-has exactly one copy. `first_partition` is the partition of the first copy; null without a copy. The other columns are
-as in SUBJECTS.
+has exactly one copy. `first_partition` is the partition of the first copy; null if there is no copy, or if `role` is
+`extra`. The other columns are as in SUBJECTS.
 """
 
 STRETCHES = _internal({"arm": _STRING}, {"producer": _INT, "session": _INT, "stretch": _LONG})
-"""Stretches, i.e. ranges of consecutive sequences of a producer, by number. `spark_jobs.screen` defines them."""
+"""One row per stretch: a numbered range of consecutive sequences of a producer (see `spark_jobs.screen`)."""
 
 BUCKETS = _internal(
     {"arm": _STRING, "partition": _INT} | dict.fromkeys(("claims", "copies", "acked", "sent", "low", "high"), _LONG),
@@ -169,8 +169,11 @@ BUCKETS = _internal(
 
 `spark_jobs.screen` defines stretches and fingerprints. `copies`: the number of lines. `acked` and `sent`: the numbers
 of claims with these outcomes, outside transactions. `low`: the sum of the lower halves of the claims' fingerprints,
-minus the same sum of the lines. `high`: the same for the upper halves. Names with `claimed` are about claims, names
-with `logged` are about lines. `position`: the offset. `shift`: the offset minus the partition sequence.
+minus the same sum of the lines. `high`: the same for the upper halves.
+
+The other columns hold the least (`min`) and the greatest (`max`) value of a number, among claims (`claimed`) or lines
+(`logged`). `position`: the offset; of claims only the acknowledged offset. `shift`: `position` minus the partition
+sequence.
 """
 
 

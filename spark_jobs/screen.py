@@ -12,7 +12,7 @@ A bucket is *clean* exactly if
 Then every attempt of the bucket stands exactly once in the partition, at its acknowledged offset, and in order. A
 stretch is *proven* exactly if
 
-1. each of its buckets is clean (a copy in another partition than its claim makes a bucket of the same stretch);
+1. each of its buckets is clean (a line in another partition than its claim makes two buckets of the stretch unclean);
 2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
 3. none of its sequences is in the ledger twice, whether resent or because the ledger contradicts itself.
 
@@ -49,7 +49,7 @@ Stretch = tuple[str, int, int, int]
 
 
 class Sides(NamedTuple):
-    """The counts of the screen: BUCKETS, and in `repeated` STRETCHES in which a sequence is in the ledger twice."""
+    """The counts of the screen. `buckets`: BUCKETS. `repeated`: STRETCHES with a sequence that the ledger has twice."""
 
     bits: int
     buckets: pa.Table
@@ -85,8 +85,8 @@ def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
 def prove(counted: Sides, damaged: Set[tuple[str, int]]) -> Screen | None:
     """Returns what `counted` proves, or None if nothing is proven or one of the tables exceeds BOUND rows.
 
-    `damaged`: every (arm, partition) with corrupted lines. There, a record of an attempt may be illegible. So condition
-    2 of this module is checked with the claims, too.
+    `damaged`: every (arm, partition) with corrupted lines. There, the log may hide where an attempt stands. So for
+    these partitions, condition 2 in the docstring of this module is checked for claims as well as for lines.
     """
     rows: list[Row] = counted.buckets.to_pylist()
     if max(len(rows), counted.repeated.num_rows) > BOUND:
@@ -190,7 +190,7 @@ def _clean(row: Row) -> bool:
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches with a bucket whose numbers or offsets overlap another bucket of its producer and partition."""
+    """Stretches that break condition 2 in the docstring of this module. `damaged`: as in `prove`."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)

@@ -152,10 +152,10 @@ def _forget_jvm() -> None:
 
 
 def end(spark: SparkSession) -> None:
-    """Stops the session and, unless `spark-submit` started the JVM, the JVM. Without this call, the JVM would outlive
+    """Stops the session, and ends the JVM unless `spark-submit` started it. Without this call, the JVM would outlive
     this process by seconds.
 
-    If the JVM ended without an error, also keeps the class data archive that it has written. If the JVM does not end
+    If the JVM ends without an error, also keeps the class data archive that it has written. If the JVM does not end
     within END_S, kills the JVM and raises subprocess.TimeoutExpired.
     """
     _forget_ended_jvm()

@@ -64,8 +64,9 @@ def _committed(
     counts: Observation,
     connection: Mapping[str, str] | None,
 ) -> DataFrame:
-    """Returns LOG as a read_committed consumer sees the arms that write transactions, with the views `committed.VIEW`
-    and `committed.TAIL`.
+    """Returns LOG as a read_committed consumer sees the arms in `Scenario.transactional`.
+
+    The column `view` is `committed.VIEW` or `committed.TAIL`.
 
     `counts` observes how many rows of view `committed` came from Kafka, per arm.
     """

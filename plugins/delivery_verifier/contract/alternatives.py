@@ -61,9 +61,9 @@ def alternatives(settings: Settings) -> list[Alternative]:
 
 
 def _missing(rows: list[GuaranteeRow], others: list[GuaranteeRow]) -> dict[Claim, list[str]]:
-    """Returns the guarantees that hold in `rows` but not in `others`, two matrices of the same classes of faults.
+    """Maps a guarantee to the names of the classes of faults in which `rows` give the guarantee and `others` do not.
 
-    Each guarantee comes with the names of the classes of faults in which only `rows` give the guarantee.
+    `rows` and `others` are matrices of the same classes. A guarantee for which there is no such class is left out.
     """
     pairs = list(zip(rows, others, strict=True))
     missing = {

@@ -92,7 +92,7 @@ def _injected_disturbances(injection: Injection) -> Iterator[Disturbance]:
 
 
 def _scope(injection: Injection, kind: DisturbanceKind) -> dict[str, list[int]]:
-    """Returns the partitions that a disturbance of this kind touched, by topic. An empty topic stands for any topic."""
+    """Maps a topic to its partitions that a disturbance of this kind touched. An empty topic stands for any topic."""
     if kind not in ON_TOPICS or not injection.hit:
         return {"": []}
     elected: Any = injection.proof.get("elected")

@@ -28,7 +28,7 @@ TARGET_BROKERS: dict[str, frozenset[int]] = {
     "none": frozenset(),
     "transaction_coordinator": frozenset({1}),
 }
-"""The brokers that each target of a plan stands for, in a partition that broker 1 leads and brokers 2 and 3 follow.
+"""Maps a target of a plan to the brokers that it stands for, if broker 1 leads the partition and 2 and 3 follow.
 
 The forecast assumes that broker 1 is the transaction coordinator, too. In the usual load of three partitions on three
 brokers, every broker leads one partition."""
@@ -41,7 +41,8 @@ def expected_disturbances(fault: FaultPlan, arm: Arm) -> list[Disturbance]:
 
     Each action adds the disturbances that `ACTS` names for it. Two other disturbances arise only from several steps
     together: an unclean election, and the loss of power of a whole ISR. These two are found with a simulated partition.
-    Actions that are done only to the topics of subjects are left out for other arms. The times (`at_us`) mean nothing.
+    Some actions are done only to the topics of subject arms. If `arm` is no subject, they are left out. The times
+    (`at_us`) mean nothing.
     """
     topic = arm.topic_name
     steps = [step for step in fault.steps if arm.role == "subject" or not step.act.only_subject_topics]

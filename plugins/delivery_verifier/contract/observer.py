@@ -14,8 +14,9 @@ OBSERVER_LAG_US = 1_000_000
 def in_window(injection: Injection, at_us: int) -> bool:
     """Whether the injection may have caused a change that the observer saw at `at_us` (µs since the epoch).
 
-    The time must lie between LEAD_US before the bite (the moment of the injection's effect) and OBSERVER_LAG_US after
-    the recovery of the cluster. If the cluster never recovered from the injection, every later time counts.
+    The bite is the moment when the injection took effect. `at_us` must be no earlier than one second (LEAD_US) before
+    the bite, and no later than one second (OBSERVER_LAG_US) after the cluster recovered. If the cluster never recovered
+    from the injection, there is no latest time.
     """
     end_us = injection.recovered_at_us
     return injection.bite_at_us - LEAD_US <= at_us and (end_us is None or at_us <= end_us + OBSERVER_LAG_US)

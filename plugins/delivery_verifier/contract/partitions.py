@@ -84,7 +84,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
 
     * `cause` has the proof `re_elected`. It explains only the leaders and epochs that the proof names.
     * The leader is the same in a new epoch, and a target broker holds a replica. `cause` explains the epoch.
-    * The target brokers led nothing. `cause` explains the change if one of them led this partition last.
+    * The target brokers led no partition just before `cause` took effect. `cause` explains the change if one of them
+      was the last broker to lead this partition, at some earlier time.
     * Otherwise `cause` explains the change if it hit the partition, or if the old or the new leader is a target.
     """
     act = ACTS.get(cause.action)

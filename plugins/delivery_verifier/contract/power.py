@@ -22,11 +22,11 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     power, and had not copied the data again since. Of several such moments the worst counts: a planned one before an
     unplanned one, then the one with more `replicas`.
 
-    The field `replicas` of the disturbance is the greatest m for which this holds: every member of the last ISR with m
-    or more members ended uncleanly, by a loss of power or a crash. The number is compared with min.insync.replicas,
-    because of eligible leader replicas (KIP-966). With min.insync.replicas=m, all members of that last ISR have every
-    acknowledged record. If one of them then ended in an orderly way, it still has the records, and Kafka can elect it.
-    Kafka does not elect a broker that crashed.
+    For a number m, let I be the last ISR that had at least m members. The field `replicas` is the greatest m for which
+    every member of I ended uncleanly, by a loss of power or a crash. The contract compares `replicas` with
+    min.insync.replicas, because of eligible leader replicas (KIP-966). With min.insync.replicas=m, every member of I
+    has every acknowledged record. If one member ended in an orderly way, it still has the records, and Kafka can elect
+    it. Kafka does not elect a broker that crashed.
     """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:
@@ -81,7 +81,7 @@ class _State:
 
     @property
     def replicas(self) -> int:
-        """The greatest m for which every member of the last ISR with m or more members ended uncleanly, else 0."""
+        """The field `replicas` of the disturbance, as `isr_power_losses` defines it; 0 if no number qualifies."""
         unclean = self.unpowered | self.crashed
         largest = max(len(isr) for isr in self.isrs)
         sizes = [size for size in range(1, largest + 1) if self._last_isr_of(size) <= unclean]
@@ -93,10 +93,9 @@ class _State:
 
 
 def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
-    """Whether the ISR contained a broker that kept its power, soon after the time of `state`.
+    """Whether a broker that kept its power was seen in the ISR at most OBSERVER_LAG_US after the time of `state`.
 
-    Soon means within OBSERVER_LAG_US. The observer polls, so that this broker may have been in the ISR at the time of
-    `state` already.
+    The observer polls, and so sees changes late. Such a broker may have been in the ISR already at the time of `state`.
     """
     return any(
         state.at_us < later.at_us <= state.at_us + OBSERVER_LAG_US and later.isrs and later.isrs[-1] - state.unpowered
@@ -107,7 +106,7 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 def _states(
     observed: list[Observation], observations: Sequence[Observation], cuts: list[Injection]
 ) -> Iterator[_State]:
-    """Yields the state of a partition after every loss of power, recovery, crash and change of the ISR, by time.
+    """Yields, in order of time, the state of a partition after each loss of power, recovery, crash or ISR change.
 
     `observed` are the observations of this partition. `observations` are all observations, `cuts` the injections that
     cut power.

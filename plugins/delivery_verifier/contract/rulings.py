@@ -63,7 +63,7 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Replaces each ruling in `rulings` that permits less than the ruling under the settings `weaker`.
+    """Puts the rulings under the settings `weaker` into `rulings`, in place of the rulings that permit less.
 
     `settings` are the settings at the start. `observed` are the disturbances. `doubtful`: the topic may never have had
     the settings `weaker`.
@@ -138,7 +138,7 @@ def guarantees(rulings: Mapping[Anomaly, Ruling]) -> dict[Claim, bool]:
 
 
 def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
-    """Returns the ruling on every anomaly, by contract and claim together.
+    """Returns the ruling of contract and claim together on every anomaly.
 
     An anomaly is forbidden if the contract or the claim forbids the anomaly.
     """
@@ -156,7 +156,7 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
 
 
 def _forbidden(anomaly: Anomaly) -> Ruling:
-    """Returns the ruling that forbids `anomaly`, by the promise of the anomaly."""
+    """Returns the ruling that forbids `anomaly`. Its rule, sentence and source are those of the anomaly's promise."""
     promise = PROMISES[anomaly]
     return Ruling(
         anomaly=anomaly, ruling="FORBIDDEN", rule=promise.id, sentence=promise.sentence, source=promise.source
@@ -195,8 +195,8 @@ def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbanc
 def _add_reasons(ruling: Ruling, other: Ruling) -> Ruling:
     """Returns `ruling` with the reasons (`because`) of `other` added. Both rulings permit the same anomaly.
 
-    No reason is added if one ruling has planned reasons and the other ruling only unplanned reasons. If one ruling
-    needs no disturbance, then the anomaly needs no disturbance, and `because` becomes empty.
+    If only one of the rulings rests on unplanned disturbances alone, returns `ruling` unchanged. Otherwise, if one of
+    them needs no disturbance, `because` becomes empty, because the anomaly then needs no disturbance.
     """
     if other.only_unplanned != ruling.only_unplanned:
         return ruling

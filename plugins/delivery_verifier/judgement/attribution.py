@@ -58,7 +58,7 @@ class _Window(NamedTuple):
 
 
 def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, CasesByInjection]:
-    """Returns, for every arm that has cases, the injections to which the cases belong, by anomaly.
+    """Maps each arm that has cases to the injections to which these cases belong (see CasesByInjection).
 
     `cases` has a row for each case, with at least the columns COLUMNS. A record that was never attempted has no times,
     so its case is OUTSIDE. Raises KeyError if a column is missing.
@@ -73,10 +73,10 @@ def attribute_cases(cases: pa.Table, injections: Sequence[Injection]) -> dict[st
 
 
 def kinds_sent_afterwards(cases: pa.Table, injections: Sequence[Injection]) -> dict[str, set[str]]:
-    """Returns, per arm, the anomalies of records that were sent only after all `injections` were over.
+    """Maps each arm to the anomalies of its records that were sent only after all `injections` were over.
 
-    An injection is over LAG_US after it was recovered. If an injection was never recovered, no record was sent after
-    it, and the result is empty. Without injections every record counts. `cases` are as in `attribute_cases`.
+    An injection is over LAG_US after it was recovered. An injection that was never recovered is never over: the result
+    is then empty. Without injections every record counts. `cases` are as in `attribute_cases`.
     """
     ends_us = [window.end_us for window in _windows(injections)]
     if None in ends_us:

@@ -134,7 +134,7 @@ def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _missing_law(present: set[tuple[str, str, int]], law: str, arm: str, partitions: int) -> Iterator[OwnedDoubt]:
-    """Yields a doubt unless the arm's books have the law: for every partition, or once for the arm (partition -1)."""
+    """Yields a doubt if the arm's books lack the law. A law about partitions must be there for every partition."""
     detail = f"{arm}: the law {law} is not in the books"
     if law in LAWS_OF_PARTITIONS:
         missing = [partition for partition in range(partitions) if (law, arm, partition) not in present]
@@ -196,7 +196,7 @@ def _last_observed(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless the books have exactly one exposure of every loaded arm to every injection."""
+    """Yields doubts unless the table exposure has exactly one row for each loaded arm and each injection."""
     for arm in evidence.scenario.loaded:
         for injection in evidence.injections:
             count = evidence.books.rows("exposure", arm=arm.name, injection=injection.id).num_rows

@@ -101,9 +101,9 @@ def _end_us(injection: Injection) -> int:
 
 
 def _last_reported_us(arm: ArmEvidence) -> int | None:
-    """Returns until when (µs since the epoch) the arm both sent records and had records reported.
+    """Returns when the arm last sent a record, or last had one reported, whichever is earlier (µs since the epoch).
 
-    The time is the beginning of an interval of timeline/load. Returns None if there is no such interval.
+    The time is the beginning of an interval of timeline/load. Returns None if this table does not tell.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
@@ -115,7 +115,7 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 
 
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for every injection to which too few reported records were exposed."""
+    """Yields a doubt for every injection that could have hurt too few reported records of the arm."""
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if (row.get("reported") or 0) < needed:
@@ -137,9 +137,9 @@ def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:
 
 
 def _elsewhere(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt if a disturbance permits an anomaly, but records on other partitions show the anomaly, too.
+    """Yields a doubt if disturbances permit an anomaly, but records on untouched partitions show it, too.
 
-    Other partitions are those that no disturbance of a permitting kind touched.
+    A partition is untouched if none of these disturbances touched it.
     """
     partitions = range(arm.run.scenario.load.partitions)
     for anomaly, ruling in arm.rulings.items():

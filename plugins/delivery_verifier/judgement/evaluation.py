@@ -38,8 +38,8 @@ LAWS: dict[str, str] = {
     "views_agree": "What stands in the committed view stands in the raw view, at the same offset, as the same record.",
     CANARY: "The anomalies that were planted are found, all of them and no others.",
 }
-"""The laws of the books by name. A law says which two counts must be equal in every arm or partition; if they are not,
-the books cannot be trusted. One expectation of the evidence suite judges each law."""
+"""Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
+partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}

@@ -53,10 +53,10 @@ class TransactionCounts(NamedTuple):
 class Evidence:
     """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
 
-    `books`: the tables of counts that the step `reconcile` wrote. `canary_expected`: by column of the books, the total
-    that the canary must show. `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load.
-    `transactions`: by arm that writes transactions, the counts of its producers. `cases`: the records that show
-    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file.
+    `books`: the tables of counts that the step `reconcile` wrote. `canary_expected` maps a column of the books to the
+    total that the canary must show. `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended
+    its load. `transactions` maps each arm that writes transactions to the counts of its transactions. `cases` is the
+    content of anomalies/, with a row for each record that shows an anomaly, up to a bound; None if there is no file.
     `searched`: the anomalies for which the run was searched, and which its canary has; see `older_runs` for the others.
     """
 
@@ -119,12 +119,15 @@ class Evidence:
 
     @cached_property
     def cases_by_injection(self) -> dict[str, CasesByInjection] | None:
-        """For each arm, the injections that hurt it, by anomaly (see `attribution`); None if `cases` is None."""
+        """Maps each arm with cases to the injections that hurt it (see CasesByInjection); None if `cases` is None."""
         return None if self.cases is None else attribute_cases(self.cases, self.biting)
 
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
-        """The anomalies, by arm, of records sent after all injected losses of power; empty if `cases` is None."""
+        """Maps an arm to the anomalies of its records that were sent after all injected losses of power were over.
+
+        Without such losses, every record counts. Empty if `cases` is None.
+        """
         power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
@@ -195,7 +198,7 @@ class ArmEvidence:
 
     @property
     def cases_by_injection(self) -> CasesByInjection | None:
-        """The injections that hurt the arm, by anomaly; None for the canary, or if the run's `cases` is None."""
+        """Maps an anomaly to the injections that caused it; None for the canary, or if the run's `cases` is None."""
         by_arm = self.run.cases_by_injection
         return None if by_arm is None or self.is_canary else by_arm.get(self.name, {})
 
@@ -224,9 +227,9 @@ def _is_power_loss(injection: Injection) -> bool:
 
 
 def _transactions(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, TransactionCounts]:
-    """Returns the transactions per arm: the sums of `transactions_<begun | committed | aborted>/<arm>/...` in `counts`.
+    """Maps each arm that writes transactions to the counts of its transactions.
 
-    `counts` are the counts of produce.json.
+    `counts` are the counts of produce.json. Adds up those named `transactions_<begun | committed | aborted>/<arm>/...`.
     """
 
     def total(field_name: str, arm: str) -> int:

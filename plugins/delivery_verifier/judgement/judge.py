@@ -181,7 +181,7 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
-    """Returns the longest time (s) in which no record of a partition of the arm was reported; None if unknown."""
+    """Returns the longest time (s) between two reports of records of one partition of the arm; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
 

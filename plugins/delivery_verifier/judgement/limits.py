@@ -45,10 +45,11 @@ def limits(evidence: Evidence) -> list[str]:
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
-    """Yields a sentence that names the hurt arms, and says in how many of the `rounds` each of these arms was hurt.
+    """Yields a sentence that names the hurt arms, and says in how many cycles each of these arms was hurt.
 
     A cycle is one pass through the fault plan. `rounds` is the number of cycles with an injection that bit. `unit` is
-    the word for them. Yields nothing if no arm was hurt, or if the run did not write down which records were hurt.
+    the sentence's word for these cycles. Yields nothing if no arm was hurt, or if the run did not write down which
+    records were hurt.
     """
     hurt, unhurt = [], []
     for arm in evidence.loaded:
@@ -68,20 +69,22 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
 
 
 def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str, set[int]]:
-    """Returns, per anomaly, the cycles (passes through the fault plan) in which an injection caused cases of the
-    anomaly."""
+    """Maps an anomaly to the cycles (passes through the fault plan) in which an injection caused cases of it."""
     cycles = {injection.id: injection.cycle for injection in evidence.injections}
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
 def _advised() -> str:
-    """Returns advice: how often to repeat the fault, so that an anomaly that is not seen is bounded by WANTED_BOUND."""
+    """Returns advice: how often to repeat the fault.
+
+    If so many repetitions do not show an anomaly, the bound on its share of injections falls to WANTED_BOUND.
+    """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
     return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns how many injections bit, and how much of each arm they exposed."""
+    """Returns a sentence: how many injections bit, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
         return "No fault was injected: this run says nothing of what a fault would do."

@@ -130,7 +130,7 @@ def _reported(arm: ArmEvidence) -> str:
 
 
 def _circumstances(arm: ArmEvidence) -> str:
-    """Returns what was done to the cluster, and how much of the arm the injections could have hurt."""
+    """Returns what was done to the cluster, and how many attempts of the arm the injections could have hurt."""
     if not arm.run.biting:
         return "no fault was injected"
     return f"{_done(arm.run)}, with {_exposed(arm)}"
@@ -145,9 +145,9 @@ def _done(evidence: Evidence) -> str:
 
 
 def _exposed(arm: ArmEvidence) -> str:
-    """Returns both exposure counts of the arm in words: outstanding attempts, and exposed records.
+    """Returns two counts in words: the attempts that were outstanding when faults bit, and the exposed records.
 
-    Exposed records include records that were sent after another broker had taken over.
+    Exposed records could have been hurt. They include records that were sent after another broker had taken over.
     """
     outstanding, reported = exposed(arm.exposure, "outstanding"), exposed(arm.exposure, "reported")
     bites = "the bite" if len(arm.run.biting) == 1 else "the bites"
@@ -159,7 +159,8 @@ _SUBJECTS = {
     "topic": "every arm's topic",
     "producer": "every producer",
 }
-"""The grammatical subjects for actions that are not done to brokers, by `Act.whom`. The target does not matter then."""
+"""Maps `Act.whom` to the subject of a sentence about an action that is not done to brokers. The action's target does
+not matter then."""
 
 
 def _subject(evidence: Evidence, action: str) -> str:

@@ -176,7 +176,7 @@ Table = TypeVar("Table", bound=Collection[object])
 
 
 def subset(reason: str, table: Table) -> Table:
-    """Returns `table` unchanged. The call marks a table in the sources that leaves out anomalies on purpose.
+    """Returns `table` unchanged. The call tells readers that `table` leaves out anomalies on purpose.
 
     `table` is a collection that names some anomalies, but not all. `reason` says why the others are left out. Raises
     ValueError if the reason is empty. The test tests/unit/test_architecture.py fails for a table that is neither

@@ -31,10 +31,9 @@ class ArmResult(_Part, frozen=True):
     """The result of one arm in one run of an entry.
 
     The first eight fields are those of `ArmVerdict`. `counts` are the arm's counts by name, e.g. `lost`, summed over
-    all producers and partitions. `longest_gap_s` is the longest time in seconds in which no record of some partition of
-    the arm was reported. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records.
-    `records_per_s` is the number of reported records per second of the load. A figure that is not known is None, never
-    zero.
+    all producers and partitions. `longest_gap_s` is the longest time in seconds between two reports of records of
+    one partition. `latency_ms_p99` is an upper bound of the latency of 99 % of the reported records. `records_per_s` is
+    the number of reported records per second of the load. A figure that is not known is None, never zero.
     """
 
     arm: str

@@ -86,10 +86,10 @@ e.g. because every topic has partitions on the broker that was hit."""
 class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One fault that was done to the cluster, with the proof that the fault bit. All times are µs since the epoch.
 
-    `cycle` counts the repetitions of the fault plan from 0. `brokers` are the target brokers. `hit` has, by topic, the
-    partitions that the injection touched: the partitions that the target brokers led just before the bite. If these
-    brokers led none (`led` is false), these are the partitions of which they held a replica. An injection into clients
-    or topics hits every partition that carries load. `options` are the options of the plan's step.
+    `cycle` counts the repetitions of the fault plan from 0. `brokers` are the target brokers. `hit` maps a topic to
+    its partitions that the injection touched. These are the partitions that the target brokers led just before the bite
+    or, if they led none (`led` is false), the partitions of which they held a replica. An injection into clients or
+    topics hits every partition that carries load. `options` are the options of the plan's step.
 
     The action was asked for at `requested_at_us`, and took effect (bit) at `bite_at_us`. `bit`: whether proof of the
     effect was found. At `healed_at_us` the last target broker was healed. At `recovered_at_us` every replica was in
@@ -99,14 +99,14 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     * `process`: the action's own proof, taken once the action was done.
     * `process_before_heal`: the action's own proof, taken just before healing.
-    * `before`: leader and leader_epoch of each hit partition just before the bite, by `<topic>-<partition>`.
+    * `before`: maps each hit partition (`<topic>-<partition>`) to its leader and leader_epoch just before the bite.
     * `wanted`: the names of the effects that had to be seen (`act.Proof`). Once they were looked for, each of these
       names is a key of `proof`, too. Its value is what was seen of the effect, and is empty if the effect was not seen.
     * `coordinated`: the partitions of `__transaction_state` that hold transactions of the load and that the targets led
       just before the bite. The key exists if `coordinator_moved` is wanted.
     * `waited_for`: the effects that the trigger `isr_shrunk` of a later step waited for and saw.
-    * `failed`: the reason why the plan could not go on. The key exists if a wait of the plan timed out while this fault
-      was not yet healed. If every fault was healed, the last injection has the key. The injection then counts as one
+    * `failed`: the reason why the plan could not go on: one of its waits timed out. Every injection that was not healed
+      at this time has the key. If all were healed, the last injection has it. An injection with this key counts as one
       that did not bite.
     """
 
@@ -152,8 +152,8 @@ class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     `planned`: whether an injected fault that is proven to have taken effect explains the event. `at_us` is in µs since
     the epoch. `topic` is empty if the disturbance may have touched any topic. `detail` describes the event for people.
     In the kind `topic_altered`, the topic's `setting` got the new `value`. Only the kind `isr_power_loss` has
-    `replicas`. This is the greatest m for which every broker of the last ISR with m or more members lost its power or
-    crashed.
+    `replicas`. For a number m, let I be the last ISR with at least m members. `replicas` is the greatest m for which
+    every member of I lost its power or crashed.
     """
 
     kind: DisturbanceKind

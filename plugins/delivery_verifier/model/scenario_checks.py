@@ -74,7 +74,10 @@ def _check_plan(scenario: Scenario) -> None:
 
 
 def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if a transactional producer would be killed, would send again, or would follow a script."""
+    """Raises BadInput if producers write transactions, and the plan acts on producers or the load is scripted.
+
+    Also raises BadInput as `_check_coordinator` does.
+    """
     names = [arm.name for arm in scenario.loaded if arm.transactional_id]
     clients = [step.action for step in scenario.fault.steps if step.act.clients]
     what = f"the action {clients[0]}" if clients else "load.pacing scripted"
@@ -84,10 +87,11 @@ def _check_transactions(scenario: Scenario) -> None:
 
 
 def _check_coordinator(scenario: Scenario) -> None:
-    """Raises BadInput for a plan about a transaction coordinator that cannot be proven.
+    """Raises BadInput if the plan is about a transaction coordinator, but lacks a proof that the coordinator moved.
 
-    A plan that hits a coordinator, or waits for a new coordinator, needs an injection with the proof
-    `coordinator_moved`. This proof needs exactly one transactional producer in the scenario.
+    An injection that hits a coordinator must have the proof `coordinator_moved`. If a step waits for a new
+    coordinator, the last injection before this step must have it. The proof needs exactly one transactional producer in
+    the scenario.
     """
     aimed, proven, target = False, False, ""
     for number, step in enumerate(scenario.fault.steps):

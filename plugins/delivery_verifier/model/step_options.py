@@ -25,7 +25,7 @@ APIS = {
     "EndTxn": 26,
     "TxnOffsetCommit": 28,
 }
-"""The API keys of the requests of Kafka's protocol that a client under test sends, by the name of the request."""
+"""Maps the name of a request of Kafka's protocol to its API key. Clients under test send these requests."""
 Link = Literal["controller", "replication", "client"]
 LINKS: tuple[Link, ...] = get_args(Link)
 """The links of a broker that can be cut: to the controller, to the other brokers, and to clients."""

@@ -57,7 +57,7 @@ class Step(Struct, frozen=True, kw_only=True):
     """Whether the step talks to the brokers, so that it must come after start_cluster and before stop_cluster."""
     repeatable: bool = False
     """Whether the step may be repeated in a stored run, that is, in the run directory of a run that has ended. The
-    output of such a step depends only on the run directory. Only read_topic must read the topics, too."""
+    output of such a step depends only on the run directory. The exception is read_topic, which reads the topics."""
     voids: tuple[str, ...] = ()
     """The steps whose output is no longer valid when this step publishes its output again. The manifests of these steps
     are removed in this order. conclude comes first, because the verdict rests on the output of the other steps, and
@@ -158,7 +158,7 @@ REPEATABLE: frozenset[str] = frozenset(step.name for step in DECLARED if step.re
 """The steps that may be repeated in a stored run."""
 
 VOIDS: dict[str, tuple[str, ...]] = {step.name: step.voids for step in DECLARED}
-"""By step: the steps whose manifests are removed when the step publishes its output again (`Step.voids`)."""
+"""Maps a step to the steps whose manifests are removed when it publishes its output again (`Step.voids`)."""
 
 FILES: dict[str, str] = {output.name: output.meaning for step in DECLARED for output in step.writes}
-"""The meaning of every file and folder of a run directory, by name, in the order in which the steps write them."""
+"""Maps each file or folder of a run directory to its meaning, in the order in which the steps write them."""

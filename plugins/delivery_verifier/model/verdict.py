@@ -88,7 +88,7 @@ class ArmVerdict(_Part, frozen=True):
 
     `as_expected`: whether the arm meets its expectation. `expected` is the expectation in words. `sentence` sums up the
     verdict for people. `books` are the arm's counts by name (attempted, acked, lost, extra_copies ...). `longest_gap_s`
-    is the longest time in seconds in which no record of some partition was reported; None if it is not known.
+    is the longest time in seconds between two reports of records of one partition; None if it is not known.
 
     `bites` maps each anomaly to the ids of the injections that its cases belong to. A case belongs to an injection if
     its record was under way during the injection. -1 stands for cases outside of every injection. `bites` is None if

@@ -222,8 +222,8 @@ _PROFILE_FIELDS = ("profile", "own_profile", "producer_overrides", "topic_overri
 def _command(params: Mapping[str, Any], profile: Profile) -> str:
     """Returns the `kdv run` command that repeats this run.
 
-    Every field of `params` except `owner` becomes an option. If the user gave fields that describe the profile, the
-    options that `profiles.options` returns for `profile` stand for these fields.
+    Every field of `params` becomes an option, except `owner` and the fields that describe the profile. If the user gave
+    any of the latter, the command gets options that describe `profile` (see `profiles.options`).
     """
     options = {
         f"--{key.replace('_', '-')}": [value]

@@ -89,5 +89,5 @@ FIELDS: dict[str, Check] = {
     "deadline_s": _seconds(0, LONGEST_S, above=True),
     **dict.fromkeys(("own_profile", "producer_overrides", "topic_overrides", "owner"), lambda _field, value: value),
 }
-"""The check of each field, by the field's name in the form. The last four fields pass here unchecked: the code that
-uses them checks them."""
+"""Maps the name of a field in the form to the check of this field. The last four fields pass here unchecked: the code
+that uses them checks them."""

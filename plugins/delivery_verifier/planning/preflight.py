@@ -44,7 +44,7 @@ class Unfit(VerifierError, RuntimeError):
 class Unavailable(Unfit):
     """The host has no means for the scenario's faults or cluster. The scenario can never run on this host.
 
-    Such a run has no verdict.
+    A run of the scenario on this host therefore has no verdict.
     """
 
     exit_code = 69

@@ -18,7 +18,7 @@ PACKAGES = (
 
 
 def versions_of(kafka: str) -> dict[str, str]:
-    """Returns the versions of everything that a result depends on, by name. `kafka` is the version of the brokers."""
+    """Maps each program and package that a result depends on to its version. `kafka`: the version of the brokers."""
     return {"kafka": kafka, **{name: importlib.metadata.version(name) for name in PACKAGES}}
 
 

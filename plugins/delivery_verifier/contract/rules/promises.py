@@ -23,4 +23,4 @@ class Promise:
 PROMISES: dict[Anomaly, Promise] = {
     anomaly: Promise(f"{column(anomaly)}.never", kind.promise, kind.promised_by) for anomaly, kind in KINDS.items()
 }
-"""The promise of every anomaly, by anomaly."""
+"""Maps each anomaly to its promise."""

@@ -48,7 +48,7 @@ RETRIES: tuple[ContractRule, ...] = (
 
 
 def _requeues_unchecked(settings: Settings) -> bool:
-    """Whether the client may not retry (retries=0), and the broker cannot recognise a request that is sent again.
+    """Whether retries are forbidden (retries=0), and the broker cannot recognise a request that is sent again.
 
     This matters because librdkafka sends some refused requests again, even with retries=0.
     """

@@ -28,9 +28,9 @@ class ContractRule:
     `id` names the rule, e.g. `lost.acks_1`. The rule permits its anomaly if all of these conditions hold:
 
     * `applies(settings)` is true. `condition` says in words which settings these are.
-    * There was a disturbance of one of `kinds`, and it went far enough for these settings: the function `far_enough`
-      is true. `far_enough_text` says in words when that is so. If `kinds` is empty, the rule needs no disturbance,
-      and permits the anomaly at any time.
+    * There was a disturbance of one of `kinds`, for which `far_enough(settings, disturbance)` is true, e.g. because
+      enough replicas lost their power. `far_enough_text` says in words which disturbances these are. If `kinds` is
+      empty, the rule needs no disturbance, and permits the anomaly at any time.
     * For each kind in `also_required`, there was a disturbance of this kind, too.
 
     `sentence` explains the rule to people. `source` says where the behaviour is documented or how it was found.

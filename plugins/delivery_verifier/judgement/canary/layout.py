@@ -38,8 +38,8 @@ class CanaryLayout:
 
     `values`: the records as (partition, value) pairs, in the order in which they are written. `rows`: the ledger.
     `transactions`: for each transaction in order, the number of its values, and whether it is committed. The values of
-    the transactions are the last of `values`. `counts`: by column of the books (the tables of counts that the
-    reconciliation writes), the total over all partitions; any other column must be 0.
+    the transactions are the last of `values`. `counts` maps a column of the books (the tables of counts that the
+    reconciliation writes) to the total that it must have over all partitions. Any other column must be 0.
     """
 
     values: list[tuple[int, bytes]] = field(default_factory=list)
@@ -99,8 +99,8 @@ class Planter:
         self.expect(found=1, first_copies=1)
 
     def expect(self, **counts: int) -> None:
-        """Adds `counts`, by column of the books, to what the canary's books must show.
+        """Adds `counts` to the totals that the canary's books must show. A key is a column of the books.
 
-        `claim`, `write` and `write_bytes` already add the counts that every such row or record has.
+        `claim`, `write` and `write_bytes` already add the counts of their own row or record.
         """
         self.layout.counts.update(counts)

@@ -16,11 +16,11 @@ from delivery_verifier.store.books import counts_of
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 PER_KIND = 3
-"""How often each planter of a single kind of case is called."""
+"""The number of calls of each planter that plants a single kind of case."""
 HEALTHY = 20
 """The number of records that show no anomaly."""
 COMBINED = 9
-"""The number of sequence numbers that `_combined` uses."""
+"""How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""

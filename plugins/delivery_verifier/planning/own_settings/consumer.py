@@ -17,8 +17,8 @@ from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import WITHHELD, Translation, hint, printable_name
 
 SAME = {"fetch.max.wait.ms": "fetch.wait.max.ms", "fetch.message.max.bytes": "max.partition.fetch.bytes"}
-"""Second names of properties, each with the property's first name in librdkafka. Java has the name fetch.max.wait.ms,
-and librdkafka itself has the second name fetch.message.max.bytes."""
+"""Maps a second name of a property to its first name in librdkafka. The second name fetch.max.wait.ms is Java's. The
+second name fetch.message.max.bytes is librdkafka's own."""
 
 OWN = frozenset(
     """
@@ -87,7 +87,7 @@ def translate(properties: Mapping[str, str]) -> Translation:
 
 
 def _value(name: str, text: str) -> Setting:
-    """Returns the value that `text` stands for, in librdkafka's words where Java has other words for the value."""
+    """Returns the value that `text` stands for. Words of the Java client become librdkafka's words."""
     if name == "partition.assignment.strategy":
         classes = [path.strip().rsplit(".", 1)[-1] for path in text.split(",")]
         return ",".join(dict.fromkeys(_ASSIGNORS.get(assignor, assignor) for assignor in classes))

@@ -28,9 +28,9 @@ _ALL_NAMES = (*EXERCISED, *SAME, *LEFT_OUT, *REFUSED, *_LEVELS, "buffer.memory",
 def translate(properties: Mapping[str, str], client: Client, transactional: bool = False) -> Translation:
     """Returns the translation of the given producer properties, which were written for `client`.
 
-    The result has librdkafka's names and units. `transactional`: whether the properties change settings that have a
-    transactional.id already. transaction.timeout.ms is left out if there is no transactional.id, neither in these
-    settings nor in the properties. Raises BadInput, which names the refused property.
+    The result has librdkafka's names and units. The properties may change older settings; `transactional` says whether
+    these have a transactional.id. transaction.timeout.ms is left out if neither the older settings nor the properties
+    have a transactional.id. Raises BadInput, which names the refused property.
     """
     translation = Translation()
     for name, text in properties.items():
@@ -116,7 +116,7 @@ def with_transactions(translation: Translation) -> Translation:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a name of a producer property that `translate` would never have taken over."""
+    """Raises BadInput for a name that is not in EXERCISED: runs cannot use a producer property of this name."""
     for name in names:
         if name not in EXERCISED:
             raise BadInput(

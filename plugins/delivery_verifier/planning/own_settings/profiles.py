@@ -31,7 +31,7 @@ def folder() -> Path:
 
 
 def known() -> dict[str, Profile]:
-    """Returns the profiles of the catalogue and then the saved profiles, by name.
+    """Maps a name to its profile: first the profiles of the catalogue, then the saved profiles.
 
     A file that `read` cannot read is left out.
     """
@@ -39,13 +39,13 @@ def known() -> dict[str, Profile]:
 
 
 def saved() -> dict[str, Profile]:
-    """Returns the saved profiles that can be read, by name."""
+    """Maps a name to its saved profile. Leaves out profiles that cannot be read."""
     results = (read(file) for file in sorted(folder().glob("*.json")))
     return {result.name: result for result in results if isinstance(result, Profile)}
 
 
 def unreadable() -> dict[str, str]:
-    """Returns what is wrong with each file in `folder` that holds no valid profile, by the file's name."""
+    """Maps the name of each file in `folder` that holds no valid profile to a text that says what is wrong."""
     results = {file.name: read(file) for file in sorted(folder().glob("*.json"))}
     return {name: result for name, result in results.items() if isinstance(result, str)}
 

@@ -61,8 +61,9 @@ def read_file(path: str, field: str) -> dict[str, str]:
 
 
 def parse(text: str, field: str) -> dict[str, str]:
-    """Returns the values by name. As in Kafka, surrounding blanks are dropped, and the last value of a repeated name
-    counts.
+    """Maps the name of each property in `text` to its value.
+
+    As in Kafka, surrounding blanks are dropped, and the last value of a repeated name counts.
 
     The value of a connection or security property becomes an empty text here, before any other code sees it. `field` is
     the field of the run that the text comes from; messages show it. Raises BadInput for a broken Unicode escape, and

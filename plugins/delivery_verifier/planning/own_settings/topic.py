@@ -33,7 +33,7 @@ EXERCISED: dict[str, values.Kind] = {
     **dict.fromkeys(("compression.type", "message.timestamp.type"), "text"),
     "min.cleanable.dirty.ratio": "float",
 }
-"""Topic properties with which the topics under test are created, and the kind of each property's value."""
+"""Maps a property with which the topics under test are created to the kind of its value."""
 
 SINCE = {"errors.deadletterqueue.group.enable": (4, 4), "max.decompressed.message.bytes": (4, 4)}
 """Topic properties that are newer than Kafka 4.0, each with the first Kafka version (major, minor) that knows it."""
@@ -99,7 +99,7 @@ def with_defaults(translation: Translation) -> Translation:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a name of a topic property that `translate` would never have taken over."""
+    """Raises BadInput for a name that is not in EXERCISED: runs cannot use a topic property of this name."""
     for name in names:
         if name not in EXERCISED:
             raise BadInput(f"{printable_name(name)} is no topic property that can be verified{hint(name, EXERCISED)}")

@@ -25,8 +25,8 @@ _LIKE_A_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*")
 class Translation:
     """The result of a translation.
 
-    `settings`: the properties that were taken over, under librdkafka's names. `left_out`: the names of the properties
-    that were left out, by reason. `notes`: sentences for the user.
+    `settings`: the properties that were taken over, under librdkafka's names. `left_out` maps a reason to the
+    names of the properties that were left out for this reason. `notes`: sentences for the user.
     """
 
     settings: dict[str, Setting] = dataclasses.field(default_factory=dict)
