@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -16,6 +15,7 @@ from delivery_verifier.contract.disturbances import disturbances, disturbances_o
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
+from delivery_verifier.judgement.transaction_counts import TransactionCounts, transactions_of
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import (
@@ -36,17 +36,6 @@ from delivery_verifier.store.versions import versions
 EARLY = "ended_early/"
 """The prefix of some notes in produce.json. Each of these notes names a producer whose load was ended by a fatal client
 error."""
-
-
-class TransactionCounts(NamedTuple):
-    """How many transactions were begun, and how many of these transactions the client reported as committed or aborted.
-
-    How the remaining transactions ended is unknown.
-    """
-
-    begun: int
-    committed: int
-    aborted: int
 
 
 @dataclass(frozen=True)
@@ -91,7 +80,7 @@ class Evidence:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
-        transactions = _transactions(scenario, run.manifest("produce").counts)
+        transactions = transactions_of(scenario, run.manifest("produce").counts)
         planted, searched = canary.expected_counts(scenario, settled, reconciled), searched_for(settled)
         return cls(
             scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases, searched
@@ -224,20 +213,6 @@ def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
 
 def _is_power_loss(injection: Injection) -> bool:
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
-
-
-def _transactions(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, TransactionCounts]:
-    """Maps each arm that writes transactions to the counts of its transactions.
-
-    `counts` are the counts of produce.json. Adds up those named `transactions_<begun | committed | aborted>/<arm>/...`.
-    """
-
-    def total(field_name: str, arm: str) -> int:
-        prefix = f"transactions_{field_name}/{arm}/"
-        return sum(count for name, count in counts.items() if name.startswith(prefix))
-
-    arms = [arm.name for arm in scenario.loaded if arm.transactional_id]
-    return {arm: TransactionCounts(*(total(name, arm) for name in TransactionCounts._fields)) for arm in arms}
 
 
 def _cases(folder: Path) -> pa.Table | None:

@@ -87,7 +87,8 @@ def _tried(evidence: Evidence) -> str:
     """Returns a sentence: how many injections bit, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
-        return "No fault was injected: this run says nothing of what a fault would do."
+        done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"
+        return f"{done}: this run says nothing of what a fault would do."
     sums = {name: [f"{arm.name} {exposed(arm.exposure, name):,}" for arm in evidence.loaded] for name in COUNTED}
     injections = "injection" if biting == 1 else "injections"
     return (

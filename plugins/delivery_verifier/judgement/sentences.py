@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, TransactionCounts
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
@@ -132,7 +133,7 @@ def _reported(arm: ArmEvidence) -> str:
 def _circumstances(arm: ArmEvidence) -> str:
     """Returns what was done to the cluster, and how many attempts of the arm the injections could have hurt."""
     if not arm.run.biting:
-        return "no fault was injected"
+        return "no injected fault is proven to have bitten" if arm.run.injections else "no fault was injected"
     return f"{_done(arm.run)}, with {_exposed(arm)}"
 
 

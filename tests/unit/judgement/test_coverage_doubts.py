@@ -32,7 +32,7 @@ from support.evidence import (
     the_observations,
 )
 
-from delivery_verifier.judgement.evidence import TransactionCounts
+from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.history import Observation
 
 

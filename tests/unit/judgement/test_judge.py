@@ -28,8 +28,9 @@ from support.evidence import (
 
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.judgement.evidence import Evidence, TransactionCounts
+from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.sentences import run_sentence
+from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario
@@ -105,6 +106,14 @@ def test_a_quiet_run_is_held_and_says_that_it_shows_nothing_of_faults() -> None:
     assert "no fault was injected" in verdict.sentence
     assert "Of the control acks_0, none of 1,200 records were lost, without a fault." in verdict.sentence
     assert verdict.limits[0].startswith("No fault was injected")
+
+
+def test_a_violation_beside_a_fault_without_proof_does_not_say_that_there_was_no_fault() -> None:
+    verdict = judged(evidence_of(RUN, lost(3), injections=[msgspec.structs.replace(the_injections(RUN)[0], bit=False)]))
+    assert verdict.verdict == "VIOLATED"
+    assert verdict.sentence.startswith("VIOLATED: of 1,200 acknowledged records, 3 lost")
+    assert "no injected fault is proven to have bitten" in verdict.sentence
+    assert verdict.limits[0].startswith("No injected fault is proven to have bitten")
 
 
 def expecting(*verdicts: Any, bounds: tuple[Bound, ...] = (), of: Scenario = RUN) -> Scenario:
