@@ -13,6 +13,12 @@ their order, and so leads each record along this way:
   promise. `pages` shows the verdict to people.
 
 `store` keeps the output of each step in the run directory, where the next steps read this output.
+
+Terms that many docstrings use: a run has *arms*, each with a topic and producers of its own. A *subject* is an arm under
+test, a *control* is compared with the subjects, and in the *canary* the verifier plants errors that it must find. All
+arms but the canary carry load. An attempt, or its record, is *reported* once the client says that the record was
+acknowledged, or with acks=0 that it was sent. An injected fault *bites* when it takes effect, which must be proven. A
+*doubt* is a reason to give no verdict.
 """
 
 __version__ = "0.1.0"

@@ -163,8 +163,8 @@ class Scenario(Data, frozen=True):
     cluster: ClusterSpec = ClusterSpec()
     seed: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     min_exposed: Annotated[int, Meta(ge=0)] = 100
-    """An arm can be HELD only if each injection exposed at least this number of the arm's reported records, that is,
-    could have hurt them. 0 has the same meaning as 1."""
+    """An arm can be HELD only if each injection could have hurt at least this number of the arm's records that were
+    reported as acknowledged or sent. 0 has the same meaning as 1."""
     created_at: str = ""
     versions: dict[str, str] = {}
     commit: str = ""

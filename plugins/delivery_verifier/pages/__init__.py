@@ -1,6 +1,6 @@
 """The pages: everything that people read.
 
-A new section of the report is a module in `report` and a template in `templates`.
+A new section of the report is a module in `pages/report` and a template in `pages/templates`.
 
 Owns: the report and its charts, the matrix, comparisons, prices, the page of all runs, the verdict in a terminal and as
     JUnit XML.
