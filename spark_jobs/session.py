@@ -137,7 +137,8 @@ def _forget_ended_jvm() -> None:
 
 
 def _jvm_exit_code(within_s: float) -> int | None:
-    """The exit code of this process's JVM. None if there is no JVM, or if it does not end within `within_s` seconds."""
+    """The exit code of this process's JVM. The result is None if there is no JVM, or if it does not end within
+    `within_s` seconds."""
     process = getattr(SparkContext._gateway, "proc", None)
     try:
         return None if process is None else int(process.wait(within_s))

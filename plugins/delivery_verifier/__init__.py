@@ -14,9 +14,10 @@ their order, and so leads each record along this way:
 
 `store` keeps the output of each step in the run directory, where the next steps read this output.
 
-Terms that many docstrings use: a run has *arms*, each with a topic and producers of its own. A *subject* is an arm under
-test, a *control* is compared with the subjects, and in the *canary* the verifier plants errors that it must find. All
-arms but the canary carry load. An attempt, or its record, is *reported* once the client says that the record was
+Terms that many docstrings use: a run has *arms*, each with a topic and producers of its own. A *subject* is an arm
+under test. A *control* is an arm that is compared with the subjects. In the *canary*, the verifier plants errors that
+it must find. All arms but the canary carry load. A *claim* is what the user claims of an arm, e.g. `exactly_once`. An
+attempt is *reported* once the client says that its record was
 acknowledged, or with acks=0 that it was sent. An injected fault *bites* when it takes effect, which must be proven. A
 *doubt* is a reason to give no verdict.
 """

@@ -158,7 +158,7 @@ class RunningCluster(Protocol):
 
     @property
     def controllers(self) -> list[int]:
-        """The ids of nodes that are controllers and not brokers. Empty if the backend does not report their states."""
+        """The ids of the controllers that are no brokers; empty if the backend does not report their states."""
         ...
 
     @property

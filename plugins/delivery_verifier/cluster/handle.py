@@ -167,8 +167,8 @@ class Cluster:
 
     def partitions(self, topics: list[str], via: int | None = None) -> dict[tuple[str, int], PartitionState]:
         """Returns the state of every partition of `topics`, by (topic, partition). With `via`, the state is what the
-        broker `via` reports. Without `via`, the state is the newest that any running broker reports. Empty if no broker
-        answers."""
+        broker `via` reports. Without `via`, the state is the newest that any running broker reports. The result is
+        empty if no broker answers."""
         states, views = self.states(), []
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":

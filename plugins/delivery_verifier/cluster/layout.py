@@ -27,9 +27,9 @@ class ClusterLayout(Struct, frozen=True, kw_only=True):
     client_ports: dict[int, int]
     replication_ports: dict[int, int]
     proxied_ports: dict[int, int] = {}
-    """The ports at which brokers listen for the proxy's connections. Empty without a proxy."""
+    """The ports at which brokers listen for the proxy's connections. The value is empty without a proxy."""
     proxy_ports: dict[int, int] = {}
-    """The ports at which the proxy listens for clients of each broker. Empty if there is no proxy."""
+    """The ports at which the proxy listens for clients of each broker. The value is empty if there is no proxy."""
 
     @property
     def brokers(self) -> list[int]:

@@ -13,7 +13,7 @@ from delivery_verifier.model.scenario import Scenario
 
 ActionProof = Mapping[str, str | int | list[int] | Mapping[str, int]]
 """An action's own proof: the facts that show its effect. A key names what a fact is about, e.g. `broker 1`. The value
-is the fact, e.g. `exited`. Empty if there are no such facts."""
+is the fact, e.g. `exited`. The value is empty if there are no such facts."""
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class AlterTopic:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns the value of the setting per topic, as a broker reports it.
 
-        Empty unless all topics have the new value, and no arm's topic was created with the new value.
+        The result is empty unless all topics have the new value, and no arm's topic was created with the new value.
         """
         setting, value = _setting(context)
         unchanged = any(setting_text(arm.profile.topic.get(setting, "")) == value for arm in _scenario(context).loaded)

@@ -25,7 +25,7 @@ class KillProducer:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how each producer ended, in words. The keys are `producer <name>`.
 
-        Empty unless SIGKILL ended all producers, and none was started again.
+        The result is empty unless SIGKILL ended all producers, and none was started again.
         """
         load = _load(context)
         exits = load.exits()
@@ -71,7 +71,7 @@ class Resend:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how many records each arm sent again. The keys are `resent by <arm>`.
 
-        Empty unless every subject arm sent records again.
+        The result is empty unless every subject arm sent records again.
         """
         if context.scenario is None:
             return {}

@@ -120,8 +120,8 @@ class Injections:
         injection.bit = bool(done and proofs.process_before_heal and all(proofs.effects.values()))
 
     def action_proof(self, injection: OpenInjection) -> ActionProof:
-        """Returns the proof that the injection's action gives now (see `Action.proof`). Empty if the effect does not
-        hold now."""
+        """Returns the proof that the injection's action gives now (see `Action.proof`). The result is empty if the
+        effect does not hold now."""
         return ACTIONS[injection.action].proof(self.context(injection.brokers, injection.options))
 
     def close(self, injection: OpenInjection, brokers: list[int], healed_at_us: int) -> None:

@@ -33,8 +33,8 @@ class LeaderAfter(Struct, frozen=True):
 
 Effect = Mapping[str, LeaderAfter] | Mapping[str, int]
 """What was seen of one effect (see act.Proof). For the effect `brief`, the values are two times in ms. For any other
-effect, the keys are names of partitions (see `partition_name`) and the values their leaders. Empty if the effect was
-not seen."""
+effect, the keys are names of partitions (see `partition_name`) and the values their leaders. The value is empty if the
+effect was not seen."""
 
 
 class Proofs(Struct, kw_only=True, omit_defaults=True):

@@ -32,7 +32,7 @@ class Isolate:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns how many packets were dropped so far. The outer keys are `broker <id>`, the inner keys are the links.
 
-        Empty unless the packet filter has every rule, and every link has dropped packets.
+        The result is empty unless the packet filter has every rule, and every link has dropped packets.
         """
         dropped, links = context.cluster.cut_off(), _links(context)
         counts: dict[int, dict[str, int]] = {
@@ -79,7 +79,7 @@ class PowerOff:
     def proof(self, context: ActionContext) -> ActionProof:
         """Returns the same words for each target: exited, its disk is off. The keys are `broker <id>`.
 
-        Empty unless all processes have exited and all disks answer with I/O errors.
+        The result is empty unless all processes have exited and all disks answer with I/O errors.
         """
         states = context.cluster.states()
         off = all(states[broker] == "exited" and context.cluster.is_off(broker) for broker in context.brokers)

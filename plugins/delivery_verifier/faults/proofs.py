@@ -76,9 +76,8 @@ def _has_new_leader(state: PartitionState, before: LeaderBefore) -> bool:
 def _elected(states: PartitionStates, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Returns the present leaders of the partitions that had no leader just before the fault took effect.
 
-    Only hit partitions of subject arms (the arms that the user asks about) are considered. Empty if all of them had a
-    leader then, or if one that had no leader then has none now.
-    """
+    Only hit partitions of subject arms (the arms that the user asks about) are considered. The result is empty if all
+    of them had a leader then, or if one that had no leader then has none now."""
     topics, before = {arm.topic_name for arm in scenario.subjects}, injection.proofs.before
     offline = {
         (topic, partition): state
@@ -97,7 +96,7 @@ def coordinated_partitions(cluster: Cluster, scenario: Scenario, brokers: Sequen
 def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInjection) -> Effect:
     """Returns the present leaders of the partitions that are listed in `Proofs.coordinated`.
 
-    Empty if there are no such partitions, or if one of them has no leader or is led by a target.
+    The result is empty if there are no such partitions, or if one of them has no leader or is led by a target.
     """
     partitions = injection.proofs.coordinated or []
     states = coordinators.states(cluster, scenario.transactional_ids)
@@ -111,7 +110,7 @@ def _coordinator_moved(cluster: Cluster, scenario: Scenario, injection: OpenInje
 def _brief(scenario: Scenario, injection: OpenInjection) -> Effect:
     """Returns the time since the bite and the length of the broker session, both in ms.
 
-    Empty unless the time is less than the share BRIEF of the session.
+    The result is empty if BRIEF times the length of the session, or more, has passed since the bite.
     """
     passed_ms, session_ms = (now_us() - injection.bite_at_us) // 1000, scenario.cluster.session_timeout_ms
     return {"passed_ms": passed_ms, "session_ms": session_ms} if passed_ms < BRIEF * session_ms else {}

@@ -32,7 +32,8 @@ class Frames:
         return at_us
 
     def proof(self, context: ActionContext) -> ActionProof:
-        """Returns how often the rule acted, by broker and client.id. Empty while it acted on too few clients."""
+        """Returns how often the rule acted, by broker and client.id. The result is empty while it acted on too few
+        clients."""
         hits = context.cluster.proxy("hits", rule=msgspec.to_builtins(self._rule(context)))
         clients = {client for counts in hits.values() for client in counts}
         enough = len(clients) >= int(context.options.get("clients", 1))

@@ -115,7 +115,7 @@ class Evidence:
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Maps an arm to the anomalies of its records that were sent after all injected losses of power were over.
 
-        Without such losses, every record counts. Empty if `cases` is None.
+        Without such losses, every record counts. The result is empty if `cases` is None.
         """
         power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
@@ -153,8 +153,8 @@ class ArmEvidence:
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:
-        """What contract and claim rule on each anomaly for which the run was searched, given the arm's settings and
-        the observed disturbances."""
+        """The ruling on each anomaly for which the run was searched: whether the contract and the arm's claim permit
+        the anomaly, given the arm's settings and the observed disturbances."""
         rulings = effective(Settings.of_arm(self.run.scenario, self.spec), self.spec.claim, self.disturbances)
         return {anomaly: rulings[anomaly] for anomaly in self.run.searched}
 

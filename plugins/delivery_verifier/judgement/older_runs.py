@@ -31,7 +31,8 @@ def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
 
 
 def limits_of_age(evidence: Evidence) -> list[str]:
-    """Returns a sentence that names the anomalies for which the run was not searched. Empty if there are none."""
+    """Returns a sentence that names the anomalies for which the run was not searched. The result is empty if there are
+    none."""
     names = [str(anomaly) for anomaly in _unsearched(evidence)]
     if not names:
         return []

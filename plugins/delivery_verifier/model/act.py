@@ -56,7 +56,7 @@ class Act(Struct, frozen=True, kw_only=True):
     summary: str
     """What the action does, in one sentence for human readers."""
     done: str = ""
-    """The predicate of a sentence about the action, e.g. `was killed`. Empty if the action is no fault."""
+    """The predicate of a sentence about the action, e.g. `was killed`. The value is empty if the action is no fault."""
     whom: Literal["broker", "leader", "partition", "topic", "producer"] = "broker"
     """What the action is done to. The word is also the subject of a sentence about the action."""
     bites: bool = False
@@ -75,7 +75,8 @@ class Act(Struct, frozen=True, kw_only=True):
     """Whether the action's own proof is required only just before healing, because the effect shows only in requests
     that clients send later. Every other action must show its own proof right after the action, too."""
     does: Literal["exited", "frozen", ""] = ""
-    """The state into which the action brings a broker process. Empty if the action neither ends nor freezes brokers."""
+    """The state into which the action brings a broker process. The value is empty if the action neither ends nor
+    freezes brokers."""
     observed_as: tuple[DisturbanceKind, ...] = ()
     """The disturbances that the action is expected to cause. If this is not empty and the fault took effect, the
     observer of the cluster must see some disturbance during the injection. If the observer sees none, the observer is

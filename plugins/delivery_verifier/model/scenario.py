@@ -82,12 +82,12 @@ class Arm(Data, frozen=True):
 
     @property
     def transactional_id(self) -> str:
-        """The transactional.id of the arm's profile. Empty if the arm writes no transactions."""
+        """The transactional.id of the arm's profile. The result is empty if the arm writes no transactions."""
         return str(self.profile.producer.get("transactional.id", ""))
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
-        """One transactional.id for each producer of the arm. Empty if the arm writes no transactions.
+        """One transactional.id for each producer of the arm. The result is empty if the arm writes no transactions.
 
         Two producers with the same transactional.id would fence each other.
         """

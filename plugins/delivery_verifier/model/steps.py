@@ -52,7 +52,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
     name: StepName | Literal["read_topic"]
     timeout: timedelta | None
-    """The execution timeout of the step's Airflow task. None if the step has no task of its own."""
+    """The execution timeout of the step's Airflow task. The value is None if the step has no task of its own."""
     needs_cluster: bool = False
     """Whether the step talks to the brokers, so that it must come after start_cluster and before stop_cluster."""
     repeatable: bool = False

@@ -85,7 +85,7 @@ class Books:
     def values(self, name: str, column_name: str, **where: object) -> list[Any]:
         """The values of one column of `rows(name, **where)`, without nulls.
 
-        Empty if the column is missing. `problems` then names the column.
+        The result is empty if the column is missing. `problems` then names the column.
         """
         rows = self.rows(name, **where)
         values = rows[column_name].to_pylist() if column_name in rows.column_names else []

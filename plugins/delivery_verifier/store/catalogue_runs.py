@@ -89,7 +89,7 @@ class _Summary(Struct, frozen=True):
 def names(path: Path) -> tuple[str, ...]:
     """The names of the entries that were chosen for the catalogue run at `path`, each name once.
 
-    Empty if the file catalogue.json cannot be read.
+    The result is empty if the file catalogue.json cannot be read.
     """
     return tuple(dict.fromkeys(item.name for item in _summary(path).items if item.name))
 

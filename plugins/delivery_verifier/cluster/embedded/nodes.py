@@ -86,8 +86,8 @@ def lay_out(workspace: Path, spec: ClusterSpec) -> ClusterLayout:
 
 
 def _disks(layout: ClusterLayout) -> list[Disk]:
-    """Returns the brokers' disks. Empty if the cluster lacks the capability power. The controller has no such disk,
-    because it never loses power."""
+    """Returns the brokers' disks. The result is empty if the cluster lacks the capability power. The controller has no
+    such disk, because it never loses power."""
     has_own = "power" in layout.spec.equipment
     return [Disk.of_broker(Path(layout.workspace), broker) for broker in layout.brokers] if has_own else []
 

@@ -73,9 +73,9 @@ class Chain(NamedTuple):
             _run("iptables", "-w", "-D", self.name, *str(rule).split())
 
     def dropped(self) -> list[tuple[str, int]]:
-        """Returns (name, number of dropped packets) for every rule that the kernel now has in this chain. Empty if no
-        rule of the chain OUTPUT jumps to this chain: then no packet gets here. Raises FilterError if the packet filter
-        cannot be read."""
+        """Returns (name, number of dropped packets) for every rule that the kernel now has in this chain. The result is
+        empty if no rule of the chain OUTPUT jumps to this chain: then no packet gets here. Raises FilterError if the
+        packet filter cannot be read."""
         table = _save()
         if self._jump not in table:
             return []
@@ -96,8 +96,8 @@ class Chain(NamedTuple):
 
 
 def abandoned() -> list[Chain]:
-    """Returns the chains that ended processes left in the packet filter. Empty if the packet filter cannot be read,
-    e.g. because this process is not root."""
+    """Returns the chains that ended processes left in the packet filter. The result is empty if the packet filter
+    cannot be read, e.g. because this process is not root."""
     try:
         table = _save()
     except FilterError:

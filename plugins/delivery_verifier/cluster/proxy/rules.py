@@ -108,8 +108,8 @@ class RuleBook:
                 del self._in_force[key]
 
     def hits(self, rule: ProxyRule) -> Hits:
-        """Returns how often the rule has acted. Empty if the rule has not acted, or is not in force. A rule is no
-        longer in force after all of its brokers were released."""
+        """Returns how often the rule has acted. The result is empty if the rule has not acted, or is not in force. A
+        rule is no longer in force after all of its brokers were released."""
         hits: Hits = {}
         active = self._in_force.get(rule.key)
         for (broker, client), count in sorted(active.acted.items()) if active else ():

@@ -66,7 +66,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     `lost`, `duplicated`, `reordered`: the cases of all subjects together; None if the books of no subject have the
     count. `others` maps each further kind of anomaly that occurred to its number of cases. `longest_gap_s`: the longest
     time for which a subject had no report on a partition. `exposed`: how many reported records of a subject the faults
-    could have hurt. The subject with the smallest number counts. None if the verdict has no such number.
+    could have hurt. The subject with the smallest number counts. The value is None if the verdict has no such number.
     """
 
     lost: int | None = None
@@ -102,7 +102,7 @@ class StoredRunRow(Struct, frozen=True, kw_only=True):
 
 
 def rows(runs: Path) -> list[StoredRunRow]:
-    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if `runs` does not exist.
+    """The rows of the runs in the folder `runs`, newest first, at most READ_AT_MOST. Empty if there is no `runs`.
 
     A run directory without scenario.json is left out, because the run was never planned.
     """

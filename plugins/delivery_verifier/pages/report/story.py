@@ -152,7 +152,8 @@ def _leadership_changes(observations: list[Observation], since_us: int, until_us
 
 
 def _leader_at_sending(observation: Observation | None) -> str:
-    """A space and a sentence on who led the partition when the record was sent. Empty if `observation` is None."""
+    """A space and a sentence on who led the partition when the record was sent. The result is empty if `observation` is
+    None."""
     if observation is None:
         return ""
     if observation.leader < 0:
