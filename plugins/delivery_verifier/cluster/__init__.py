@@ -2,6 +2,5 @@
 
 Owns: brokers and their keeper, the lease, the observer, topics, raw requests of Kafka's protocol, the proxy.
 May use: store, host, model.
-Weak spot: the observer asks one broker after the other. A broker that does not answer delays the questions to the next
-    brokers.
+Weak spot: the observer polls. Two changes between two polls, which are 0.1 s apart, look like one change.
 """

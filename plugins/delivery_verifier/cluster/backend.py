@@ -121,7 +121,7 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Adds `topics` to the topics whose partitions `cluster.observer` polls."""
+        """Adds `topics` to the topics whose partitions `cluster.observer` polls. A topic need not exist yet."""
         ...
 
     def adopt(self, pid: int) -> None:

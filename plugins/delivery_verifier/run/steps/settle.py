@@ -24,10 +24,10 @@ from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 def settle(run_dir: Path) -> None:
     """Heals the cluster, writes the canary's records, and takes the snapshot.
 
-    Writes the ledger of the canary, offsets.json (the snapshot), and observations.json (each change of a leader, of
-    in-sync replicas or of a broker's process that the keeper's observer has seen). Raises TimeoutError if the cluster
-    does not become whole or records still arrive, and StepFailed if the verifier's own records are not written as
-    planned.
+    Writes the ledger of the canary, offsets.json (the snapshot), and observations.json (the heartbeats of the keeper's
+    observer, and each change of a leader, of in-sync replicas or of a broker's process that the observer has seen).
+    Raises TimeoutError if the cluster does not become whole or records still arrive, and StepFailed if the verifier's
+    own records are not written as planned.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -90,6 +90,7 @@ def _write_in_transactions(
 
 
 def _observations(cluster: Cluster) -> list[Observation]:
-    """Returns all that the observer has seen so far."""
-    file = cluster.workspace / "observations.jsonl"
-    return msgspec.json.Decoder(Observation).decode_lines(file.read_bytes())
+    """Returns all that the observer has seen so far, in the order in which it was seen."""
+    lines = (cluster.workspace / "observations.jsonl").read_bytes()
+    written = lines[: lines.rfind(b"\n") + 1]  # the observer may be writing the next line
+    return msgspec.json.Decoder(Observation).decode_lines(written)
