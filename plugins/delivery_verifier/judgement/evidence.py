@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.contract.disturbances import disturbances, disturbances_of_topic
+from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
@@ -54,7 +54,8 @@ class Evidence:
     `books`: the tables of counts that the step `reconcile` wrote. `canary_expected`: by column of the books, the total
     that the canary must show. `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load.
     `transactions`: by arm that writes transactions, the counts of its producers. `cases`: the records that show
-    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file.
+    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file. `format_version`: the
+    version of the format in which observations.json was written.
     """
 
     scenario: Scenario
@@ -66,6 +67,7 @@ class Evidence:
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
+    format_version: int = 1
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -88,7 +90,10 @@ class Evidence:
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         transactions = _transactions(scenario, run.manifest("produce").counts)
         planted = canary.expected_counts(scenario)
-        return cls(scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
+        version = run.manifest("settle").format_version
+        return cls(
+            scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases, version
+        )
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
@@ -149,8 +154,8 @@ class ArmEvidence:
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
-        """The disturbances of the arm's topic and of broker processes, in order of time."""
-        return disturbances_of_topic(self.spec.topic_name, self.run.disturbances)
+        """The disturbances of the arm's topic, of broker processes, and of coordinators of the arm's transactions."""
+        return disturbances_of_arm(self.spec, self.run.disturbances)
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:

@@ -14,8 +14,10 @@ from __future__ import annotations
 from delivery_verifier.store.counts import COUNTS
 from delivery_verifier.store.table import Column, Table
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
+HEARTBEATS_SINCE = 2
+"""The first version of the format in which observations.json has heartbeats, and the coordinators' topic."""
 
 ARM = Column("arm", "string", "name of the arm")
 PARTITION = Column("partition", "int32", "partition of the arm's topic")
