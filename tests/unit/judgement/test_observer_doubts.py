@@ -16,6 +16,8 @@ from support.evidence import (
     SECOND,
     a_scenario,
     arm,
+    beat,
+    beats,
     doubts,
     evidence_of,
     judged,
@@ -30,17 +32,6 @@ from delivery_verifier.model.history import Observation, read_observations
 from delivery_verifier.store.tables import FORMAT_VERSION, HEARTBEATS_SINCE
 
 BLIND, STEPPED = {("checker", "observer_blind")}, {("checker", "clock_stepped_back")}
-
-
-def beat(at_us: int, pause_us: int = 100_000) -> Observation:
-    return Observation(at_us=at_us, kind="heartbeat", pause_us=pause_us)
-
-
-def beats(first_us: int = 1, last_us: int = LAST, without: tuple[int, int] = (0, 0)) -> list[Observation]:
-    """A heartbeat every second. Those between the times `without` are left out, and the next one names the pause."""
-    looks = [at for at in range(first_us, last_us + 1, SECOND) if not without[0] < at < without[1]]
-    pauses = [now - before for before, now in zip([looks[0], *looks], looks, strict=False)]
-    return [beat(at, pause if pause > SECOND else 100_000) for at, pause in zip(looks, pauses, strict=True)]
 
 
 def run_with(beats: list[Observation], version: int = HEARTBEATS_SINCE, **more: Any) -> Evidence:
