@@ -47,11 +47,13 @@ LIMITS = """\
 
 * A loss of power, a cut connection, an altered topic or a killed client that **nobody planned** is not seen. On the
   verifier's own cluster nobody else does these; on a host that loses its power there is no verdict either.
-* `isr_power_loss` goes by the ISR that the observer saw: it asks a broker ten times a second. A broker that lost its
+* `isr_power_loss` goes by the ISR that the observer saw: it asks each broker ten times a second. A broker that lost its
   power counts as empty until it was seen to join an ISR again, or until the injection has recovered.
 * A permission holds for the whole run and, but for partitions that nothing touched, the whole topic: a loss ten
   minutes after the leader change that permits it is permitted, too. Cycles with little time between them leave little
   room for that.
+* What all replicas of a partition of `__transaction_state` lose with their power has no rule: topics with
+  `flush.messages=1` keep their records then, and a transaction may be torn all the same, which convicts.
 * A loss of power is that of whole brokers. Broken disks, wiped disks and bit rot have no rules.
 """
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 import pytest
-from support.evidence import RUN, SUBJECT, WEAK, a_scenario, arm, doubts, evidence_of, judged, lost, the_rows
+from support.evidence import RUN, SUBJECT, WEAK, a_scenario, arm, beats, doubts, evidence_of, judged, lost, the_rows
 
 from delivery_verifier.judgement.evaluation import LAWS, Validation, read_validation
 from delivery_verifier.judgement.evidence import Evidence
@@ -215,7 +215,8 @@ def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
         pass
     with run.writing("inject_fault") as output:
         output.write_json("injections.json", [*evidence.injections])
-        output.write_json("observations.json", [*evidence.observations])
+        seen = sorted([*evidence.observations, *beats()], key=lambda observation: observation.at_us)
+        output.write_json("observations.json", [*seen])
     with run.writing("settle") as output:
         output.write_json("offsets.json", evidence.offsets)
     with run.writing("reconcile") as output:

@@ -163,6 +163,18 @@ def the_observations(of: Scenario) -> list[Observation]:
     return seen
 
 
+def beat(at_us: int, pause_us: int = 100_000) -> Observation:
+    """Returns one heartbeat of the observer."""
+    return Observation(at_us=at_us, kind="heartbeat", pause_us=pause_us)
+
+
+def beats(first_us: int = 1, last_us: int = LAST, without: tuple[int, int] = (0, 0)) -> list[Observation]:
+    """Returns a heartbeat per second. Those between the times `without` are left out; the next one names the pause."""
+    looks = [at for at in range(first_us, last_us + 1, SECOND) if not without[0] < at < without[1]]
+    pauses = [now - before for before, now in zip([looks[0], *looks], looks, strict=False)]
+    return [beat(at, pause if pause > SECOND else 100_000) for at, pause in zip(looks, pauses, strict=True)]
+
+
 def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -> Evidence:
     """Returns the evidence of the hand-made run after `change` has altered its rows. `more` overrides fields."""
     rows = the_rows(of)

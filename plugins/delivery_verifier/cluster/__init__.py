@@ -5,6 +5,5 @@ Owns: brokers and their keeper, the lease, the host's lock, the observer, topics
     lease runs out, so the steps of a run renew the lease. The host's lock lets only one run at a time have a cluster
     on this host. The observer records the changes in the cluster.
 May use: store, host, model.
-Weak spot: the observer asks one broker after the other. A broker that does not answer delays the questions to the next
-    brokers.
+Weak spot: the observer polls. Two changes between two polls, which are 0.1 s apart, look like one change.
 """

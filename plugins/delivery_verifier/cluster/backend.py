@@ -122,7 +122,7 @@ class KeeperOperations(Protocol):
         ...
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, too."""
+        """Makes the observer (see `cluster.observer`) poll the partitions of `topics`, too. They need not exist yet."""
         ...
 
     def adopt(self, pid: int) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.model.history import TRANSACTION_STATE
 
-TOPIC = "__transaction_state"
+TOPIC = TRANSACTION_STATE
 _WRAP = 2**32
 
 

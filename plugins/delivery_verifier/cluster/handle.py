@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from delivery_verifier.cluster import observer
 from delivery_verifier.cluster.backend import ClusterStatus, RunningCluster
 from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.connection import Address, Connection
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.host.processes import how_it_ended, identify
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
@@ -169,12 +169,12 @@ class Cluster:
         """Returns the state of every partition of `topics`, by (topic, partition). With `via`, the state is what the
         broker `via` reports. Without `via`, the state is the newest that any running broker reports. The result is
         empty if no broker answers."""
-        states, views = self.states(), []
+        states, views = self.states(), dict[int, View]()
         for broker in [via] if via is not None else self.brokers:
             if states[broker] == "running":
                 with suppress(OSError, IndexError):
-                    views.append(self.backend.requests.describe_partitions(broker, topics))
-        return observer.newest(views)
+                    views[broker] = self.backend.requests.describe_partitions(broker, topics)
+        return newest(views)
 
     def running(self) -> list[int]:
         """Returns the ids of the brokers whose process runs and is not frozen."""

@@ -7,73 +7,128 @@ a fault took effect, and that nothing else happened.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from delivery_verifier.cluster.backend import BrokerRequests
+from delivery_verifier.cluster.heartbeat import Heartbeat
 from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.views import View, newest
 from delivery_verifier.model.history import Observation, now_us
 
 EVERY_S = 0.1
-"""Seconds between two polls of the partitions."""
+"""Seconds between an answer of a broker and the next question to this broker."""
+VIEW_S = 0.5
+"""Seconds for which the last view of a broker counts while the next question to this broker is unanswered."""
+
+
+class _Answer(NamedTuple):
+    """The last answer of one broker. `view`: None if the broker gave none. `serves`: whether the broker may serve
+    clients, i.e. its process runs, and its port does not refuse connections. `at_s`: on the monotonic clock."""
+
+    view: View | None
+    serves: bool
+    at_s: float
 
 
 class Observer:
-    """Appends each change as an `Observation` to `file`, one JSON object per line. A thread of the observer polls the
-    partitions of the watched topics. The caller reports the states of the processes with the method `process`."""
+    """Appends each change as an `Observation` to `file`, one JSON object per line, in the order in which it was seen.
+
+    Polls the partitions of the watched topics in threads of its own, one per broker: a broker that does not answer
+    delays no other. A thread asks again only once its broker has answered or the request has timed out. So at most one
+    request per broker is under way. The caller reports the states of the processes with the method `process`.
+    """
 
     def __init__(self, requests: BrokerRequests, brokers: Sequence[int], file: Path) -> None:
-        self._requests, self._brokers, self._file = requests, brokers, file
+        self._requests, self._file = requests, file
         self._topics: list[str] = []
+        self._answers: dict[int, _Answer] = {}
+        self._believed: dict[int, View] = {}
         self._partitions: dict[tuple[str, int], PartitionState] = {}
         self._processes: dict[int, str] = {}
+        self._heartbeat = Heartbeat()
         self._lock = threading.Lock()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="observer", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._poll, args=(broker,), name=f"observer of {broker}", daemon=True)
+            for broker in brokers
+        ]
 
     def start(self) -> None:
-        """Starts the thread that polls."""
-        self._thread.start()
+        """Starts the threads that poll."""
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Stops the thread that polls."""
+        """Stops the threads that poll."""
         self._done.set()
-        self._thread.join(timeout=5)
+        for thread in self._threads:
+            thread.join(timeout=5)
 
     def watch(self, topics: list[str]) -> None:
-        """Makes the observer poll the partitions of `topics`, too."""
+        """Makes the observer poll the partitions of `topics`, too. They need not exist yet."""
         with self._lock:
             self._topics = sorted({*self._topics, *topics})
 
     def process(self, broker: int, state: str, exit_code: int | None = None) -> None:
         """Records the state of a node's process if the state has changed. `broker`: the node's id. `state`: running,
         frozen or exited. `exit_code`: the exit code of a process that has exited."""
-        if self._processes.get(broker) != state:
+        if self._processes.get(broker) == state:
+            return
+        with self._lock:
             self._processes[broker] = state
             self._write(Observation(at_us=now_us(), kind="process", broker=broker, state=state, exit_code=exit_code))
 
-    def _poll(self) -> None:
+    def _poll(self, broker: int) -> None:
         while not self._done.wait(EVERY_S):
             with self._lock:
                 topics = self._topics
             if topics:
-                self._look(topics)
+                answer = self._ask(broker, topics)
+                with self._lock:
+                    self._take(broker, answer)
 
-    def _look(self, topics: list[str]) -> None:
-        """Asks every running broker for the state of the partitions, and records what is new. One broker is not enough,
-        because a broker that was cut off or frozen may report an old state."""
-        views = []
-        for broker in self._brokers:
-            if self._processes.get(broker) != "running":
-                continue
+    def _ask(self, broker: int, topics: list[str]) -> _Answer:
+        """Asks one broker for the state of the partitions, if the broker's process runs."""
+        view, serves = None, self._processes.get(broker) == "running"
+        if serves:
             try:
-                views.append(self._requests.describe_partitions(broker, topics))
+                view = self._requests.describe_partitions(broker, topics)
+            except ConnectionRefusedError:  # the broker is booting, or about to exit
+                serves = False
             except (OSError, IndexError, ValueError):
-                continue
-        for key, state in newest(views).items():
-            self._note(key, state)
+                pass
+        return _Answer(view, serves, time.monotonic())
+
+    def _take(self, broker: int, answer: _Answer) -> None:
+        """Records what is new in the views of all brokers, given the answer of one of them, and that the cluster was
+        seen.
+
+        The view of a single broker would not do: a broker that was cut off, or has just woken up, may report an old
+        state. The cluster was seen if the broker answered. It was also seen if no broker serves: then no client can be
+        told anything.
+        """
+        self._answers[broker] = answer
+        views = {
+            other: known.view
+            for other, known in self._answers.items()
+            if known.view is not None and answer.at_s - known.at_s <= VIEW_S
+        }
+        if views != self._believed:
+            self._believed = views
+            for key, state in newest(views).items():
+                self._note(key, state)
+        if answer.view is not None or self._nobody_serves():
+            heartbeat = self._heartbeat.beat(now_us())
+            if heartbeat is not None:
+                self._write(heartbeat)
+
+    def _nobody_serves(self) -> bool:
+        return len(self._answers) == len(self._threads) and not any(known.serves for known in self._answers.values())
 
     def _note(self, key: tuple[str, int], state: PartitionState) -> None:
         """Records the state of a partition if the state differs from the last recorded state. Ignores a state with an
@@ -100,30 +155,11 @@ class Observer:
         )
 
     def _write(self, observation: Observation) -> None:
-        with self._lock, self._file.open("ab") as out:
+        """Appends one line. The caller took the observation's time under the lock, and still holds the lock: so the
+        times in the file never decrease, unless the clock is set back."""
+        with self._file.open("ab") as out:
             out.write(msgspec.json.encode(observation) + b"\n")
 
 
 def _observed_fields(state: PartitionState) -> tuple[object, ...]:
     return state.leader, state.leader_epoch, state.isr, state.elr
-
-
-View = dict[tuple[str, int], PartitionState]
-"""The state of partitions as one broker reports it, by (topic, partition)."""
-
-
-def newest(views: Iterable[View]) -> View:
-    """Returns, for each partition, the state with the highest leader epoch. If several states have this epoch, returns
-    the state that most brokers report.
-
-    A broker that is cut off from the controller still reports the last state that it received. A broker that was frozen
-    until now also reports an old state.
-    """
-    states_of: dict[tuple[str, int], list[PartitionState]] = {}
-    for view in views:
-        for key, state in view.items():
-            states_of.setdefault(key, []).append(state)
-    return {
-        key: max(states, key=lambda state: (state.leader_epoch, states.count(state)))
-        for key, states in states_of.items()
-    }

@@ -20,16 +20,20 @@ from delivery_verifier.contract.power import isr_power_losses
 from delivery_verifier.model.act import Act
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import INJECTED, ON_TOPICS, Disturbance, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.scenario import Arm
 
 
 def disturbances(observations: Iterable[Observation], injections: Iterable[Injection]) -> list[Disturbance]:
     """Returns every disturbance of the cluster, in order of time.
 
+    `observations` stand in the order in which they were made. This order counts, and not their times: after a clock
+    was set back, an old ISR would seem to follow a new one, and a clean election would look unclean.
+
     A disturbance is planned if and only if an injection that bit (proven to have taken effect) explains the
     disturbance. An injection without this proof may have had an effect nevertheless. So the disturbances that its
     action causes, and that no observer can see, are returned, too, but as unplanned.
     """
-    ordered, injected = sorted(observations, key=lambda observation: observation.at_us), list(injections)
+    ordered, injected = list(observations), list(injections)
     biting = [injection for injection in injected if injection.bit]
     return sorted(
         [
@@ -48,6 +52,18 @@ def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> li
     These are the disturbances of this topic, and those without a topic, which may have touched every topic.
     """
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
+
+
+def disturbances_of_arm(arm: Arm, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
+    """Returns the disturbances that may excuse an anomaly of `arm`: those of its topic (see `disturbances_of_topic`).
+
+    Disturbances of transaction coordinators are left out if the arm writes no transactions.
+    """
+    return [
+        disturbance
+        for disturbance in disturbances_of_topic(arm.topic_name, disturbances)
+        if arm.transactional_id or disturbance.kind != "unclean_coordinator_election"
+    ]
 
 
 def observed_during(injection: Injection, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
@@ -114,7 +130,8 @@ def _detail(injection: Injection, topic: str) -> str:
 
 
 def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
-    """Yields a disturbance for each time that a broker process ended or stood still."""
+    """Yields a disturbance for each time that a broker process ended or stood still. `ordered`: the observations in the
+    order in which they were made."""
     states: dict[int, str] = {}
     targets = {broker for injection in biting for broker in injection.brokers}
     causes = {broker: [injection for injection in biting if broker in injection.brokers] for broker in targets}

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from delivery_verifier.contract.rulings import contract
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.anomalies import Anomaly, subset
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
@@ -89,9 +89,14 @@ GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once"
 """The claims that settings can guarantee, in the order of the matrix's columns. The claim `contract` is left out: it
 stands for whatever the settings promise, and so names no guarantee of its own."""
 
-UNCLASSED: dict[DisturbanceKind, str] = {
-    "topic_altered": "changes the settings themselves: the weakest of them counts, in every class",
-}
+UNCLASSED: dict[DisturbanceKind, str] = subset(
+    "all other kinds have a class of faults",
+    {
+        "topic_altered": "changes the settings themselves: the weakest of them counts, in every class",
+        "unclean_coordinator_election": "Kafka switches unclean elections off in the coordinators' topic: only an "
+        "operator who asks for one there gets it",
+    },
+)
 """The kinds of disturbance that belong to no class of faults, each with the reason."""
 
 

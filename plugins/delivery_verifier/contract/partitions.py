@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from delivery_verifier.contract.observer import in_window
 from delivery_verifier.model.fault_actions import ACTS
-from delivery_verifier.model.history import Disturbance, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.history import TRANSACTION_STATE, Disturbance, DisturbanceKind, Injection, Observation
 
 
 @dataclass(slots=True)
@@ -43,7 +45,9 @@ class _Partition:
 def partition_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
     """Yields a disturbance for each change of a leader or an ISR.
 
-    `ordered` are the observations in order of time. `biting` are the injections that are proven to have taken effect.
+    `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
+    have taken effect. An unclean election in `__transaction_state` is a kind of its own, without topic and partitions:
+    it loses no record of an arm, but may touch the transactions of every arm.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:
@@ -69,7 +73,11 @@ def _changes(before: _Partition, now: Observation, biting: list[Injection]) -> I
         yield _disturbance("leader_change", now, planned, detail)
         if moved and now.leader >= 0 and now.leader not in (*before.isr, *before.elr):
             detail = f"leader {now.leader} was not in the last ISR seen, {before.isr}, nor eligible, {before.elr}"
-            yield _disturbance("unclean_election", now, planned, detail)
+            if now.topic == TRANSACTION_STATE:
+                election = _disturbance("unclean_coordinator_election", now, planned, detail)
+                yield replace(election, topic="", partitions=[])
+            else:
+                yield _disturbance("unclean_election", now, planned, detail)
     gone = set(before.isr) - set(now.isr)
     if gone:
         planned = any(_explains_shrink(cause, gone, before.leader) for cause in causes)

@@ -7,8 +7,10 @@ ISR again has copied from the leader the data that it lacked.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from delivery_verifier.contract.observer import OBSERVER_LAG_US, SIGTERM_EXITS
 from delivery_verifier.model.fault_actions import ACTS
@@ -31,8 +33,9 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:
         return
-    for (topic, partition), observed in _by_partition(observations).items():
-        states = list(_states(observed, observations, cuts))
+    crashes, isrs_of = _events(observations)
+    for (topic, partition), isrs in isrs_of.items():
+        states = list(_states([*isrs, *crashes], cuts))
         losses = [state for state in states if state.lost and not _contradicted_soon(state, states)]
         if losses:
             worst = max(losses, key=lambda state: (state.planned, state.replicas))
@@ -103,22 +106,29 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
     )
 
 
-def _states(
-    observed: list[Observation], observations: Sequence[Observation], cuts: list[Injection]
-) -> Iterator[_State]:
-    """Yields, in order of time, the state of a partition after each loss of power, recovery, crash or ISR change.
+class _Event(NamedTuple):
+    """A change from one state of a partition to the next: a new ISR or a crash, a loss of power, or, if `cause` is
+    None, the recovery of the cluster. `at_us` and `number` place it among the other events."""
 
-    `observed` are the observations of this partition. `observations` are all observations, `cuts` the injections that
-    cut power.
+    at_us: int
+    number: int
+    cause: Observation | Injection | None
+
+
+_LAST = sys.maxsize
+"""The number of an event that happens after the observations of the same time."""
+
+
+def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
+    """Yields the state of a partition after every loss of power, recovery, crash and change of the ISR, by time.
+
+    `observed` are the changes of the partition's ISR and all crashes. `cuts` are the injections that cut power.
     """
-    events: list[tuple[int, Observation | Injection | None]] = [
-        (observation.at_us, observation) for observation in observed if observation.isr
-    ]
-    events += [(observation.at_us, observation) for observation in observations if _is_crash(observation)]
-    events += [(cut.bite_at_us, cut) for cut in cuts]
-    events += [(cut.recovered_at_us, None) for cut in cuts if cut.recovered_at_us is not None]
+    lost = [_Event(cut.bite_at_us, _LAST, cut) for cut in cuts]
+    recovered = [_Event(cut.recovered_at_us, _LAST, None) for cut in cuts if cut.recovered_at_us is not None]
+    events = sorted([*observed, *lost, *recovered], key=lambda event: event[:2])
     state = _State(0, [])
-    for at_us, event in sorted(events, key=lambda timed: timed[0]):
+    for at_us, _, event in events:
         if isinstance(event, Injection):
             unpowered = state.unpowered | set(event.brokers)
             state = _State(at_us, state.isrs, [*state.cuts, event], unpowered, state.crashed)
@@ -131,6 +141,25 @@ def _states(
         yield state
 
 
+def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tuple[str, int], list[_Event]]]:
+    """Returns all crashes, and the changes of the ISR by (topic, partition).
+
+    Sorting these events keeps the order in which the observations were made: while the clock shows less than before,
+    the greatest time so far counts.
+    """
+    crashes: list[_Event] = []
+    isrs_of: dict[tuple[str, int], list[_Event]] = {}
+    at_us = 0
+    for number, observation in enumerate(observations):
+        at_us = max(at_us, observation.at_us)
+        event = _Event(at_us, number, observation)
+        if _is_crash(observation):
+            crashes.append(event)
+        elif observation.isr:
+            isrs_of.setdefault((observation.topic, observation.partition), []).append(event)
+    return crashes, isrs_of
+
+
 def _is_crash(observation: Observation) -> bool:
     """Whether the observation says that a broker process ended without a shutdown."""
     return observation.state == "exited" and observation.exit_code not in SIGTERM_EXITS
@@ -140,12 +169,3 @@ def _with_isr(state: _State, at_us: int, isr: set[int]) -> _State:
     """Returns `state` with a new ISR. Brokers that joined the ISR have copied the data that they lacked."""
     joined = isr - state.isrs[-1] if state.isrs else isr
     return _State(at_us, [*state.isrs, isr], state.cuts, state.unpowered - joined, state.crashed - joined)
-
-
-def _by_partition(observations: Sequence[Observation]) -> dict[tuple[str, int], list[Observation]]:
-    """Returns the observations of partitions, grouped by (topic, partition)."""
-    partitions: dict[tuple[str, int], list[Observation]] = {}
-    for observation in observations:
-        if observation.kind == "partition":
-            partitions.setdefault((observation.topic, observation.partition), []).append(observation)
-    return partitions

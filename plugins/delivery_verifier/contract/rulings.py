@@ -48,7 +48,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
 def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[Anomaly, Ruling]:
     """Returns the contract's ruling on every anomaly.
 
-    `disturbances` must be those that concern the arm's topic (`disturbances_of_topic`). If the topic got other settings
+    `disturbances` must be those that concern the arm's topic (`disturbances_of_arm`). If the topic got other settings
     during the run, the weakest value of each setting counts (`weakened`). If it is not proven that the topic got such a
     value (the disturbance is unplanned), an anomaly that only this value permits raises a doubt (`only_unplanned`).
     """

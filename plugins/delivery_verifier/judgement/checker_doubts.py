@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from delivery_verifier.contract.disturbances import must_be_observed, observed_during
 from delivery_verifier.judgement.evaluation import (
     CANARY,
     LAWS,
@@ -22,14 +21,13 @@ from delivery_verifier.judgement.evaluation import (
     expected_evaluations,
 )
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.observer_doubts import ALL, observer_doubts
 from delivery_verifier.model.verdict import Doubt
 
-ALL = ""
+__all__ = ["ALL", "LAW_DOUBTS", "OwnedDoubt", "checker_doubts"]
+
 OwnedDoubt = tuple[str, Doubt]
 """The name of the arm to which a doubt belongs, or ALL for every arm; and the doubt."""
-
-LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval in timeline/load. This table only gives the beginning of each interval."""
 
 LAW_DOUBTS = {
     "offsets_accounted": "read_incomplete",
@@ -50,7 +48,7 @@ def checker_doubts(evidence: Evidence, validation: Validation) -> list[OwnedDoub
         *_laws(evidence),
         *_coverage_of_laws(evidence),
         *_canary(evidence),
-        *_observer(evidence),
+        *(_doubt(*doubt) for doubt in observer_doubts(evidence)),
         *_exposure(evidence),
         *_evaluations(evidence, validation),
     ]
@@ -152,47 +150,6 @@ def _canary(evidence: Evidence) -> Iterator[OwnedDoubt]:
             yield _doubt(ALL, "canary_wrong", detail)
     if not evidence.canary_expected:
         yield _doubt(ALL, "canary_wrong", "nothing was planted, hence nothing shows that the check can find anything")
-
-
-def _observer(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless the observer saw every partition before the load, and an effect of every injection that bit.
-
-    The observer polls the brokers. If it missed any of this, the contract rests on an incomplete history.
-    """
-    for arm in evidence.scenario.arms:
-        began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
-        observed = {
-            observation.partition
-            for observation in evidence.observations
-            if observation.topic == arm.topic_name
-            and (began_us is None or observation.at_us <= began_us + LOAD_INTERVAL_US)
-        }
-        unobserved = sorted(set(range(evidence.scenario.load.partitions)) - observed)
-        if unobserved:
-            detail = f"{arm.name}: partitions {unobserved} were not observed before the load began"
-            yield _doubt(arm.name, "observer_blind", detail)
-    yield from _last_observed(evidence)
-    for injection in evidence.injections:
-        if injection.bit and must_be_observed(injection) and not observed_during(injection, evidence.disturbances):
-            detail = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
-            yield _doubt(ALL, "observer_blind", detail)
-
-
-def _last_observed(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields a doubt if a partition's last observation differs from the snapshot: the observer stopped too early."""
-    observations = [observation for observation in evidence.observations if observation.kind == "partition"]
-    observations.sort(key=lambda observation: observation.at_us)
-    last = {
-        (observation.topic, observation.partition): (observation.leader, observation.leader_epoch)
-        for observation in observations
-    }
-    for partition in evidence.offsets.partitions:
-        observed = last.get((partition.topic, partition.partition))
-        in_snapshot = (partition.leader, partition.leader_epoch)
-        if partition.leader_epoch >= 0 and observed is not None and observed != in_snapshot:
-            where = f"{partition.arm}/{partition.partition}"
-            detail = f"{where} has (leader, epoch) {in_snapshot}, the observer last saw {observed}"
-            yield _doubt(partition.arm, "observer_blind", detail)
 
 
 def _exposure(evidence: Evidence) -> Iterator[OwnedDoubt]:

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from delivery_verifier.contract.disturbances import disturbances, disturbances_of_topic
+from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
@@ -47,6 +47,7 @@ class Evidence:
     its load. `transactions` maps each arm that writes transactions to the counts of its transactions. `cases` is the
     content of anomalies/, with a row for each record that shows an anomaly, up to a bound; None if there is no file.
     `searched`: the anomalies for which the run was searched, and which its canary has; see `older_runs` for the others.
+    `format_version`: the version of the format in which observations.json was written.
     """
 
     scenario: Scenario
@@ -59,6 +60,7 @@ class Evidence:
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
     searched: tuple[Anomaly, ...] = tuple(Anomaly)
+    format_version: int = 1
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -81,9 +83,18 @@ class Evidence:
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         transactions = transactions_of(scenario, run.manifest("produce").counts)
-        planted, searched = canary.expected_counts(scenario, settled, reconciled), searched_for(settled)
         return cls(
-            scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases, searched
+            scenario,
+            injections,
+            observations,
+            offsets,
+            books,
+            canary.expected_counts(scenario, settled, reconciled),
+            ended_early,
+            transactions,
+            cases,
+            searched_for(settled),
+            settled,
         )
 
     @cached_property
@@ -148,8 +159,8 @@ class ArmEvidence:
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
-        """The disturbances of the arm's topic and of broker processes, in order of time."""
-        return disturbances_of_topic(self.spec.topic_name, self.run.disturbances)
+        """The disturbances of the arm's topic, of broker processes, and of coordinators of the arm's transactions."""
+        return disturbances_of_arm(self.spec, self.run.disturbances)
 
     @cached_property
     def rulings(self) -> dict[Anomaly, Ruling]:

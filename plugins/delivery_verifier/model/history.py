@@ -16,6 +16,11 @@ LEAD_US = 1_000_000
 exposure window is the time in which the injection could hurt records. It begins early for two reasons. The bite is
 known only once it is proven. A record that was acknowledged shortly before may still have been on the leader alone."""
 
+HEARTBEAT_US = 1_000_000
+"""How often (µs) the observer records that it sees the cluster, as an observation of kind `heartbeat`."""
+TRANSACTION_STATE = "__transaction_state"
+"""The topic in which transaction coordinators keep the states of all transactions."""
+
 DisturbanceKind = Literal[
     "leader_change",
     "unclean_election",
@@ -31,6 +36,7 @@ DisturbanceKind = Literal[
     "topic_altered",
     "client_crash",
     "application_resend",
+    "unclean_coordinator_election",
 ]
 """The kinds of disturbance, by the names that they have in every file. `DISTURBANCES` gives their meanings."""
 
@@ -71,6 +77,11 @@ DISTURBANCES: dict[DisturbanceKind, KindOfDisturbance] = {
     "topic_altered": KindOfDisturbance("a topic got another value of a setting", "injection", "topics"),
     "client_crash": KindOfDisturbance("a client process was killed", "injection", "topics"),
     "application_resend": KindOfDisturbance("an application sent again what it had sent before", "injection", "topics"),
+    "unclean_coordinator_election": KindOfDisturbance(
+        f"an unclean election in `{TRANSACTION_STATE}`: the new coordinator may not know how transactions ended",
+        "observer",
+        "cluster",
+    ),
 }
 """Every kind of disturbance, by name."""
 
@@ -127,14 +138,19 @@ class Injection(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One change that the observer saw: in the leadership or ISR of a partition, or in the state of a broker process.
+    Or a heartbeat, which proves that the observer saw the cluster at this time.
 
     An observation of kind `partition` has topic, partition, leader (-1: no leader), leader_epoch, isr and elr (the
     eligible leader replicas). An observation of kind `process` has broker, state (running, frozen or exited) and
-    exit_code. `at_us` is in µs since the epoch.
+    exit_code. An observation of kind `heartbeat` has pause_us: the longest time in µs, since the heartbeat before, in
+    which the observer did not see the cluster. The time is negative if the clock was set back.
+
+    `at_us` is in µs since the epoch. The order of the observations in their file is the order in which they were made,
+    whatever the clock says.
     """
 
     at_us: int
-    kind: Literal["partition", "process"]
+    kind: Literal["partition", "process", "heartbeat"]
     topic: str = ""
     partition: int = -1
     leader: int = -1
@@ -144,6 +160,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     broker: int = -1
     state: str = ""
     exit_code: int | None = None
+    pause_us: int = 0
 
 
 class Disturbance(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -32,6 +32,8 @@ ADVICE = {
     "expectation_not_evaluated": f"validation.json says which expectation raised or is missing. {_JUDGE_AGAIN}",
     "expectation_alarm": f"An expectation contradicts the very count it was read off. {_JUDGE_AGAIN}",
     "observer_blind": f"The observer did not see the cluster: nobody knows what disturbed it. {_RUN_AGAIN}",
+    "clock_stepped_back": "Times of this run cannot be compared. Let the time service slew this host's clock and not "
+    "step it, and run again.",
     "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",
     "fault_did_not_bite": "The fault took no effect, so it proved nothing. Compare the plan's target and trigger with "
     "the faults and their proof in the report, then run again.",

@@ -6,7 +6,6 @@ injections (faults as they were injected).
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,12 +38,12 @@ class Clock:
 class Leadership:
     """The leader and the ISR of each partition over time.
 
-    `observations`: the changes of the cluster that the observer recorded, in any order.
+    `observations`: the changes of the cluster that the observer recorded, in the order in which it saw them.
     """
 
     def __init__(self, observations: Iterable[Observation]) -> None:
         self._by_partition: dict[tuple[str, int], list[Observation]] = defaultdict(list)
-        for observation in sorted(observations, key=lambda observation: observation.at_us):
+        for observation in observations:
             if observation.kind == "partition":
                 self._by_partition[observation.topic, observation.partition].append(observation)
 
@@ -64,9 +63,8 @@ class Leadership:
 
         Returns None if there is no such observation, or if `at_us` is None.
         """
-        observations = self.observations(topic, partition)
-        count = 0 if at_us is None else bisect_right([observation.at_us for observation in observations], at_us)
-        return observations[count - 1] if count else None
+        observations = reversed(self.observations(topic, partition))
+        return next((known for known in observations if at_us is not None and known.at_us <= at_us), None)
 
     def changes(self, topic: str) -> list[Observation]:
         """The observations in which a partition of `topic` has another leader than before, oldest first.

@@ -11,8 +11,6 @@ from delivery_verifier.cluster.embedded import packet_filter
 from delivery_verifier.cluster.embedded.isolation import Isolation, rules
 from delivery_verifier.cluster.embedded.packet_filter import Chain, FilterError, FilterRule
 from delivery_verifier.cluster.layout import ClusterLayout
-from delivery_verifier.cluster.observer import newest
-from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.host.processes import myself
 from delivery_verifier.model.scenario import ClusterSpec
 from delivery_verifier.model.step_options import Link
@@ -118,19 +116,3 @@ def test_where_there_is_no_packet_filter_nothing_was_left_in_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert packet_filter.sweep() == []
-
-
-def state(leader: int, epoch: int, isr: tuple[int, ...]) -> PartitionState:
-    return PartitionState(leader, epoch, (1, 2, 3), isr, (), 0)
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-def test_of_several_views_the_newest_epoch_counts_and_among_equals_what_most_brokers_say(
-    order: tuple[int, ...],
-) -> None:
-    key = ("t", 0)
-    stale, moved = state(1, 4, (1, 2, 3)), state(2, 5, (2, 3))
-    assert newest({key: [stale, stale, moved][at]} for at in order) == {key: moved}
-    cut_off, shrunk = state(2, 5, (1, 2, 3)), state(2, 5, (2, 3))
-    assert newest({key: [cut_off, shrunk, shrunk][at]} for at in order) == {key: shrunk}
-    assert newest([]) == {}

@@ -21,8 +21,9 @@ from delivery_verifier.model.history import Disturbance, DisturbanceKind
 from delivery_verifier.model.scenario import Claim
 
 KINDS: tuple[DisturbanceKind, ...] = get_args(DisturbanceKind)
-QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request"))
-"""All disturbances except those that can lose records under any settings."""
+COORDINATOR: DisturbanceKind = "unclean_coordinator_election"
+QUIET = tuple(kind for kind in KINDS if kind not in ("isr_power_loss", "unclean_request", COORDINATOR))
+"""All disturbances except those that can lose records, or tear transactions, under any settings."""
 LOST, DUPLICATED, REORDERED, MISPLACED, RESENT = (
     Anomaly.LOST,
     Anomaly.DUPLICATED,
@@ -103,6 +104,9 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("transactional", {}, ("unclean_election", "unclean_request"), LOSSES),
     ("transactional", NO_ELR, ("isr_power_loss",), LOSSES),
     ("transactional", MIN1, ("isr_power_loss",), LOSSES),
+    ("transactional", {}, (COORDINATOR,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),
+    ("transactional", UNCLEAN, (COORDINATOR,), {Anomaly.ABORTED_VISIBLE, Anomaly.TORN}),  # the topic lost nothing
+    ("idempotent", UNCLEAN | MIN1, (COORDINATOR,), set()),
     ("idempotent", {}, QUIET, set()),
     ("safe", {}, QUIET, set()),
     ("idempotent", UNCLEAN, ("unclean_election",), {LOST, MISPLACED}),

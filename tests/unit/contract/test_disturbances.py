@@ -7,15 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
 from delivery_verifier.contract.disturbances import (
     disturbances,
+    disturbances_of_arm,
     disturbances_of_topic,
     must_be_observed,
     observed_during,
 )
 from delivery_verifier.model import fault_actions
 from delivery_verifier.model.act import Act
-from delivery_verifier.model.history import INJECTED, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.history import INJECTED, TRANSACTION_STATE, DisturbanceKind, Injection, Observation
+from delivery_verifier.model.scenario import Load
 
 SECOND = 1_000_000
 BITE, RECOVERED = 100 * SECOND, 110 * SECOND
@@ -72,6 +75,31 @@ def test_a_planned_kill_explains_the_shrink_and_the_epoch_of_partitions_that_oth
 
 def test_a_planned_kill_explains_the_leader_moving_back_when_the_broker_is_restarted() -> None:
     assert kinds(START, at(103, 2, 1, [1, 2, 3]), at(109, 1, 2, [1, 2, 3])) == [("leader_change", True)] * 2
+
+
+def test_a_clock_that_was_set_back_makes_no_unclean_election_of_a_clean_one() -> None:
+    alone, joined = at(103, 2, 1, [2]), at(106, 2, 1, [2, 3])
+    elected = at(104, 3, 2, [2, 3])  # seen after `joined`, on a clock that was set back meanwhile
+    assert ("unclean_election", True) not in kinds(START, alone, joined, elected)
+    assert ("unclean_election", True) in kinds(START, alone, elected, joined)
+
+
+def test_a_broker_that_crashes_twice_is_seen_so_whatever_the_clock_says() -> None:
+    again = (process(100, 1, "exited", -9), process(105, 1, "running"), process(101, 1, "exited", -9))
+    assert kinds(*again).count(("broker_crash", True)) + kinds(*again).count(("broker_crash", False)) == 2
+
+
+def test_an_unclean_election_of_a_coordinator_concerns_the_arms_that_write_transactions_and_excuses_no_loss() -> None:
+    topic = {"topic": TRANSACTION_STATE}
+    seen = [msgspec.structs.replace(it, **topic) for it in (START, at(103, 2, 1, [2]), at(105, 3, 2, [3]))]
+    found = disturbances(seen, [KILL])
+    (election,) = [it for it in found if it.kind not in ("leader_change", "isr_shrink")]
+    assert (election.kind, election.topic, election.partitions) == ("unclean_coordinator_election", "", [])
+    run = scenario("run-1", profile=PROFILES["transactional"], fault=FAULTS["kill_leader"], load=Load(), records=1200)
+    writes = {arm.name: disturbances_of_arm(arm, found) for arm in run.arms}
+    assert writes.pop("transactional") == [election], "what else happened to that topic touches nobody's records"
+    assert writes
+    assert not any(writes.values())
 
 
 def test_that_a_follower_was_hit_is_no_reason_for_another_leader() -> None:

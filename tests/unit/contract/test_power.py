@@ -93,6 +93,13 @@ def test_a_broker_that_was_back_in_the_isr_has_copied_everything_again() -> None
     assert found(rolling, off(10, 1), off(20, 2), off(30, 3)) == []
 
 
+def test_a_broker_was_back_though_the_clock_was_set_back_meanwhile() -> None:
+    clean = [ALL, isr(11, 2, 3), isr(16, 1, 2, 3)]
+    assert found([*clean, isr(15, 1, 3)], off(10, 1), off(20, 1, 3, recovered_at_us=30 * SECOND)) == [(0, 2, True)]
+    since = [ALL, isr(12, 2, 3), isr(9, 1, 2, 3)]  # the last one was seen last, and 1 has copied everything again
+    assert found(since, off(10, 1), off(20, 2, 3)) == []
+
+
 def test_a_broker_that_was_not_back_yet_counts_with_the_others() -> None:
     assert found([ALL, isr(12, 2, 3)], off(10, 1), off(20, 2, 3)) == [(0, 3, True)]
 

@@ -17,6 +17,10 @@ from delivery_verifier.model.claims import CLAIMS
 
 WITHOUT_SCENARIO: dict[str, str] = {
     "reordered.requeued": "follows from duplicated.requeued, and has not been seen by itself",
+    **dict.fromkeys(
+        ("torn.coordinator", "aborted_visible.coordinator"),
+        "no action asks for an unclean election in __transaction_state, and without being asked Kafka elects none",
+    ),
 }
 """The rules that no scenario of the catalogue tests, each with the reason."""
 

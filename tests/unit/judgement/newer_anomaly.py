@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.evidence import CANARY_ARM, RUN, SUBJECT, doubts, evidence_of, says
+from support.evidence import CANARY_ARM, RUN, SUBJECT, beats, doubts, evidence_of, says, the_observations
 from support.trial_anomaly import PLANTED, TRIAL
 
 from delivery_verifier.judgement.canary import expected_counts
@@ -76,7 +76,9 @@ class Stored:
 
 def evidence(settled: int, reconciled: int) -> Evidence:
     """Returns the evidence of a run whose canary and whose books are of these versions. Nothing is wrong in it."""
-    plain, planted = evidence_of(RUN), expected_counts(RUN, settled, reconciled)
+    seen = sorted([*the_observations(RUN), *beats()], key=lambda observation: observation.at_us)
+    plain = evidence_of(RUN, observations=seen)
+    planted = expected_counts(RUN, settled, reconciled)
     rows = plain.books.tables[PRODUCERS].to_pylist()
     names = set(counts_of(reconciled)) | {"arm", "producer", "session", "partition"}
     for row in rows:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from support import report_material
 
-from delivery_verifier.judgement import checker_doubts, coverage_doubts, older_runs
+from delivery_verifier.judgement import checker_doubts, coverage_doubts, observer_doubts, older_runs
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import material, terminal
@@ -69,12 +69,18 @@ def seen(at_us: int, leader: int) -> Observation:
 
 
 def test_the_leader_at_a_moment_is_the_last_one_seen_before_it() -> None:
-    leadership = Leadership([seen(20, 2), seen(10, 1)])
+    leadership = Leadership([seen(10, 1), seen(20, 2)])
     found = [leadership.last_observation("t", 0, at) for at in (9, 10, 19, 20, 99)]
     assert [one and one.leader for one in found] == [None, 1, 1, 2, 2]
     assert leadership.last_observation("t", 0, None) is None
     assert leadership.last_observation("other", 0, 50) is None
     assert [one.at_us for one in leadership.changes("t")] == [20]
+
+
+def test_the_last_leader_is_the_one_seen_last_whatever_the_clock_says() -> None:
+    set_back = Leadership([seen(10, 1), seen(30, 2), seen(20, 3)])
+    assert [at.leader for at in set_back.observations("t", 0)] == [1, 2, 3]
+    assert [set_back.last_observation("t", 0, at).leader for at in (15, 25, 35)] == [1, 3, 3]  # type: ignore[union-attr]
 
 
 def test_a_record_belongs_to_the_injection_whose_window_it_touches() -> None:
@@ -105,7 +111,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
     assert share(1, 0) == ""
 
 
-DOUBTERS = (checker_doubts, coverage_doubts, older_runs)
+DOUBTERS = (checker_doubts, coverage_doubts, observer_doubts, older_runs)
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:

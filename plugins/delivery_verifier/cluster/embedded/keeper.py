@@ -31,7 +31,7 @@ from delivery_verifier.cluster.embedded.backend import KeeperSpec
 from delivery_verifier.cluster.embedded.node_processes import NodeProcesses
 from delivery_verifier.cluster.layout import CONTROLLER, KEEPER_SOCKET
 from delivery_verifier.cluster.observer import Observer
-from delivery_verifier.cluster.protocol.broker_requests import SocketRequests
+from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
 from delivery_verifier.host import folders
 from delivery_verifier.host.processes import ProcessId, identify
 
@@ -41,11 +41,11 @@ TICK_S = 0.05
 
 class Keeper(NodeProcesses):
     """Carries out the requests to one embedded cluster, and ends the cluster. The main thread does all this. The
-    observer's thread only reads the state of the cluster."""
+    observer's threads only read the state of the cluster."""
 
     def __init__(self, spec: KeeperSpec) -> None:
         workspace, layout = Path(spec.workspace), spec.layout
-        observer = Observer(SocketRequests(layout.connection), layout.brokers, workspace / "observations.jsonl")
+        observer = Observer(RepeatedRequests(layout.connection), layout.brokers, workspace / "observations.jsonl")
         super().__init__(workspace, layout, observer)
         self.owner, self.lease_s = spec.owner, spec.lease_s
         self.guests: list[ProcessId] = []

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from delivery_verifier.cluster.connection import Connection
 from delivery_verifier.cluster.protocol import requests
+from delivery_verifier.cluster.protocol.encoding import Channel
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
@@ -37,3 +38,22 @@ class SocketRequests:
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
         """Returns the value of `setting` by topic, as `broker` reports it."""
         return requests.topic_setting(self._connection.address(broker), topics, setting)
+
+
+class RepeatedRequests(SocketRequests):
+    """Keeps a connection to each broker, for who asks many times for the states of partitions. Each broker may be asked
+    by one thread only."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._channels = {broker: Channel(address) for broker, address in connection.brokers.items()}
+        self._last: dict[int, tuple[bytes, dict[tuple[str, int], PartitionState]]] = {}
+
+    def describe_partitions(self, broker: int, topics: list[str]) -> dict[tuple[str, int], PartitionState]:
+        """Returns the state of every partition of `topics`, by (topic, partition), as `broker` sees it. The object is
+        the one that was returned before if the broker gives the same answer again: it must not be changed."""
+        address = self._connection.address(broker)
+        answer = self._channels[broker].call(requests.description_request(topics), requests.TIMEOUT_S)
+        if broker not in self._last or self._last[broker][0] != answer:
+            self._last[broker] = answer, requests.partition_states(address, answer)
+        return self._last[broker][1]

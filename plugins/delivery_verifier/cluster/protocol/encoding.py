@@ -1,5 +1,5 @@
-"""The encoding of Kafka's protocol: the fields of requests and answers, and one exchange of a request and its answer
-over a plain socket."""
+"""The encoding of Kafka's protocol: the fields of requests and answers, and exchanges of a request and its answer over
+a plain socket."""
 
 from __future__ import annotations
 
@@ -78,14 +78,45 @@ def varint(value: int) -> bytes:
     return bytes([*encoded, value])
 
 
+class Channel:
+    """A connection to the broker at `address` for many exchanges, one after the other. Not safe for use by several
+    threads."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._socket: socket.socket | None = None
+
+    def call(self, request: bytes, timeout_s: float) -> bytes:
+        """Sends `request`. Returns the answer without the size that precedes it. Connects first if there is no
+        connection. Raises OSError, also if the broker is silent for `timeout_s` seconds, and then closes the
+        connection, so that a late answer is never taken for the answer to a later request."""
+        try:
+            if self._socket is None:
+                self._socket = socket.create_connection(self._address, timeout=timeout_s)
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(struct.pack(">i", len(request)) + request)
+            (size,) = struct.unpack(">i", _exactly(self._socket, 4))
+            return _exactly(self._socket, size)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the connection, if there is one. The next `call` makes a new one."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+
+
 def call(address: Address, request: bytes, timeout_s: float) -> bytes:
-    """Sends `request` to the broker at `address`. Returns the answer without the size that precedes it. Raises OSError
-    if the broker cannot be reached, closes the connection, or is silent for `timeout_s` seconds."""
-    with socket.create_connection(address, timeout=timeout_s) as connection:
-        connection.settimeout(timeout_s)
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (size,) = struct.unpack(">i", _exactly(connection, 4))
-        return _exactly(connection, size)
+    """Sends `request` to the broker at `address` over a connection of its own. Returns the answer without the size that
+    precedes it. Raises OSError if the broker cannot be reached, closes the connection, or is silent for `timeout_s`
+    seconds."""
+    channel = Channel(address)
+    try:
+        return channel.call(request, timeout_s)
+    finally:
+        channel.close()
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:

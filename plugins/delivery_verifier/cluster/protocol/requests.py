@@ -42,9 +42,22 @@ def describe_partitions(
 
     Raises OSError if the broker does not answer within `timeout_s` seconds, or if the answer cannot be read.
     """
+    return partition_states(address, call(address, description_request(topics), timeout_s))
+
+
+def description_request(topics: list[str]) -> bytes:
+    """Returns a DescribeTopicPartitionsRequest v0 for `topics`."""
     names = b"".join(varint(len(name) + 1) + name.encode() + b"\0" for name in sorted(topics))
     body = struct.pack(">hhih", 75, 0, 1, 3) + b"kdv\0" + varint(len(topics) + 1) + names
-    answer = call(address, body + struct.pack(">i", 2000) + b"\xff\0", timeout_s)
+    return body + struct.pack(">i", 2000) + b"\xff\0"
+
+
+def partition_states(address: Address, answer: bytes) -> dict[tuple[str, int], PartitionState]:
+    """Returns the states in `answer`, a DescribeTopicPartitionsResponse v0, by (topic, partition). A topic that does
+    not exist is left out.
+
+    Raises ConnectionError, which names `address`, if the answer cannot be read.
+    """
     try:
         return _partition_states(Reader(answer))
     except (struct.error, IndexError, ValueError) as error:
@@ -52,7 +65,6 @@ def describe_partitions(
 
 
 def _partition_states(reader: Reader) -> dict[tuple[str, int], PartitionState]:
-    """Returns the states in a DescribeTopicPartitionsResponse v0, by (topic, partition)."""
     reader.skip(4)
     reader.tags()
     reader.skip(4)

@@ -1,4 +1,5 @@
-"""The rules that permit TORN and ABORTED_VISIBLE. These rules follow from the rules that permit losses."""
+"""The rules that permit TORN and ABORTED_VISIBLE. Most of these rules follow from the rules that permit losses. The
+others are about the transaction coordinator, which keeps the states of transactions in a log of its own."""
 
 from __future__ import annotations
 
@@ -35,6 +36,38 @@ def _in_transactions(loss: ContractRule, anomaly: Anomaly) -> ContractRule:
     )
 
 
-TRANSACTIONS: tuple[ContractRule, ...] = tuple(
-    _in_transactions(loss, anomaly) for anomaly in TRANSACTIONAL for loss in LOST if loss.transactional
+_FORGOTTEN = subset(
+    "only transactions have a coordinator: these are the transactional kinds",
+    {
+        Anomaly.TORN: "The coordinator confirms a commit once it is in its log, and writes the markers afterwards. A "
+        "successor that lacks the entry aborts the transaction in the partitions that have no marker yet.",
+        Anomaly.ABORTED_VISIBLE: "The coordinator confirms an abort once it is in its log, and writes the markers "
+        "afterwards. A successor that lacks the entry takes the transaction for an open one: where there is no marker "
+        "yet, it may be committed with the producer's next transaction.",
+    },
+)
+
+
+def _of_coordinator(anomaly: Anomaly) -> ContractRule:
+    """Returns the rule that permits `anomaly` after an unclean election of a transaction coordinator.
+
+    The election loses no record of the arm's topic, so that it permits no other anomaly. The settings of the arm's
+    topic do not matter: `__transaction_state` has its own, and only an operator's request or an altered topic leads to
+    such an election.
+    """
+    return ContractRule(
+        id=f"{anomaly.value.lower()}.coordinator",
+        anomaly=anomaly,
+        condition="transactional.id",
+        applies=lambda settings: bool(settings.transactional_id),
+        kinds=("unclean_coordinator_election",),
+        sentence=_FORGOTTEN[anomaly],
+        source="KIP-98 (the transaction log decides how a transaction ends); KIP-704 (an unclean election makes "
+        "transaction coordinators inconsistent)",
+    )
+
+
+TRANSACTIONS: tuple[ContractRule, ...] = (
+    *(_in_transactions(loss, anomaly) for anomaly in TRANSACTIONAL for loss in LOST if loss.transactional),
+    *(_of_coordinator(anomaly) for anomaly in TRANSACTIONAL),
 )

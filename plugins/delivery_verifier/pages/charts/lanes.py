@@ -133,14 +133,11 @@ def partition_counts(material: Material, clock: Clock) -> list[PartitionCounts]:
     value of each count.
     """
     topic = subject_topic(material)
-    observations = sorted(
-        (
-            observation
-            for observation in material.observations
-            if observation.kind == "partition" and observation.topic == topic
-        ),
-        key=lambda observation: observation.at_us,
-    )
+    observations = [
+        observation
+        for observation in material.observations
+        if observation.kind == "partition" and observation.topic == topic
+    ]
     full = max((len(observation.isr) for observation in observations), default=0)
     leaderless: set[int] = set()
     shrunk: set[int] = set()

@@ -10,6 +10,8 @@ from pathlib import Path
 from delivery_verifier.cluster import lease, topics
 from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.history import TRANSACTION_STATE
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
 
@@ -32,5 +34,14 @@ def create_topics(run_dir: Path) -> None:
             60,
             detail=lambda: cluster.out_of_sync(names),
         )
-        cluster.watch(names)
+        cluster.watch(watched_topics(scenario))
         output.counts["topics"] = len(names)
+
+
+def watched_topics(scenario: Scenario) -> list[str]:
+    """Returns the topics that the observer must watch: those of all arms, and the internal topics on which arms depend.
+
+    Arms that write transactions depend on `__transaction_state`. It exists once the first of them has begun.
+    """
+    internal = [TRANSACTION_STATE] if scenario.transactional_ids else []
+    return [*(arm.topic_name for arm in scenario.arms), *internal]

@@ -29,8 +29,8 @@ def settle(run_dir: Path) -> None:
     """Ends all faults, waits until all replicas are in sync, writes the canary's records, and takes the snapshot.
 
     The canary is a topic with known anomalies, which test the verifier itself. The output is the ledger of the canary,
-    offsets.json (the snapshot), and observations.json. The last file has each change of a leader, of in-sync replicas
-    or of a broker's process that was seen during the run.
+    offsets.json (the snapshot), and observations.json. The last file has the heartbeats of the keeper's observer, and
+    each change of a leader, of in-sync replicas or of a broker's process that the observer saw.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, and ValueError if a topic's settings let brokers remove records.
@@ -99,6 +99,7 @@ def _write_in_transactions(
 
 
 def _observations(cluster: Cluster) -> list[Observation]:
-    """Returns all changes that the cluster's observer has recorded so far."""
-    file = cluster.workspace / "observations.jsonl"
-    return msgspec.json.Decoder(Observation).decode_lines(file.read_bytes())
+    """Returns all that the cluster's observer has recorded so far, in the order in which it was seen."""
+    lines = (cluster.workspace / "observations.jsonl").read_bytes()
+    written = lines[: lines.rfind(b"\n") + 1]  # the observer may be writing the next line
+    return msgspec.json.Decoder(Observation).decode_lines(written)

@@ -1,0 +1,31 @@
+"""The heartbeat of the observer: proof in the record that the observer saw the cluster at a certain time."""
+
+from __future__ import annotations
+
+from delivery_verifier.model.history import HEARTBEAT_US, Observation
+
+
+class Heartbeat:
+    """Turns the times at which the cluster was seen into rare observations of the kind `heartbeat`.
+
+    Not safe for use by several threads.
+    """
+
+    def __init__(self) -> None:
+        self._seen_us: int | None = None
+        self._beat_us = 0
+        self._pause_us = 0
+
+    def beat(self, at_us: int) -> Observation | None:
+        """Notes that the cluster was seen at `at_us` (µs since the epoch). Returns the heartbeat to record, if any.
+
+        A heartbeat is due HEARTBEAT_US after the last one, and at once if the clock was set back.
+        """
+        pause_us = 0 if self._seen_us is None else at_us - self._seen_us
+        self._pause_us = pause_us if pause_us < 0 else max(self._pause_us, pause_us)
+        first, self._seen_us = self._seen_us is None, at_us
+        if not first and pause_us >= 0 and at_us - self._beat_us < HEARTBEAT_US:
+            return None
+        heartbeat = Observation(at_us=at_us, kind="heartbeat", pause_us=self._pause_us)
+        self._beat_us, self._pause_us = at_us, 0
+        return heartbeat

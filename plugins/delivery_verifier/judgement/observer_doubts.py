@@ -1,0 +1,147 @@
+"""Doubts about the observer: reasons to believe that its record of the cluster is incomplete, or its times are wrong.
+
+All of them are checker doubts. A change that the observer missed could have excused what was found, so that VIOLATED
+may be wrong. A change that it saw too late or in part may excuse what nothing excused, so that HELD may be wrong. All
+functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from delivery_verifier.contract.disturbances import must_be_observed, observed_during
+from delivery_verifier.contract.observer import OBSERVER_LAG_US
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.history import HEARTBEAT_US, LEAD_US, TRANSACTION_STATE, Injection, Observation
+from delivery_verifier.model.scenario import Arm
+from delivery_verifier.store.tables import HEARTBEATS_SINCE
+
+ALL = ""
+"""Stands in place of an arm for every arm of the run."""
+LOAD_INTERVAL_US = 1_000_000
+"""The greatest length (µs) of an interval of the table timeline/load, whose rows say when their intervals begin."""
+
+
+class ObserverDoubt(NamedTuple):
+    """A doubt about the observer: the arm to which it belongs (or ALL), its name, and its detail in words."""
+
+    arm: str
+    name: str
+    detail: str
+
+
+def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
+    """Yields every reason to distrust the record of the observer.
+
+    The observer must have seen every partition before the load, an effect of every injection that bit, and the cluster
+    at least every OBSERVER_LAG_US during an injection. An observer that missed these may have missed more. The contract
+    would then rest on an incomplete history.
+    """
+    for arm in evidence.scenario.arms:
+        yield from _first_observed(evidence, arm)
+    yield from _last_observed(evidence)
+    for injection in evidence.injections:
+        if injection.bit and must_be_observed(injection) and not observed_during(injection, evidence.disturbances):
+            detail = f"injection {injection.id} ({injection.action}) bit, but the observer saw nothing"
+            yield ObserverDoubt(ALL, "observer_blind", detail)
+    heartbeats = [observation for observation in evidence.observations if observation.kind == "heartbeat"]
+    if evidence.format_version >= HEARTBEATS_SINCE or heartbeats:
+        yield from _blindness(evidence, heartbeats)
+        yield from _clock(evidence)
+
+
+def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
+    """Yields a doubt unless the observer saw every partition of the arm before the load, and the topic of the
+    transaction coordinators at all. This topic exists only once transactions are written. Runs without heartbeats are
+    from versions that did not watch it."""
+    began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
+    observed = {
+        observation.partition
+        for observation in evidence.observations
+        if observation.topic == arm.topic_name
+        and (began_us is None or observation.at_us <= began_us + LOAD_INTERVAL_US)
+    }
+    unobserved = sorted(set(range(evidence.scenario.load.partitions)) - observed)
+    if unobserved:
+        detail = f"{arm.name}: partitions {unobserved} were not observed before the load began"
+        yield ObserverDoubt(arm.name, "observer_blind", detail)
+    topics = {observation.topic for observation in evidence.observations}
+    if evidence.format_version >= HEARTBEATS_SINCE and arm.transactional_id and TRANSACTION_STATE not in topics:
+        yield ObserverDoubt(arm.name, "observer_blind", f"{arm.name}: {TRANSACTION_STATE} was never observed")
+
+
+def _last_observed(evidence: Evidence) -> Iterator[ObserverDoubt]:
+    """Yields a doubt if a partition's last observation differs from the snapshot: the observer stopped too early."""
+    last = {
+        (observation.topic, observation.partition): (observation.leader, observation.leader_epoch)
+        for observation in evidence.observations
+        if observation.kind == "partition"
+    }
+    for partition in evidence.offsets.partitions:
+        observed = last.get((partition.topic, partition.partition))
+        in_snapshot = (partition.leader, partition.leader_epoch)
+        if partition.leader_epoch >= 0 and observed is not None and observed != in_snapshot:
+            where = f"{partition.arm}/{partition.partition}"
+            detail = f"{where} has (leader, epoch) {in_snapshot}, the observer last saw {observed}"
+            yield ObserverDoubt(partition.arm, "observer_blind", detail)
+
+
+def _blindness(evidence: Evidence, heartbeats: list[Observation]) -> Iterator[ObserverDoubt]:
+    """Yields doubts unless the heartbeats prove that the observer saw the cluster throughout every injection."""
+    if not heartbeats:
+        yield ObserverDoubt(ALL, "observer_blind", "the observations have no heartbeat")
+        return
+    blind = list(_blind_times(heartbeats, evidence.offsets.taken_at_us))
+    for injection in evidence.injections:
+        begin_us, end_us = _window(injection, evidence.offsets.taken_at_us)
+        longest_us = max((min(to_us, end_us) - max(from_us, begin_us) for from_us, to_us in blind), default=0)
+        if longest_us > 0:
+            detail = (
+                f"in the time of injection {injection.id} ({injection.action}) the observer did not see the cluster "
+                f"for {longest_us / 1e6:.1f} s"
+            )
+            yield ObserverDoubt(ALL, "observer_blind", detail)
+
+
+def _window(injection: Injection, taken_at_us: int) -> tuple[int, int]:
+    """Returns the times (µs since the epoch) from and to which the observer must have seen the cluster.
+
+    These are the times at which a disturbance may be due to the injection (`contract.observer.in_window`), but none
+    after the snapshot, which was taken at `taken_at_us`.
+    """
+    recovered_us = injection.recovered_at_us
+    end_us = taken_at_us if recovered_us is None else min(recovered_us + OBSERVER_LAG_US, taken_at_us)
+    return injection.bite_at_us - LEAD_US, end_us
+
+
+def _blind_times(heartbeats: list[Observation], taken_at_us: int) -> Iterator[tuple[int, int]]:
+    """Yields the times longer than OBSERVER_LAG_US in which the observer did not see the cluster, as (from, to) in µs.
+
+    `taken_at_us` is the time of the snapshot. Before the first heartbeat, the observer saw nothing.
+    A heartbeat names the longest such time since the heartbeat before. The observer writes it as soon as it sees the
+    cluster again, so that the time ends with the heartbeat. Two heartbeats, or the last one and the snapshot, lie at
+    most HEARTBEAT_US and that time apart: if they do not, then heartbeats are missing.
+    """
+    beats = [(heartbeat.at_us, heartbeat.pause_us) for heartbeat in heartbeats]
+    yield 0, beats[0][0]
+    for (before_us, _), (at_us, pause_us) in pairwise([*beats, (taken_at_us, 0)]):
+        blind_us = max(pause_us, at_us - before_us - HEARTBEAT_US)
+        if blind_us > OBSERVER_LAG_US:
+            yield at_us - blind_us, at_us
+
+
+def _clock(evidence: Evidence) -> Iterator[ObserverDoubt]:
+    """Yields a doubt if the clock was set back while the observer watched.
+
+    The order of the observations is right all the same. But the verifier compares their times with the times of
+    injections, of records and of the snapshot, to find out what explains what. All processes of a run share this one
+    clock (`now_us`), so that no comparison across the step can be trusted, and neither HELD nor VIOLATED: this is a
+    checker doubt. Versions that wrote no heartbeats took the times of two threads in no strict order.
+    """
+    steps_us = [before.at_us - now.at_us for before, now in pairwise(evidence.observations)]
+    steps_us += [-observation.pause_us for observation in evidence.observations]
+    if max(steps_us, default=0) > 0:
+        detail = f"the clock of this host was set back by {max(steps_us) / 1e6:.6f} s or more during the run"
+        yield ObserverDoubt(ALL, "clock_stepped_back", detail)

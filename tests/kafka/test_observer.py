@@ -1,0 +1,70 @@
+"""The observer on real brokers: it looks all the time while brokers die, and sees an internal topic come into being."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from support.quiet_load import QuietLoad
+
+from delivery_verifier.catalogue import FAULTS, PROFILES, scenario
+from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.contract.observer import OBSERVER_LAG_US
+from delivery_verifier.faults.runner import FaultRunner
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.fault_plan import FaultPlan, FaultStep, Trigger
+from delivery_verifier.model.history import LEAD_US, TRANSACTION_STATE, Observation, now_us
+from delivery_verifier.model.scenario import Load, Scenario
+
+AT_ONCE = Trigger(kind="at_once")
+
+
+@pytest.fixture(scope="module")
+def watched(cluster: Cluster) -> Scenario:
+    made = scenario("observed", profile=PROFILES["safe"], fault=FAULTS["none"], load=Load(deadline_s=60), records=0)
+    topics.create(made, cluster.connection)
+    names = [arm.topic_name for arm in made.arms]
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    cluster.watch([*names, TRANSACTION_STATE])
+    return made
+
+
+def observed(cluster: Cluster) -> list[Observation]:
+    lines = (cluster.workspace / "observations.jsonl").read_bytes()
+    return msgspec.json.Decoder(Observation).decode_lines(lines[: lines.rfind(b"\n") + 1])
+
+
+def test_a_watched_topic_that_does_not_exist_hides_no_other_and_is_seen_once_it_does(
+    cluster: Cluster, watched: Scenario
+) -> None:
+    topic = watched.subjects[0].topic_name
+    wait_until(lambda: len({it.partition for it in observed(cluster) if it.topic == topic}) == 3, "the topic", 30)
+    assert not [it for it in observed(cluster) if it.topic == TRANSACTION_STATE]
+    Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "observed"}).init_transactions(60)
+    wait_until(
+        lambda: {it.partition for it in observed(cluster) if it.topic == TRANSACTION_STATE} == {0, 1, 2},
+        "the partitions of the coordinators",
+        30,
+    )
+
+
+@pytest.mark.parametrize("target", ["leader", "all"])
+def test_the_observer_is_never_blind_while_brokers_die_and_come_back(
+    cluster: Cluster, watched: Scenario, target: str
+) -> None:
+    steps = (
+        FaultStep(trigger=AT_ONCE, action="kill", target=target),
+        FaultStep(trigger=AT_ONCE, action="start", target="same"),
+    )
+    plan = FaultPlan(name="planned", summary="planned", steps=steps)
+    (made,) = FaultRunner(cluster, msgspec.structs.replace(watched, fault=plan), QuietLoad()).run()
+    end_us = (made.recovered_at_us or 0) + OBSERVER_LAG_US
+    wait_until(lambda: now_us() > end_us + OBSERVER_LAG_US, "the time of the injection to be over", 30)
+    beats = [it for it in observed(cluster) if it.kind == "heartbeat"]
+    during = [it for it in beats if made.bite_at_us - LEAD_US < it.at_us < end_us]
+    assert len(during) > 3
+    assert max(it.pause_us for it in during) <= OBSERVER_LAG_US, [it.pause_us for it in during]
+    assert all(before.at_us <= now.at_us for before, now in pairwise(observed(cluster)))

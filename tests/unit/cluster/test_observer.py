@@ -1,0 +1,183 @@
+"""The observer: one broker's silence delays no other, and what is recorded is in order and proves that it looked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from delivery_verifier.cluster import observer as observer_module
+from delivery_verifier.cluster.heartbeat import Heartbeat
+from delivery_verifier.cluster.observer import Observer
+from delivery_verifier.cluster.protocol.requests import PartitionState
+from delivery_verifier.cluster.views import View
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.history import HEARTBEAT_US, Observation
+
+KEY = ("t", 0)
+
+
+def state(leader: int, epoch: int, *isr: int) -> PartitionState:
+    return PartitionState(leader, epoch, (1, 2, 3), isr, (), 0)
+
+
+class Brokers:
+    """Brokers that answer what a test says. A broker in `stuck` answers only once the test is over."""
+
+    def __init__(self, *, state: PartitionState) -> None:
+        self.views: dict[int, View | OSError] = {broker: {KEY: state} for broker in (1, 2, 3)}
+        self.stuck: set[int] = set()
+        self.over = threading.Event()
+        self.asked: dict[int, int] = dict.fromkeys((1, 2, 3), 0)
+        self.under_way: dict[int, int] = dict.fromkeys((1, 2, 3), 0)
+        self.most_under_way = 0
+
+    def describe_partitions(self, broker: int, topics: list[str]) -> View:
+        self.asked[broker] += 1
+        self.under_way[broker] += 1
+        self.most_under_way = max(self.most_under_way, *self.under_way.values())
+        if broker in self.stuck:
+            self.over.wait(60)
+        self.under_way[broker] -= 1
+        view = self.views[broker]
+        if isinstance(view, OSError):
+            raise view
+        return view
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Brokers]:
+    monkeypatch.setattr(observer_module, "EVERY_S", 0.005)
+    brokers = Brokers(state=state(1, 0, 1, 2, 3))
+    yield brokers
+    brokers.over.set()
+
+
+@pytest.fixture
+def observing(brokers: Brokers, tmp_path: Path) -> Iterator[Observer]:
+    observer = Observer(brokers, (1, 2, 3), tmp_path / "observations.jsonl")  # type: ignore[arg-type]
+    for broker in (1, 2, 3):
+        observer.process(broker, "running")
+    observer.watch(["t"])
+    yield observer
+    brokers.over.set()
+    observer.stop()
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Callable[[str], list[Observation]]:
+    """Returns all observations of one kind so far."""
+
+    def of_kind(kind: str) -> list[Observation]:
+        lines = (tmp_path / "observations.jsonl").read_bytes()
+        whole = lines[: lines.rfind(b"\n") + 1]
+        return [it for it in msgspec.json.Decoder(Observation).decode_lines(whole) if it.kind == kind]
+
+    return of_kind
+
+
+def until(predicate: Callable[[], Any], what: str) -> None:
+    wait_until(lambda: bool(predicate()), what, 30)
+
+
+def test_a_broker_that_does_not_answer_delays_no_other_and_gets_no_second_question(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    brokers.stuck.add(1)
+    observing.start()
+    until(lambda: min(brokers.asked[2], brokers.asked[3]) > 20, "two brokers to be asked while one is stuck")
+    moved = state(2, 1, 2, 3)
+    brokers.views[2] = brokers.views[3] = {KEY: moved}
+    until(lambda: seen("partition")[-1].leader == 2, "the new leader to be recorded")
+    assert (brokers.asked[1], brokers.most_under_way) == (1, 1)
+
+
+def test_of_one_epoch_the_leaders_view_is_recorded_and_never_that_of_a_broker_that_is_cut_off(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    brokers.views = {1: {KEY: state(3, 5, 1, 2, 3)}, 2: {KEY: state(3, 5, 1, 2, 3)}, 3: {KEY: state(3, 5, 3)}}
+    observing.start()
+    until(lambda: seen("partition") and seen("partition")[-1].isr == [3], "the leader's ISR to be recorded")
+    asked = min(brokers.asked.values())
+    until(lambda: min(brokers.asked.values()) > asked + 20, "all brokers to be asked again")
+    assert seen("partition")[-1].isr == [3]
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["nobody_listens", "silence"])
+def test_the_observer_sees_a_cluster_that_serves_nobody_and_is_blind_to_one_that_is_silent(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]], refused: bool
+) -> None:
+    observing.start()
+    until(lambda: seen("heartbeat"), "the first heartbeat")
+    brokers.views = dict.fromkeys((1, 2, 3), ConnectionRefusedError() if refused else TimeoutError())
+    asked = dict(brokers.asked)
+    until(lambda: all(brokers.asked[at] > asked[at] + 2 for at in asked), "an answer of each")
+    looks: list[int] = []
+    observing._heartbeat.beat = lambda at_us: looks.append(at_us)  # type: ignore[method-assign, assignment, func-returns-value]
+    asked = dict(brokers.asked)
+    until(lambda: all(brokers.asked[at] > asked[at] + 5 for at in asked), "more answers")
+    assert bool(looks) == refused
+
+
+def test_brokers_whose_processes_have_ended_are_not_asked_and_the_cluster_is_seen_all_the_same(
+    brokers: Brokers, observing: Observer
+) -> None:
+    for broker in (1, 2, 3):
+        observing.process(broker, "exited", -9)
+    looks: list[int] = []
+    observing._heartbeat.beat = lambda at_us: looks.append(at_us)  # type: ignore[method-assign, assignment, func-returns-value]
+    observing.start()
+    until(lambda: looks, "a look at a cluster without processes")
+    assert brokers.asked == {1: 0, 2: 0, 3: 0}
+
+
+def test_an_error_that_is_no_answer_does_not_end_the_observer(
+    brokers: Brokers, observing: Observer, seen: Callable[[str], list[Observation]]
+) -> None:
+    brokers.views = dict.fromkeys((1, 2, 3), ConnectionResetError())
+    observing.start()
+    until(lambda: brokers.asked[1] > 3, "questions that go unanswered")
+    brokers.views = {broker: {KEY: state(1, 0, 1, 2, 3)} for broker in (1, 2, 3)}
+    until(lambda: seen("partition"), "the partition to be recorded")
+
+
+def test_the_times_in_the_file_never_decrease_though_several_threads_write(
+    brokers: Brokers, observing: Observer, tmp_path: Path
+) -> None:
+    observing.start()
+    for epoch in range(1, 200):
+        brokers.views = {broker: {KEY: state(1, epoch, 1, 2, 3)} for broker in (1, 2, 3)}
+        observing.process(1, ("frozen", "running")[epoch % 2])
+    observing.stop()
+    lines = (tmp_path / "observations.jsonl").read_bytes()
+    times = [it.at_us for it in msgspec.json.Decoder(Observation).decode_lines(lines)]
+    assert len(times) > 200
+    assert all(before <= now for before, now in pairwise(times))
+
+
+def beats(*looks_us: int) -> list[tuple[int, int]]:
+    """The heartbeats (time, pause) that looks at these times give."""
+    heartbeat = Heartbeat()
+    return [(it.at_us, it.pause_us) for it in map(heartbeat.beat, looks_us) if it is not None]
+
+
+def test_a_heartbeat_is_rare_and_names_the_longest_pause_since_the_one_before() -> None:
+    looks = [at * 100_000 for at in range(100, 140)]
+    assert len(beats(*looks)) == 4
+    assert beats(0, 100_000, 700_000, 800_000, HEARTBEAT_US) == [(0, 0), (HEARTBEAT_US, 600_000)]
+    assert beats(*range(0, 10 * HEARTBEAT_US, HEARTBEAT_US // 20)) == [
+        (at * HEARTBEAT_US, HEARTBEAT_US // 20 if at else 0) for at in range(10)
+    ]
+
+
+def test_after_a_long_pause_the_heartbeat_comes_at_once() -> None:
+    assert beats(0, 100_000, 1_700_000, 1_800_000) == [(0, 0), (1_700_000, 1_600_000)]
+
+
+def test_a_clock_that_was_set_back_shows_in_the_heartbeat_even_by_less_than_a_heartbeats_time() -> None:
+    assert beats(0, 800_000, 400_000, 500_000, 1_400_000) == [(0, 0), (400_000, -400_000), (1_400_000, 900_000)]

@@ -1,0 +1,97 @@
+"""Repeated requests: one connection per broker, a new one after every failure, and no late answer is ever taken."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.protocol import requests
+from delivery_verifier.cluster.protocol.broker_requests import RepeatedRequests
+from delivery_verifier.cluster.protocol.encoding import varint
+
+
+def answer(leader: int) -> bytes:
+    """A DescribeTopicPartitionsResponse v0 with one partition of the topic t."""
+    ints = varint(2) + struct.pack(">i", leader)
+    partition = struct.pack(">hiii", 0, 0, leader, 7) + ints * 2 + b"\x01\x01\x01\0"
+    topic = struct.pack(">h", 0) + varint(2) + b"t" + bytes(17) + varint(2) + partition + bytes(4) + b"\0"
+    return struct.pack(">ib", 3, 0) + struct.pack(">i", 0) + varint(2) + topic + b"\xff\0"
+
+
+class Broker:
+    """A broker that answers each request with the next of `answers`: bytes, or None to stay silent."""
+
+    def __init__(self) -> None:
+        self.answers: list[bytes | None] = []
+        self.connections = 0
+        self.silenced: list[socket.socket] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> Address:
+        return Address("127.0.0.1", self.listener.getsockname()[1])
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        while size := connection.recv(4, socket.MSG_WAITALL):
+            connection.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL)
+            content = self.answers.pop(0)
+            if content is None:
+                self.silenced.append(connection)
+            else:
+                connection.sendall(struct.pack(">i", len(content)) + content)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker()
+    yield broker
+    broker.listener.close()
+
+
+@pytest.fixture
+def asking(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> RepeatedRequests:
+    monkeypatch.setattr(requests, "TIMEOUT_S", 0.2)
+    return RepeatedRequests(Connection({1: broker.address}))
+
+
+def test_all_questions_go_over_one_connection_and_the_same_answer_is_the_same_object(
+    broker: Broker, asking: RepeatedRequests
+) -> None:
+    broker.answers = [answer(1), answer(1), answer(2)]
+    first, second, third = (asking.describe_partitions(1, ["t"]) for _ in range(3))
+    assert (first["t", 0].leader, third["t", 0].leader) == (1, 2)
+    assert first is second
+    assert broker.connections == 1
+
+
+def test_after_a_silence_the_late_answer_is_not_taken_for_the_next(broker: Broker, asking: RepeatedRequests) -> None:
+    broker.answers = [None, answer(2)]
+    with pytest.raises(TimeoutError):
+        asking.describe_partitions(1, ["t"])
+    late = answer(1)
+    broker.silenced[0].sendall(struct.pack(">i", len(late)) + late)
+    assert asking.describe_partitions(1, ["t"])["t", 0].leader == 2
+    assert broker.connections == 2
+
+
+def test_an_answer_that_cannot_be_read_is_an_error_each_time(broker: Broker, asking: RepeatedRequests) -> None:
+    broker.answers = [b"\0\0", b"\0\0", answer(3)]
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            asking.describe_partitions(1, ["t"])
+    assert asking.describe_partitions(1, ["t"])["t", 0].leader == 3

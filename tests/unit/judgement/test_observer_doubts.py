@@ -1,0 +1,137 @@
+"""Doubts about the observer: a gap in its heartbeats, a clock that was set back, a topic that it never saw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from support.evidence import (
+    BITE,
+    LAST,
+    RECOVERED,
+    RUN,
+    SECOND,
+    a_scenario,
+    arm,
+    beat,
+    beats,
+    doubts,
+    evidence_of,
+    judged,
+    lost,
+    the_observations,
+)
+from support.older_runs import NAMES, older_run
+
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.judgement.judge import load_and_judge
+from delivery_verifier.model.history import Observation, read_observations
+from delivery_verifier.store.tables import FORMAT_VERSION, HEARTBEATS_SINCE
+
+BLIND, STEPPED = {("checker", "observer_blind")}, {("checker", "clock_stepped_back")}
+
+
+def run_with(beats: list[Observation], version: int = HEARTBEATS_SINCE, **more: Any) -> Evidence:
+    """The hand-made run, with heartbeats among its observations."""
+    seen = sorted([*the_observations(RUN), *beats], key=lambda it: it.at_us)
+    return evidence_of(RUN, observations=seen, format_version=version, **more)
+
+
+def test_a_run_whose_observer_looked_all_the_time_is_beyond_these_doubts() -> None:
+    assert judged(run_with(beats())).verdict == "HELD"
+
+
+@pytest.mark.parametrize("violated", [False, True], ids=["clean", "with_a_loss"])
+def test_a_current_run_without_any_heartbeat_is_a_doubt(violated: bool) -> None:
+    plain = evidence_of(RUN, lost(3)) if violated else evidence_of(RUN)
+    assert judged(plain).verdict == ("VIOLATED" if violated else "HELD"), "of a version that wrote no heartbeats"
+    verdict = judged(replace(plain, format_version=HEARTBEATS_SINCE))
+    assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", BLIND)
+
+
+@pytest.mark.parametrize(
+    ("without", "doubted"),
+    [
+        ((BITE, BITE + 2 * SECOND), True),
+        ((BITE - 3 * SECOND, BITE - SECOND // 2), True),  # ends within the second before the bite
+        ((RECOVERED + SECOND // 2, RECOVERED + 3 * SECOND), True),  # begins within the second after the recovery
+        ((BITE - 20 * SECOND, BITE - 10 * SECOND), False),
+        ((RECOVERED + 2 * SECOND, LAST), False),
+    ],
+)
+def test_a_gap_is_a_doubt_if_it_is_in_the_time_of_an_injection(without: tuple[int, int], doubted: bool) -> None:
+    verdict = judged(run_with(beats(without=without)))
+    assert doubts(verdict) == (BLIND if doubted else set())
+    assert verdict.verdict == ("INCONCLUSIVE" if doubted else "HELD")
+
+
+@pytest.mark.parametrize("pause_us", [999_999, 1_000_000, 1_000_001])
+def test_the_longest_pause_that_is_no_gap_is_the_lag_that_the_contract_allows_for(pause_us: int) -> None:
+    looks = [beat(it.at_us, pause_us) if it.at_us == BITE + 1 else it for it in beats()]
+    assert (doubts(judged(run_with(looks))) == BLIND) == (pause_us > SECOND)
+
+
+def test_an_observer_that_began_late_or_ended_early_is_a_doubt() -> None:
+    assert doubts(judged(run_with(beats(first_us=BITE + SECOND)))) == BLIND
+    assert doubts(judged(run_with(beats(last_us=BITE + 2 * SECOND)))) == BLIND
+    assert doubts(judged(run_with(beats(last_us=RECOVERED - SECOND)))) == BLIND
+
+
+def test_heartbeats_that_are_missing_are_a_gap_though_no_pause_is_named() -> None:
+    some = [it for it in beats() if not BITE < it.at_us < BITE + 4 * SECOND]
+    assert doubts(judged(run_with(some))) == BLIND
+
+
+def test_an_injection_that_was_never_recovered_lasts_until_the_snapshot() -> None:
+    late = beats(without=(LAST - 3 * SECOND, LAST))
+    assert doubts(judged(run_with(late))) == set()
+    open_end = [msgspec.structs.replace(it, recovered_at_us=None) for it in run_with(late).injections]
+    assert doubts(judged(run_with(late, injections=open_end))) >= BLIND
+
+
+@pytest.mark.parametrize("violated", [False, True], ids=["clean", "with_a_loss"])
+def test_a_clock_that_was_set_back_forbids_held_and_violated_alike(violated: bool) -> None:
+    looks = [*the_observations(RUN), *beats(first_us=BITE + 4 * SECOND)]
+    early = sorted([*beats(last_us=BITE + 3 * SECOND), *looks], key=lambda it: it.at_us)
+    back = [*early, beat(LAST - SECOND)]
+    for observations in (back, [*early, beat(LAST, pause_us=-1)]):
+        more: dict[str, Any] = {"observations": observations, "format_version": HEARTBEATS_SINCE}
+        verdict = judged(evidence_of(RUN, lost(3), **more) if violated else evidence_of(RUN, **more))
+        assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", STEPPED)
+    assert "by 1.000000 s" in next(it.detail for it in arm(judged(evidence_of(RUN, observations=back))).doubts)
+
+
+def test_versions_without_heartbeats_took_times_in_no_strict_order_and_are_judged_as_they_were() -> None:
+    first, second, *rest = the_observations(RUN)
+    swapped = [msgspec.structs.replace(second, at_us=2), first, *rest]
+    assert judged(evidence_of(RUN, observations=swapped)).verdict == "HELD"
+
+
+def test_a_transactional_run_whose_coordinators_were_never_observed_is_a_doubt() -> None:
+    run = a_scenario("transactional")
+    seen = sorted([*the_observations(run), *beats()], key=lambda it: it.at_us)
+    coordinator = Observation(at_us=1, kind="partition", topic="__transaction_state", partition=0, leader=1, isr=[1])
+    plain = evidence_of(run, observations=seen, format_version=HEARTBEATS_SINCE)
+    assert doubts(judged(plain), "transactional") >= BLIND
+    watched = replace(plain, observations=[coordinator, *seen])
+    assert not doubts(judged(watched), "transactional") >= BLIND
+    assert not doubts(judged(replace(plain, format_version=1)), "transactional") >= BLIND
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_run_that_claims_the_current_format_is_doubted_for_its_missing_heartbeats(
+    tmp_path: Path, name: str
+) -> None:
+    run = older_run(name, tmp_path)
+    observations = read_observations((run.path / "observations.json").read_bytes())
+    assert not any(it.kind == "heartbeat" for it in observations)
+    for step in ("settle", "reconcile", "validate"):
+        manifest = run.path / f"{step}.json"
+        text = msgspec.json.decode(manifest.read_bytes()) | {"format_version": FORMAT_VERSION}
+        manifest.write_bytes(msgspec.json.encode(text))
+    verdict = load_and_judge(run.path)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert {doubt.name for item in verdict.arms for doubt in item.doubts} >= {"observer_blind"}
