@@ -19,7 +19,7 @@ under test. A *control* is an arm that is compared with the subjects. In the *ca
 it must find. All arms but the canary carry load. A *claim* is what the user claims of an arm, e.g. `exactly_once`. An
 attempt is *reported* once the client says that its record was
 acknowledged, or with acks=0 that it was sent. An injected fault *bites* when it takes effect, which must be proven. A
-*doubt* is a reason to give no verdict.
+*doubt* is a reason to give no verdict. A *law* is an equation that the counts in the books must satisfy.
 """
 
 __version__ = "0.1.0"

@@ -117,7 +117,7 @@ def _laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _coverage_of_laws(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless the books have every law for every arm and partition, and every law has an expectation."""
+    """Yields doubts unless every law has an expectation, and a row in the books for every arm and partition."""
     rows = evidence.books.rows("laws")
     if not {"law", "arm", "partition"} <= set(rows.column_names):
         return

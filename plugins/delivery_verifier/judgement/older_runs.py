@@ -15,10 +15,10 @@ from delivery_verifier.model.verdict import Doubt
 
 
 def unproven_counts(evidence: Evidence) -> Iterator[tuple[str, Doubt]]:
-    """Yields a checker doubt, with its arm, for every anomaly that the books count and the canary does not have.
+    """Yields a doubt, with its arm, for every anomaly that the books count although none was planted in the canary.
 
-    Nothing shows that such a count is right. It cannot be ignored, either: a record that is a case of the newer kind
-    may be missing among the cases of a kind of lower precedence.
+    Nothing shows that such a count is right. It cannot be ignored, either. A record is a case of only the first anomaly
+    that applies to it. So a case of this anomaly may be missing among the cases of a later anomaly.
     """
     for arm in evidence.loaded:
         for anomaly in _unsearched(evidence):

@@ -62,8 +62,8 @@ class Books:
 
     @classmethod
     def read(cls, run_dir: Path, version: int = declared.FORMAT_VERSION) -> Books:
-        """Reads the books of the run directory `run_dir`. A missing file becomes a problem. `version`: see
-        `from_tables`.
+        """Reads the books of the run directory `run_dir`. A missing file raises no error, but is listed in
+        `problems`. `version`: see `from_tables`.
 
         Raises pyarrow.ArrowInvalid if a file is not Parquet.
         """
