@@ -63,8 +63,8 @@ def _network() -> Lack | None:
 
 
 def _power() -> Lack | None:
-    """Tries the capability power: makes a small disk, and cuts the disk's power. Returns None if the disk then fails, as
-    it must. Otherwise, returns what is lacking. `Lack.failed` is True if no tool failed, and the disk works on."""
+    """Tries the capability power: makes a small disk, and cuts the disk's power. Returns None if the disk then fails,
+    as it must. Otherwise, returns what is lacking. `Lack.failed` is True if no tool failed, and the disk works on."""
     if reason := _lacks("e2fsprogs and mount", "mkfs.ext4", "mount", "umount"):
         return Lack(reason)
     me = myself()
