@@ -11,7 +11,8 @@ Press **Trigger** and choose
 * **Delivery profile**: the producer and topic settings to be verified, e.g. `acks_1`;
 * **Fault**: what happens to the brokers, e.g. `kill_leader`;
 * **Claim**: `contract` holds the profile to exactly what Kafka promises for it. A stronger claim, such as
-  `exactly_once` for a profile that may write twice, is one the run tries to refute;
+  `exactly_once` for a profile that may write twice, is one the run tries to refute. `ordered` speaks of first copies:
+  a second copy behind later records is for `exactly_once` to forbid;
 * **Records**: how many to send at least.
 
 The folded sections shape load, topic and repetition. The defaults are a complete run of about a minute.

@@ -90,7 +90,8 @@ GUARANTEES: tuple[Claim, ...] = ("at_least_once", "at_most_once", "exactly_once"
 stands for whatever the settings promise, and so names no guarantee of its own."""
 
 UNCLASSED: dict[DisturbanceKind, str] = {
-    "topic_altered": "changes the settings themselves: the weakest of them counts, in every class",
+    "topic_altered": "changes the settings themselves: the weakest of them counts, in every class; and the "
+    "requests that a raised min.insync.replicas refuses are refused as in a class in which an ISR shrinks",
 }
 """The kinds of disturbance that belong to no class of faults, each with the reason."""
 

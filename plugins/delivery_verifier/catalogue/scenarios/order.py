@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from delivery_verifier.catalogue.entry import ArmPlan, Entry
-from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, SETTLED, SHRUNK, after, broken, scripted, step
+from delivery_verifier.catalogue.parts import AT_ONCE, BITTEN, MOVED, SETTLED, SHRUNK, after, broken, scripted, step
 from delivery_verifier.catalogue.profiles import PROFILES, profile_of
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.fault_plan import FaultPlan
@@ -126,4 +126,55 @@ requests in flight on its connection. So only a client with a second connection 
 connection to the old leader is stuck. The records that were in flight at that time are overtaken: five in the arm
 acks_all, and one in the arm in_flight_1."""
 
-ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)
+_LARGE_BLOCK = 800
+"""With 1000 bytes each, so many records fit into one request (batch.size is 1,000,000 by default), but not into the
+sockets between a client and a broker that does not read."""
+
+
+def _one_large_request(profile: str) -> Profile:
+    """Returns the catalogue's profile `profile`, changed so that a block of the load becomes one request.
+
+    The client looks for new leaders every half second. Its socket takes less than such a request at once.
+    """
+    base = PROFILES[profile]
+    settings = {"linger.ms": 200, "socket.send.buffer.bytes": 65536, "topic.metadata.refresh.interval.ms": 500}
+    return replace(base, producer=base.producer | settings)
+
+
+_ACKS_0_PARTLY_SENT = Entry(
+    name="order.acks_0_partly_sent",
+    title="Order: with acks=0 a request that was sent in part is sent again, late",
+    promise="acks=0 is no guarantee of order: a request of which the socket took only a part is sent again when its "
+    "connection breaks, and by then a new leader may have what was sent after it. An idempotent producer keeps the "
+    "order.",
+    source="librdkafka, rdkafka_request.c: rd_kafka_handle_Produce_error, rd_kafka_buf_was_sent; KIP-98",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="acks_0",
+            role="subject",
+            profile=_one_large_request("acks_0"),
+            claim="ordered",
+            expectation=broken(REORDERED=_LARGE_BLOCK, DUPLICATED=0),
+        ),
+        ArmPlan(name="idempotent", role="control", profile=_one_large_request("idempotent"), claim="ordered"),
+    ),
+    load=Load(partitions=3, pacing="scripted", block=_LARGE_BLOCK, payload_bytes=1000),
+    fault=FaultPlan(
+        name="leader_frozen_and_killed",
+        summary="Freeze the leader, send it more than the sockets take, go on sending to its successor, kill it.",
+        duration_s=12,
+        steps=(
+            step(AT_ONCE, "pause", "leader"),
+            step(AT_ONCE, "send"),
+            step(MOVED, "send"),
+            step(after(3), "kill", "leader", ("isr_shrunk",)),
+            step(SETTLED, "start", "leader"),
+        ),
+    ),
+    rules=("reordered.acks_0", "reordered.never"),
+)
+"""The frozen leader does not read, so that its connection holds a part of the first request. When the leader is killed,
+the connection breaks, and the client sends the whole request again, behind the second one."""
+
+ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER, _ACKS_0_PARTLY_SENT)
