@@ -25,7 +25,7 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
   processes, anywhere in the cluster. "On a quiet day, too" needs no disturbance.
 * What only an *unplanned* disturbance permits is a doubt, not a pass: the run is `INCONCLUSIVE`, never `HELD`.
 * Rules that describe a client library, and not Kafka, say so and apply to that client alone. A run exercises
-  librdkafka. `kdv explain` says of a file that was written for the Java client where that client differs, by its source.
+  librdkafka. Of a file that was written for the Java client, `kdv explain` says where that client differs.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
 * The contract speaks of an arm, not of single partitions: a disturbance of one partition of a topic permits the anomaly
   on all of them. Cases on partitions that no such disturbance touched are a doubt (`unexplained`), and so are cases of

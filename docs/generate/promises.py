@@ -92,7 +92,8 @@ def _introduction_row(example: Example) -> str:
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
         f"| [{example.name}](examples/{example.name}.properties) | {example.summary} | "
-        f"{example.profile.client} | {settings.acks} | {idempotent} | {settings.max_in_flight} | {settings.min_insync_replicas} | <{example.source}> |"
+        f"{example.profile.client} | {settings.acks} | {idempotent} | {settings.max_in_flight} | "
+        f"{settings.min_insync_replicas} | <{example.source}> |"
     )
 
 

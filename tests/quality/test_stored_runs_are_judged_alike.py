@@ -49,7 +49,9 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
-def test_a_run_that_is_reconciled_and_validated_anew_is_judged_as_before_but_for_rules_that_changed(judged: JudgedAgain) -> None:
+def test_a_run_that_is_reconciled_and_validated_anew_is_judged_as_before_but_for_rules_that_changed(
+    judged: JudgedAgain,
+) -> None:
     name, _, verdict = judged
     assert judgement(verdict) == judgement_today(name, validated_anew=True)
 

@@ -17,8 +17,9 @@ RUNS = Path(__file__).parents[1] / "data" / "runs"
 NAMES = ("held-at-834dd39", "violated-at-834dd39")
 _OF_A_FINDING = ("anomaly", "ruling", "ruled_by", "rule", "tolerance", "count", "also")
 RULED_SINCE: dict[tuple[str, str], tuple[str, str]] = {("acks_0", "REORDERED"): ("PERMITTED", "reordered.acks_0")}
-"""Rulings that a later version gives on purpose: by profile and anomaly, the ruling and its rule. All have no tolerance.
-"""
+"""Rulings that a later version gives on purpose: by profile and anomaly, the ruling and its rule.
+
+None of these rulings has a tolerance."""
 _OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "books", "exposure", "bites", "longest_gap_s")
 
 

@@ -30,8 +30,8 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     "fault": {"metavar": _choices(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
     "claim": {
         "metavar": _choices(get_args(Claim)),
-        "help": "what must hold: the settings' contract (default), or more; ordered speaks of first copies, later copies "
-        "are for exactly_once to forbid",
+        "help": "what must hold: the settings' contract (default), or more; ordered speaks of first copies, later "
+        "copies are for exactly_once to forbid",
     },
     "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
     "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},

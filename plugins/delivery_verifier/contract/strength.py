@@ -44,12 +44,19 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "The more replicas must have a record before it is acknowledged, the less can be lost of what was.",
     ),
     Order(
-        subset("acks=0 promises no order of records either", (Anomaly.DUPLICATED,)),
+        subset("acks=0 is the weaker where order counts", (Anomaly.DUPLICATED,)),
         "acks",
         lambda settings: settings.acks == "0",
         "acks=1 = all < 0",
         "What nobody acknowledges is sent again only if the broker cannot have all of it, hence never written twice: "
-        "acks=0 is the stronger here. It can still be written late (reordered.acks_0).",
+        "acks=0 is the stronger here.",
+    ),
+    Order(
+        subset("acks=0 is the stronger against copies", (Anomaly.REORDERED,)),
+        "acks",
+        lambda settings: settings.acks != "0",
+        "acks=0 < 1 = all",
+        "A client that waits for no answer sends on a new connection while an old one still holds records.",
     ),
     Order(
         LOSSES,

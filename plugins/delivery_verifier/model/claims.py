@@ -24,7 +24,7 @@ _MEANINGS: dict[Claim, str] = {
     "at_most_once": "no record more than once",
     "at_least_once": "no reported record lost",
     "exactly_once": "every reported record exactly once",
-    "ordered": "first copies in the order the records were sent, per producer and partition (later copies: exactly_once)",
+    "ordered": "first copies in the order of sending, per producer and partition (later copies: exactly_once)",
 }
 
 CLAIMS: dict[Claim, ClaimKind] = {

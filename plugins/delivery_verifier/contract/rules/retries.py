@@ -66,26 +66,19 @@ RETRIES: tuple[ContractRule, ...] = (
 )
 
 
-def _acks_0_reorders(settings: Settings) -> bool:
-    """Whether the client may send a request of an acks=0 producer again, behind later ones."""
-    keeps_order = settings.client == "java" and (settings.retries == 0 or settings.max_in_flight == 1)
-    return settings.acks == "0" and not keeps_order
-
-
 ACKS_0 = ContractRule(
     id="reordered.acks_0",
     anomaly=Anomaly.REORDERED,
-    condition="acks=0 (with the Java client: and retries > 0, max.in.flight > 1)",
-    applies=_acks_0_reorders,
+    condition="acks=0",
+    applies=lambda settings: settings.acks == "0",
     transactional=False,
     kinds=(),
-    sentence="With acks=0, too, a request is sent again if its connection broke before all of it was handed to the "
-    "socket, with librdkafka even if retries=0: what went to a new leader meanwhile stands before it. A lost "
-    "connection is enough, and no broker need be disturbed for that.",
-    source="librdkafka: rd_kafka_handle_Produce_error (what was not sent whole is sent again without being counted as "
-    "a retry: rd_kafka_buf_was_sent); measured with librdkafka 2.16",
-    java="The Java client does the same with retries > 0 and max.in.flight > 1, and keeps the order otherwise "
-    f"(NetworkClient.handleCompletedSends, cancelInFlightRequests; Sender.canRetry, mutePartition; {JAVA_SOURCE}).",
+    sentence="With acks=0 the client waits for no broker, and Kafka keeps the order of one connection alone: what is "
+    "still on its way in a broken connection may be appended behind what the next one brings, and a request that a "
+    "socket took only in part is sent again, behind what a new leader has by then, even with retries=0 and one in "
+    "flight. A broken connection is enough, and no broker need be disturbed for that.",
+    source=f"librdkafka: rd_kafka_handle_Produce_error, rd_kafka_buf_was_sent; {MEASURED}, with the same leader and "
+    "with a new one",
 )
 
 

@@ -7,6 +7,7 @@ Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Client

@@ -97,8 +97,8 @@ LEFT_OUT: dict[str, str] = {
 ONLY_VALUE: dict[str, tuple[str, str]] = {
     "socket.max.fails": (
         "1",
-        "with another value librdkafka keeps a connection on which a request timed out, and sends later requests before "
-        "it tries that one again, even with one request in flight; leave it out",
+        "with another value librdkafka keeps a connection on which a request timed out, and sends later requests "
+        "before it tries that one again, even with one request in flight; leave it out",
     ),
 }
 """Exercised properties of which one value alone can be verified. Each comes with this value, and with the reason and

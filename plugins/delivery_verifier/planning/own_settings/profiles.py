@@ -110,9 +110,7 @@ def _with_producer_file(profile: Profile, file: str, client: Client | None) -> P
     entries = properties.read_file(file, "producer_config")
     client = client or clients.client_of(entries)
     translation = producer.with_defaults(producer.translate(entries, client), client)
-    return replace(
-        profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()), client=client
-    )
+    return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()), client=client)
 
 
 def _with_topic_file(profile: Profile, file: str | None) -> Profile:
