@@ -24,6 +24,8 @@ forbidden. The rules are `RULES` in `plugins/delivery_verifier/contract/rules/`;
 * A rule applies where its settings hold **and** one of its disturbances was observed on the arm's topic or, for broker
   processes, anywhere in the cluster. "On a quiet day, too" needs no disturbance.
 * What only an *unplanned* disturbance permits is a doubt, not a pass: the run is `INCONCLUSIVE`, never `HELD`.
+* Rules that describe a client library, and not Kafka, say so and apply to that client alone. A run exercises
+  librdkafka. Of a file that was written for the Java client, `kdv explain` says where that client differs.
 * Where behaviour was measured and differs from the documentation, the rule follows behaviour and says so.
 * The contract speaks of an arm, not of single partitions: a disturbance of one partition of a topic permits the anomaly
   on all of them. Cases on partitions that no such disturbance touched are a doubt (`unexplained`), and so are cases of
@@ -74,6 +76,9 @@ CLAIMS_INTRODUCTION = """\
 A claim asks for more than the contract. It forbids what the contract permits, and never the other way round; claiming
 more than the settings promise is legal, and the run then tries to refute it. `RESENT`, which the application does and
 not Kafka, convicts only under `exactly_once`.
+
+`ordered` speaks of first copies: the log 1 2 3 2 is ordered. Its second 2 is `DUPLICATED` (or `RESENT`), which
+`exactly_once` forbids. Each record once and in order takes both claims: two arms, or two runs.
 """
 
 
@@ -131,7 +136,8 @@ def _table(rules: list[ContractRule]) -> Iterator[str]:
         kinds = ", ".join(f"`{kind}`" for kind in rule.kinds) or "on a quiet day, too"
         kinds += f" {rule.far_enough_text}" if rule.far_enough_text else ""
         kinds += "".join(f", and `{kind}`" for kind in rule.also_required)
-        yield f"| `{rule.id}` | {rule.condition} | {kinds} | {rule.sentence} | {rule.source} |"
+        because = f"{rule.sentence} {rule.java}".strip()
+        yield f"| `{rule.id}` | {rule.condition} | {kinds} | {because} | {rule.source} |"
     yield ""
 
 

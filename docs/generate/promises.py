@@ -15,9 +15,8 @@ from msgspec import Struct
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GUARANTEES, GuaranteeRow, matrix
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.claims import CLAIMS
-from delivery_verifier.model.scenario import Claim, Profile
+from delivery_verifier.model.scenario import Claim, Client, Profile
 from delivery_verifier.planning.own_settings import profiles
-from delivery_verifier.planning.own_settings.clients import Client
 
 INTRODUCTION = """\
 # What published configurations promise
@@ -29,12 +28,12 @@ Producer configurations that people really run, as they are published, against e
 why, for these files ([examples](examples)) or for your own. Topics have three replicas and eligible leader replicas,
 as Kafka has them since 4.1, and Kafka's own defaults where the source says nothing of them: `min.insync.replicas=1`.
 A setting that a source leaves to the client has that client's default. Nothing here was measured for the product
-named: it is what the settings promise where librdkafka is the client, which is what the verifier runs. Two rules are
-librdkafka's own: `reordered.one_in_flight` (the Java client keeps a partition's order with one request in flight,
-which Kafka Connect relies on) and `duplicated.requeued` / `reordered.requeued` with `retries=0`.
+named: it is what the contract says of the client that the example is for. Of the Java client that rests on its source,
+for a run exercises librdkafka. Some rules are true of one client alone: the Java client keeps a partition's order with
+one request in flight, which Kafka Connect relies on, and librdkafka does not (`reordered.one_in_flight`).
 
-| example | what it is | acks | idempotent | in flight | min.isr | source |
-|---|---|---|---|---|---|---|
+| example | what it is | client | acks | idempotent | in flight | min.isr | source |
+|---|---|---|---|---|---|---|---|
 """
 
 CLASSES = """\
@@ -70,7 +69,8 @@ def read(file: Path) -> Example:
     topic = file.with_suffix(".topic.properties")
     topic_file = str(topic) if topic.is_file() else None
     profile = profiles.from_files(None, str(file), topic_file, None, cast(Client, marks["client"]))
-    return Example(file.stem, summary, marks["source"], profile, matrix(Settings.of_profile(profile)))
+    settings = Settings.of_profile(profile, client=profile.client)
+    return Example(file.stem, summary, marks["source"], profile, matrix(settings))
 
 
 def examples(folder: Path) -> list[Example]:
@@ -92,8 +92,9 @@ def _introduction_row(example: Example) -> str:
     settings = Settings.of_profile(example.profile)
     idempotent = "yes" if settings.enable_idempotence else "no"
     return (
-        f"| [{example.name}](examples/{example.name}.properties) | {example.summary} | {settings.acks} | "
-        f"{idempotent} | {settings.max_in_flight} | {settings.min_insync_replicas} | <{example.source}> |"
+        f"| [{example.name}](examples/{example.name}.properties) | {example.summary} | "
+        f"{example.profile.client} | {settings.acks} | {idempotent} | {settings.max_in_flight} | "
+        f"{settings.min_insync_replicas} | <{example.source}> |"
     )
 
 

@@ -20,6 +20,10 @@ VERSION = 1
 NAMES = ("held-at-834dd39", "violated-at-834dd39")
 _OF_A_FINDING = ("anomaly", "ruling", "ruled_by", "rule", "tolerance", "count", "also")
 _OF_AN_ARM = ("role", "profile", "claim", "verdict", "as_expected", "exposure", "bites", "longest_gap_s")
+RULED_SINCE: dict[tuple[str, str], tuple[str, str]] = {("acks_0", "REORDERED"): ("PERMITTED", "reordered.acks_0")}
+"""Rulings that a later version gives on purpose: maps profile and anomaly to the ruling and its rule.
+
+None of these rulings has a tolerance."""
 
 
 def older_run(name: str, folder: Path) -> RunDirectory:
@@ -33,6 +37,25 @@ def stored_judgement(name: str) -> dict[str, Any]:
     The verdict is read as plain JSON, without any reader of this project.
     """
     return _judgement(json.loads((RUNS / name / "verdict.json").read_bytes()))
+
+
+def judgement_today(name: str, *, validated_anew: bool) -> dict[str, Any]:
+    """Returns what must be said of the run today: the stored judgement, with the rulings of RULED_SINCE.
+
+    Unless the run was validated anew, its stored validation speaks of the older rulings. Arms with a ruling that has
+    changed are then in doubt.
+    """
+    today = stored_judgement(name)
+    for arm in today["arms"].values():
+        since = {anomaly: ruling for (profile, anomaly), ruling in RULED_SINCE.items() if profile == arm["profile"]}
+        for finding in arm["findings"]:
+            if finding[0] in since:
+                finding[1:5] = [since[finding[0]][0], "contract", since[finding[0]][1], None]
+        if since and not validated_anew:
+            arm |= {"verdict": "INCONCLUSIVE", "as_expected": False}
+            arm["doubts"] = sorted([*arm["doubts"], ("checker", "expectation_not_evaluated")])
+            today["green"] = False
+    return today
 
 
 def judgement(verdict: RunVerdict) -> dict[str, Any]:

@@ -205,6 +205,15 @@ def duplicated_and_indeterminate(h: History) -> None:
     h.claim(header, "INDETERMINATE")
 
 
+def duplicated_behind_later_records(h: History) -> None:
+    """Writes the log 1 2 3 2: first copies in order, and a later copy behind a record that was sent later."""
+    h.ack(h.record())
+    early = h.record()
+    h.ack(early)
+    h.ack(h.record())
+    h.write(early)
+
+
 def duplicated_with_the_ack_in_the_middle(h: History) -> None:
     header = h.record()
     h.write(header)
@@ -391,6 +400,7 @@ PLANTERS: dict[Anomaly, tuple[Planter, ...]] = {
     Anomaly.DUPLICATED: (
         duplicated,
         duplicated_and_indeterminate,
+        duplicated_behind_later_records,
         duplicated_with_the_ack_in_the_middle,
         duplicated_misplaced_and_reordered,
     ),

@@ -11,11 +11,10 @@ import msgspec
 from delivery_verifier import catalogue
 from delivery_verifier.model import inputs
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Claim, OwnPacing, Profile
+from delivery_verifier.model.scenario import Claim, Client, OwnPacing, Profile
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.planning.build import BESIDE_A_SCENARIO, check_settings
 from delivery_verifier.planning.own_settings import profiles, properties
-from delivery_verifier.planning.own_settings.clients import Client
 
 
 def _choices(names: Iterable[str]) -> str:
@@ -31,7 +30,8 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
     "fault": {"metavar": _choices(list(catalogue.FAULTS)), "help": "what is done to the brokers (default kill_leader)"},
     "claim": {
         "metavar": _choices(get_args(Claim)),
-        "help": "what must hold: the settings' contract (default), or more",
+        "help": "what must hold: the settings' contract (default), or more; ordered speaks of first copies, later "
+        "copies are for exactly_once to forbid",
     },
     "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
     "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},

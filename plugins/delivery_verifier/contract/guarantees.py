@@ -92,7 +92,8 @@ stands for whatever the settings promise, and so names no guarantee of its own."
 UNCLASSED: dict[DisturbanceKind, str] = subset(
     "all other kinds have a class of faults",
     {
-        "topic_altered": "changes the settings themselves: the weakest of them counts, in every class",
+        "topic_altered": "changes the settings themselves: the weakest of them counts, in every class; and the "
+        "requests that a raised min.insync.replicas refuses are refused as in a class in which an ISR shrinks",
         "unclean_coordinator_election": "Kafka switches unclean elections off in the coordinators' topic: only an "
         "operator who asks for one there gets it",
     },

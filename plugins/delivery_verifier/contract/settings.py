@@ -8,7 +8,7 @@ from typing import Literal
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.errors import VerifierError
-from delivery_verifier.model.scenario import RAW, Arm, Isolation, Profile, Scenario
+from delivery_verifier.model.scenario import RAW, Arm, Client, Isolation, Profile, Scenario
 
 Acks = Literal["0", "1", "all"]
 
@@ -36,7 +36,8 @@ class Settings:
     """All settings that delivery depends on. The fields have Kafka's names, some of them shortened, in snake case.
 
     Timeouts are in ms. A delivery_timeout_ms of 0 stands for no limit. transactional_id is empty if the producer writes
-    no transactions. `elr`: whether the cluster keeps eligible leader replicas (KIP-966).
+    no transactions. `elr`: whether the cluster keeps eligible leader replicas (KIP-966). `client`: the client library
+    that has these settings.
     """
 
     acks: Acks
@@ -53,16 +54,23 @@ class Settings:
     elr: bool
     flush_messages: int
     isolation_level: Isolation
+    client: Client
 
     @classmethod
     def of_profile(
-        cls, profile: Profile, replication_factor: int = 3, elr: bool = True, isolation_level: Isolation = RAW
+        cls,
+        profile: Profile,
+        replication_factor: int = 3,
+        elr: bool = True,
+        isolation_level: Isolation = RAW,
+        client: Client = "librdkafka",
     ) -> Settings:
         """Returns the settings of `profile`. Raises ContradictorySettings with librdkafka's reason.
 
         The profile must state every setting, so that no default of a client or broker counts. The other parameters are
         not part of a profile. Their defaults are the values of an ordinary run: three replicas, eligible leader
-        replicas (which Kafka has since 4.1), and a consumer that also reads records of aborted transactions.
+        replicas (which Kafka has since 4.1), a consumer that also reads records of aborted transactions, and
+        librdkafka, the client that every run exercises. `profile.client` does not count here.
         """
         _check_names(profile)
         settings = cls(
@@ -80,6 +88,7 @@ class Settings:
             elr=elr,
             flush_messages=_number(profile.topic, "flush.messages", 1, 9223372036854775807),
             isolation_level=isolation_level,
+            client=client,
         )
         _check_together(settings, profile.producer)
         return settings

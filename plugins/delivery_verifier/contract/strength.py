@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from delivery_verifier.contract.settings import Settings
-from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.anomalies import KINDS, Anomaly, subset
 
 LOSSES = tuple(anomaly for anomaly, kind in KINDS.items() if kind.permitted_with == "losses")
 """The anomalies that are permitted where records may be lost."""
@@ -44,12 +44,19 @@ STRENGTH_ORDERS: tuple[Order, ...] = (
         "The more replicas must have a record before it is acknowledged, the less can be lost of what was.",
     ),
     Order(
-        COPIES,
+        subset("acks=0 is the weaker where order counts", (Anomaly.DUPLICATED,)),
         "acks",
         lambda settings: settings.acks == "0",
         "acks=1 = all < 0",
-        "What nobody acknowledges is never sent again, hence never written twice nor late: acks=0 is the stronger "
-        "here.",
+        "What nobody acknowledges is sent again only if the broker cannot have all of it, hence never written twice: "
+        "acks=0 is the stronger here.",
+    ),
+    Order(
+        subset("acks=0 is the stronger against copies", (Anomaly.REORDERED,)),
+        "acks",
+        lambda settings: settings.acks != "0",
+        "acks=0 < 1 = all",
+        "A client that waits for no answer sends on a new connection while an old one still holds records.",
     ),
     Order(
         LOSSES,

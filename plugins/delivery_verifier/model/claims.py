@@ -24,7 +24,7 @@ _MEANINGS: dict[Claim, str] = {
     "at_most_once": "no record more than once",
     "at_least_once": "no reported record lost",
     "exactly_once": "every reported record exactly once",
-    "ordered": "records in the order they were sent, per producer and partition",
+    "ordered": "first copies in the order of sending, per producer and partition (later copies: exactly_once)",
 }
 
 CLAIMS: dict[Claim, ClaimKind] = {
@@ -34,4 +34,8 @@ CLAIMS: dict[Claim, ClaimKind] = {
 """Every claim, by its name. No claim forbids CORRUPTED or PHANTOM, because the contract forbids both anomalies anyway,
 under any settings. No claim forbids MISPLACED, because a misplaced record is in the log, although not at the
 acknowledged offset. Only exactly_once forbids RESENT. The other claims permit RESENT, because Kafka cannot prevent an
-application from sending a record again."""
+application from sending a record again.
+
+The claim `ordered` speaks of first copies alone: the log 1 2 3 2 is ordered. Its second 2 is DUPLICATED, which
+at_most_once and exactly_once forbid, or RESENT, which exactly_once forbids. So whoever wants each record once and in
+order needs both exactly_once and ordered, in two runs or two arms."""

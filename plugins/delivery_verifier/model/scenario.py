@@ -15,6 +15,9 @@ from delivery_verifier.model.steps import StepName
 Claim = Literal["contract", "at_most_once", "at_least_once", "exactly_once", "ordered"]
 """The guarantee that a user demands of an arm: what its settings promise (contract), or a stronger guarantee."""
 
+Client = Literal["librdkafka", "java"]
+"""A client library for which people write delivery settings. The producers of a run are always librdkafka's."""
+
 Role = Literal["subject", "control", "canary"]
 """The role of an arm. subject: the user asks about the settings of the arm. control: the arm has known settings, for
 comparison under the same faults. canary: the arm carries no load. The verifier plants anomalies in it, and gives no
@@ -32,6 +35,7 @@ class Profile(Data, frozen=True):
 
     A profile states every setting that matters for delivery. If the profile was read from the user's own settings, then
     `notes` say which of these settings were left out, and which defaults stand for settings that the user did not give.
+    `client` is the client for which the settings were written. A run exercises librdkafka with them in any case.
     """
 
     name: Name
@@ -39,6 +43,7 @@ class Profile(Data, frozen=True):
     producer: dict[str, Setting]
     topic: dict[str, Setting]
     notes: tuple[str, ...] = ()
+    client: Client = "librdkafka"
 
 
 class Bound(Data, frozen=True):

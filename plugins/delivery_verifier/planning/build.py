@@ -128,7 +128,7 @@ def check_settings(profile: Profile, kafka_version: str | None = None, payload_b
     load, cluster = Load(), ClusterSpec()
     try:
         Settings.of_profile(profile)
-        producer.check_names(profile.producer)
+        producer.check(profile.producer)
         topic.check_names(profile.topic)
         topic.check_version(profile.topic, kafka_version or cluster.kafka_version)
         librdkafka.check_producer(profile.producer)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from delivery_verifier.catalogue.entry import Entry
-from delivery_verifier.contract import alternatives, forecast
+from delivery_verifier.contract import alternatives, clients, forecast
 from delivery_verifier.contract.alternatives import Alternative
+from delivery_verifier.contract.clients import JavaContract
 from delivery_verifier.contract.guarantees import FAULT_CLASSES, GuaranteeRow, lines, matrix
 from delivery_verifier.contract.rulings import Ruling, contract, effective, guarantees
 from delivery_verifier.contract.settings import Settings
@@ -40,7 +41,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     is expected to have, in words. `expected`: the kinds of disturbances that the fault is expected to cause. `rulings`:
     for each anomaly, whether it is forbidden or permitted under the fault and the claim. `matrix`: which guarantees the
     settings give under which class of faults (see FaultClass). `alternatives`: what other values of one or two settings
-    would change.
+    would change. All of this is said of librdkafka, the client that a run exercises. `java`: what the contract says of
+    the Java client instead; None if the settings were not written for that client.
     """
 
     arm: str
@@ -58,6 +60,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     rulings: list[Ruling]
     matrix: list[GuaranteeRow]
     alternatives: list[Alternative]
+    java: JavaContract | None
 
 
 class ScenarioExplanation(Struct, frozen=True, kw_only=True):
@@ -98,6 +101,7 @@ def explain(scenario: Scenario, arm: Arm) -> Explanation:
         rulings=list(effective(settings, arm.claim, expected).values()),
         matrix=matrix(settings),
         alternatives=alternatives.alternatives(settings),
+        java=clients.java_contract(settings) if profile.client == "java" else None,
     )
 
 
@@ -140,6 +144,7 @@ def explanation_text(explanation: Explanation) -> str:
     text.append("guarantees of these settings: under this fault, and always, that is under every class of faults below")
     text += [f"  {row.guarantee:<14} {_yes_or_no(row)} {row.meaning}" for row in explanation.guarantees]
     text += ["under each class of faults (docs/promises.md says what each is)", *lines(explanation.matrix)]
+    text += clients.lines(explanation.java) if explanation.java else []
     text += [
         "why these settings: what another value of a single one changes",
         *alternatives.lines(explanation.alternatives),

@@ -40,6 +40,7 @@ ONE: Changes = {"max_in_flight": 1}
 NO_RETRY: Changes = {"retries": 0}
 FLUSHED: Changes = {"flush_messages": 1}
 NO_ELR: Changes = {"elr": False}
+JAVA: Changes = {"client": "java"}
 
 
 def settings(name: str, **changes: Any) -> Settings:
@@ -62,8 +63,9 @@ def permitted(of: Settings, *kinds: DisturbanceKind) -> set[Anomaly]:
 
 
 TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
-    ("acks_0", {}, (), {LOST, MISPLACED}),
-    ("acks_0", {}, ("leader_change",), {LOST, MISPLACED}),
+    ("acks_0", {}, (), {LOST, MISPLACED, REORDERED}),  # a lost connection is enough
+    ("acks_0", NO_RETRY | ONE, ("leader_change",), {LOST, MISPLACED, REORDERED}),
+    ("acks_0", JAVA | NO_RETRY | ONE, (), {LOST, MISPLACED, REORDERED}),
     ("acks_1", {}, (), {DUPLICATED, REORDERED}),  # a retry needs no broker event: a lost connection is enough
     ("acks_1", {}, ("isr_shrink",), {DUPLICATED, REORDERED}),
     ("acks_1", {}, ("broker_freeze",), {DUPLICATED, REORDERED}),
@@ -78,6 +80,9 @@ TABLE: list[tuple[str, Changes, tuple[DisturbanceKind, ...], set[Anomaly]]] = [
     ("acks_all", NO_RETRY, ("leader_change", "broker_crash", "isr_shrink"), {DUPLICATED, REORDERED}),
     ("acks_all", ONE, ("leader_change",), {DUPLICATED, REORDERED}),
     ("acks_all", ONE, ("broker_freeze",), {DUPLICATED}),
+    ("acks_all", ONE | JAVA, QUIET, {DUPLICATED}),  # the Java client waits for the answer, whoever leads
+    ("acks_all", NO_RETRY | JAVA, QUIET, {REORDERED}),  # a batch that is too large is split
+    ("acks_all", NO_RETRY | ONE | JAVA, QUIET, set()),
     ("acks_all", MIN1, ("leader_change", "isr_shrink", "broker_crash"), {DUPLICATED, REORDERED}),
     ("acks_all", MIN1, ("unclean_election",), {DUPLICATED, REORDERED}),  # unclean elections are off, and nobody asked
     ("acks_all", MIN1, ("unclean_election", "unclean_request"), {LOST, MISPLACED, DUPLICATED, REORDERED}),
@@ -178,6 +183,7 @@ def random_settings(dice: random.Random) -> Settings:
         elr=dice.choice((True, False)),
         flush_messages=dice.choice((1, 2, 9223372036854775807)),
         isolation_level=dice.choice(("read_uncommitted", "read_committed")),
+        client=dice.choice(("librdkafka", "java")),
     )
 
 
@@ -252,7 +258,57 @@ def test_an_order_that_the_contract_does_not_respect_is_found() -> None:
 
 def test_every_field_of_the_settings_has_an_order_or_a_reason_to_have_none() -> None:
     named = {*(order.field for order in strength.STRENGTH_ORDERS), *strength.WITHOUT_EFFECT}
-    assert set(Settings.__slots__) - named == {"transactional_id"}
+    assert set(Settings.__slots__) - named == {"transactional_id", "client"}, "not comparable"
+
+
+def test_acks_0_is_the_stronger_against_copies_and_promises_no_order() -> None:
+    """With acks=0 what was sent on a connection that broke may arrive late, but not twice."""
+    plain = settings("acks_1", **ONE)
+    forgetful = replace(plain, acks="0")
+    assert strength.at_least_as_strong(DUPLICATED, forgetful, plain)
+    assert not strength.at_least_as_strong(REORDERED, forgetful, plain)
+    assert strength.at_least_as_strong(REORDERED, plain, forgetful)
+    assert permits(plain, DUPLICATED, []) and not permits(forgetful, DUPLICATED, [])
+    assert permits(forgetful, REORDERED, []) and not permits(plain, REORDERED, [])
+
+
+def test_the_client_decides_on_copies_and_their_order_alone_and_java_never_writes_twice_where_librdkafka_does_not() -> (
+    None
+):
+    dice, differing = random.Random(13), set[Anomaly]()
+    for _ in range(3000):
+        base, seen = random_settings(dice), random_disturbances(dice)
+        librdkafka, java = replace(base, client="librdkafka"), replace(base, client="java")
+        differing |= {it for it in Anomaly if permits(librdkafka, it, seen) != permits(java, it, seen)}
+        assert permits(java, DUPLICATED, seen) <= permits(librdkafka, DUPLICATED, seen)
+        if base.max_in_flight == 1 and base.acks != "0":
+            assert not permits(java, REORDERED, seen)
+    assert differing == set(strength.COPIES)
+
+
+def test_where_the_clients_differ_the_rule_says_what_java_does_and_that_it_speaks_of_librdkafka() -> None:
+    dice, differing = random.Random(17), set[str]()
+    for _ in range(3000):
+        base = random_settings(dice)
+        both = [replace(base, client="librdkafka"), replace(base, client="java")]
+        differing |= {rule.id for rule in RULES if len({rule.applies(it) for it in both}) == 2}
+    assert differing == {rule.id for rule in RULES if rule.java}
+    for rule in RULES:
+        if rule.java:
+            assert "librdkafka" in rule.sentence or "Java client" in rule.sentence, rule.id
+            assert "Java client" in rule.java, rule.id
+
+
+@pytest.mark.parametrize(("setting", "forgiven"), [("min.insync.replicas", True), ("max.message.bytes", False)])
+def test_requests_that_an_altered_min_isr_refuses_may_be_overtaken_with_one_in_flight(
+    setting: str, forgiven: bool
+) -> None:
+    one, seen = settings("acks_all", **ONE), [altered(setting, "3"), altered(setting, "2")]
+    assert permits(one, REORDERED, seen) is forgiven
+    assert not permits(replace(one, client="java"), REORDERED, seen)
+    assert not permits(settings("idempotent", **ONE), REORDERED, seen)
+    unproven = contract(one, [altered(setting, "3", planned=False)])[REORDERED]
+    assert unproven.only_unplanned is forgiven
 
 
 def test_fields_without_effect_have_none() -> None:

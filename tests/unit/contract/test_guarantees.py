@@ -47,7 +47,7 @@ ALL = set(GUARANTEES)
         ("acks_all", "connections", {"at_least_once"}),
         ("acks_1", "none", {"at_least_once"}),
         ("acks_1", "leadership change", set()),
-        ("acks_0", "none", {"at_most_once", "ordered"}),
+        ("acks_0", "none", {"at_most_once"}),
     ],
 )
 def test_settings_give_exactly_these_guarantees(name: str, fault_class: str, expected: set[str]) -> None:

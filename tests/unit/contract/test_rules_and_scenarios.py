@@ -21,6 +21,7 @@ WITHOUT_SCENARIO: dict[str, str] = {
         ("torn.coordinator", "aborted_visible.coordinator"),
         "no action asks for an unclean election in __transaction_state, and without being asked Kafka elects none",
     ),
+    "reordered.split": "is the Java client's alone, and a run exercises librdkafka",
 }
 """The rules that no scenario of the catalogue tests, each with the reason."""
 

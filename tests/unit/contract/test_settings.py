@@ -94,3 +94,12 @@ def test_an_arm_has_the_replicas_of_its_load_and_eligible_leaders_where_its_clus
     run = replace(made, cluster=cluster, load=replace(made.load, replication_factor=2))
     found = Settings.of_arm(run, run.arms[0])
     assert (found.elr, found.replication_factor) == (has, 2)
+
+
+def test_the_arm_of_a_run_has_librdkafka_whatever_client_its_settings_were_written_for() -> None:
+    """A verdict is about the client that ran: a permission or promise of the Java client must not count."""
+    written = replace(PROFILES["in_flight_1"], client="java")
+    run = catalogue.scenario("r", profile=written, fault=catalogue.FAULTS["none"], load=Load(), records=1000)
+    assert run.subjects[0].profile.client == "java"
+    assert Settings.of_arm(run, run.subjects[0]).client == "librdkafka"
+    assert Settings.of_profile(written, client="java").client == "java"

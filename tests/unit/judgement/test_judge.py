@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from support import oracle
 from support.evidence import (
     CANARY_ARM,
     RUN,
@@ -25,6 +26,7 @@ from support.evidence import (
     validation_of,
     with_arm,
 )
+from support.planters import History, duplicated_behind_later_records
 
 from delivery_verifier.contract.rulings import Ruling, effective
 from delivery_verifier.contract.settings import Settings
@@ -32,6 +34,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.sentences import run_sentence
 from delivery_verifier.judgement.transaction_counts import TransactionCounts
 from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
+from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.history import Disturbance
 from delivery_verifier.model.scenario import Arm, Bound, Claim, Expectation, Scenario
 
@@ -80,6 +83,32 @@ def test_a_reordering_hidden_under_a_permitted_duplicate_convicts_under_a_claim_
     ordered = judged(evidence_of(a_scenario("acks_all", claim="ordered"), change))
     assert ordered.verdict == "VIOLATED"
     assert judged(evidence_of(a_scenario("acks_all"), change)).verdict == "HELD"
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict"),
+    [("exactly_once", "VIOLATED"), ("at_most_once", "VIOLATED"), ("ordered", "HELD"), ("contract", "HELD")],
+)
+def test_the_log_1_2_3_2_is_ordered_by_its_first_copies_and_convicts_under_exactly_once(
+    claim: Claim, verdict: str
+) -> None:
+    history = History("acks_all", 1)
+    duplicated_behind_later_records(history)
+    assert [line["partition_sequence"] for line in history.lines] == [0, 1, 2, 1]
+    books, _ = oracle.judge(history.attempts, history.lines, history.seen)
+    assert (books["duplicated"], books["reordered"], books["also_reordered"]) == (1, 0, 0)
+
+    def change(rows: Rows) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
+        row |= {name: books[name] for name in ("duplicated", "reordered", "also_reordered")}
+
+    assert judged(evidence_of(a_scenario("acks_all", claim=claim), change)).verdict == verdict
+
+
+def test_the_claim_of_order_says_that_it_speaks_of_first_copies_and_which_claim_speaks_of_the_others() -> None:
+    assert "first copies" in CLAIMS["ordered"].meaning
+    assert "exactly_once" in CLAIMS["ordered"].meaning
+    assert Anomaly.DUPLICATED in CLAIMS["exactly_once"].forbids
 
 
 @pytest.mark.parametrize("anomaly", Anomaly)

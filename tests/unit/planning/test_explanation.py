@@ -63,3 +63,65 @@ def test_the_explanation_has_the_matrix_and_says_why_the_settings_are_as_they_ar
     text = capsys.readouterr().out
     assert "lost.power_of_last" in text, "no eligible leader replicas before 4.1"
     assert "with acks=1\n    lost is at_least_once under leadership change, crash" in text
+
+
+def explained(capsys: pytest.CaptureFixture[str], tmp_path: Path, client: str, text: str, *more: str) -> str:
+    file = tmp_path / "own.properties"
+    file.write_text(text)
+    assert cli.main(["explain", "--producer-config", str(file), "--client", client, *more]) == 0
+    return capsys.readouterr().out
+
+
+CONNECT = "acks=all\nenable.idempotence=false\nmax.in.flight.requests.per.connection=1\n"
+
+
+def test_a_java_file_is_told_where_the_java_client_differs_and_that_a_run_exercises_librdkafka(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    told = json.loads(explained(capsys, tmp_path, "java", CONNECT, "--json"))
+    reordered = next(ruling for ruling in told["rulings"] if ruling["anomaly"] == "REORDERED")
+    assert (reordered["ruling"], reordered["rule"]) == ("PERMITTED", "reordered.one_in_flight"), "librdkafka's"
+    (difference,) = told["java"]["differences"]
+    assert (difference["rule"], difference["permitted_with"]) == ("reordered.one_in_flight", "librdkafka")
+    assert "crash" in difference["fault_classes"] and "Sender.sendProducerData: mutePartition" in difference["java"]
+    ordered = [
+        {row["fault_class"]: row["guarantees"]["ordered"] for row in rows}
+        for rows in (told["matrix"], told["java"]["matrix"])
+    ]
+    assert not ordered[0]["crash"] and all(ordered[1].values())
+    text = explained(capsys, tmp_path, "java", CONNECT)
+    assert "a run exercises librdkafka with them, not the Java client" in text
+    assert "permitted with librdkafka alone (reordered.one_in_flight)" in text
+    assert "The Java client keeps the order" in text and "the Java client under each class of faults" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("acks=all\nenable.idempotence=true\n", []),
+        ("acks=1\n", []),
+        ("acks=0\n", []),
+        ("acks=0\nretries=0\n", []),
+        ("acks=1\nretries=0\n", ["reordered.split", "duplicated.requeued"]),
+    ],
+)
+def test_a_java_file_with_settings_of_each_kind_is_told_the_rules_by_which_the_clients_differ(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, rules: list[str]
+) -> None:
+    told = json.loads(explained(capsys, tmp_path, "java", text, "--json"))
+    assert [difference["rule"] for difference in told["java"]["differences"]] == rules
+    assert all(difference["java"] for difference in told["java"]["differences"])
+    same = "with these settings the contract promises the same of both clients"
+    assert (same in explained(capsys, tmp_path, "java", text)) is (not rules)
+
+
+def test_a_librdkafka_file_is_told_nothing_of_the_java_client(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert json.loads(explained(capsys, tmp_path, "librdkafka", CONNECT, "--json"))["java"] is None
+    assert "these settings were written for the Java client" not in explained(capsys, tmp_path, "librdkafka", CONNECT)
+
+
+def test_the_explanation_says_that_order_is_of_first_copies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "--profile", "in_flight_1"]) == 0
+    assert "first copies in the order of sending" in capsys.readouterr().out

@@ -16,10 +16,9 @@ from delivery_verifier.contract.settings import Settings
 from delivery_verifier.load.layout import queue_room
 from delivery_verifier.model.data import dumps
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Profile
+from delivery_verifier.model.scenario import Client, Profile
 from delivery_verifier.planning.build import check_settings, scenario_from_params
 from delivery_verifier.planning.own_settings import clients, producer_names, profiles, properties, topic
-from delivery_verifier.planning.own_settings.clients import Client
 
 SECRETS = ("hunter2", "swordfish", "prod-1")
 ORDERS = """\
@@ -158,6 +157,8 @@ def test_what_cannot_be_honoured_is_refused_by_name(tmp_path: Path, text: str, s
             'librdkafka refuses: Configuration property "retry.backoff.ms" value 0 is outside allowed range 1..300000',
         ),
         ("compression.type=brotli", 'Invalid value "brotli" for configuration property "compression.codec"'),
+        ("socket.max.fails=3", "socket.max.fails is 3; allowed: 1; with another value librdkafka keeps a connection"),
+        ("socket.max.fails=0", "later requests before it tries that one again, even with one request in flight"),
         ("buffer.memory=100000", "leaves room for 993 records of payload_bytes=100"),
     ],
 )

@@ -126,4 +126,120 @@ requests in flight on its connection. So only a client with a second connection 
 connection to the old leader is stuck. The client sends the next records to the new leader. The stuck records are sent
 again only later, so that they come out of order: five in the arm acks_all, and one in the arm in_flight_1."""
 
-ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER)
+_LARGE_BLOCK = 800
+"""With 1000 bytes each, so many records fit into one request (batch.size is 1,000,000 by default), but not into the
+sockets between a client and a broker that does not read."""
+
+
+def _one_large_request(profile: str, **producer: Setting) -> Profile:
+    """Returns the catalogue's profile `profile`, changed so that a block of the load becomes one request.
+
+    The client looks for new leaders every half second. Its socket takes less than such a request at once. `producer`
+    are further settings; in their names a `_` stands for a dot.
+    """
+    base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}
+    settings = {"linger.ms": 200, "socket.send.buffer.bytes": 65536, "topic.metadata.refresh.interval.ms": 500}
+    return replace(base, producer=base.producer | settings | named)
+
+
+def _sent_late(name: str, **producer: Setting) -> ArmPlan:
+    """Returns a subject arm with acks=0 that must end with every record of one request REORDERED, and none DUPLICATED.
+
+    `producer` is as in `_one_large_request`.
+    """
+    return ArmPlan(
+        name=name,
+        role="subject",
+        profile=_one_large_request("acks_0", **producer),
+        claim="ordered",
+        expectation=broken(REORDERED=_LARGE_BLOCK, DUPLICATED=0),
+    )
+
+
+_ACKS_0_PARTLY_SENT = Entry(
+    name="order.acks_0_partly_sent",
+    title="Order: with acks=0 a request that was sent in part is sent again, late",
+    promise="acks=0 is no guarantee of order: a request of which the socket took only a part is sent again when its "
+    "connection breaks, and by then a new leader may have what was sent after it. An idempotent producer keeps the "
+    "order.",
+    source="librdkafka, rdkafka_request.c: rd_kafka_handle_Produce_error, rd_kafka_buf_was_sent; KIP-98",
+    tags=("promises",),
+    arms=(
+        _sent_late("acks_0"),
+        _sent_late("acks_0_no_retries", retries=0, max_in_flight_requests_per_connection=1),
+        ArmPlan(name="idempotent", role="control", profile=_one_large_request("idempotent"), claim="ordered"),
+    ),
+    load=Load(partitions=3, pacing="scripted", block=_LARGE_BLOCK, payload_bytes=1000),
+    fault=FaultPlan(
+        name="frozen_leader_succeeded",
+        summary="Freeze the leader, send it more than the sockets take, have another replica elected, send it more, "
+        "kill the frozen one.",
+        duration_s=20,
+        steps=(
+            step(AT_ONCE, "pause", "leader", ("brief",)),
+            step(AT_ONCE, "send"),
+            step(after(1), "elect_preferred", "leader"),
+            step(AT_ONCE, "send"),
+            step(after(3), "kill", "leader", ("isr_shrunk",)),
+            step(SHRUNK, "wait"),
+            step(SETTLED, "start", "leader"),
+        ),
+    ),
+    session_timeout_ms=12_000,
+    rules=("reordered.acks_0", "reordered.never"),
+)
+"""The frozen leader does not read, so that its connection holds a part of the first request. It is deposed within its
+session: a broker without a session would no longer be in the client's metadata, and the client would close the
+connection at once. When the broker is killed, the connection breaks, and the client sends the whole first request
+again, behind the second one."""
+
+
+def _soon_gone(profile: str) -> Profile:
+    """Returns the catalogue's profile `profile`, changed so that the client soon leaves a connection that is stuck.
+
+    The client asks for metadata five times a second, on any connection, and closes a connection after 1 s in silence.
+    """
+    base = PROFILES[profile]
+    patience = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 200}
+    return replace(base, producer=base.producer | patience)
+
+
+_ACKS_0_TWO_CONNECTIONS = Entry(
+    name="order.acks_0_two_connections",
+    title="Order: with acks=0 an old connection delivers after a new one",
+    promise="acks=0 is no guarantee of order, though no broker fails: Kafka keeps the order of one connection, and "
+    "what still waits in an old one is appended behind what the next one has brought. An idempotent producer keeps "
+    "the order.",
+    source="Apache Kafka documentation, producer configurations: acks; KIP-98",
+    tags=("promises",),
+    arms=(
+        ArmPlan(
+            name="acks_0",
+            role="subject",
+            profile=_soon_gone("acks_0"),
+            claim="ordered",
+            expectation=broken(REORDERED=20, DUPLICATED=0),
+        ),
+        ArmPlan(name="idempotent", role="control", profile=_soon_gone("idempotent"), claim="ordered"),
+    ),
+    load=Load(partitions=3, pacing="scripted", block=20),
+    fault=FaultPlan(
+        name="old_connection_held",
+        summary="Hold the leader's connection from its next Produce request on, until the clients have another one and "
+        "have sent more.",
+        duration_s=10,
+        steps=(
+            step(AT_ONCE, "hold", "leader", direction="request", count=1, clients=2),
+            step(AT_ONCE, "send"),
+            step(BITTEN, "wait"),
+            step(after(4), "send"),
+            step(after(1), "wait"),
+            step(SETTLED, "release", "leader"),
+        ),
+    ),
+    rules=("reordered.acks_0", "reordered.never"),
+)
+"""The metadata request that waits behind the held request times out, and the client opens a new connection. The leader
+stays the leader."""
+
+ENTRIES: tuple[Entry, ...] = (_REFUSED_AND_TAKEN, _STALLED_LEADER, _ACKS_0_PARTLY_SENT, _ACKS_0_TWO_CONNECTIONS)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from delivery_verifier.contract.rules.losses import LOST, MISPLACED
 from delivery_verifier.contract.rules.promises import PROMISES, Promise
-from delivery_verifier.contract.rules.retries import REQUEUES, RESENDS, RETRIES
+from delivery_verifier.contract.rules.retries import ACKS_0, REQUEUES, RESENDS, RETRIES, SPLITS
 from delivery_verifier.contract.rules.rule import ContractRule
 from delivery_verifier.contract.rules.transactions import TRANSACTIONS
 
 __all__ = ["PROMISES", "RULES", "ContractRule", "Promise"]
 
-RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, *REQUEUES, RESENDS, *TRANSACTIONS)
+RULES: tuple[ContractRule, ...] = (*LOST, *MISPLACED, *RETRIES, ACKS_0, *REQUEUES, SPLITS, RESENDS, *TRANSACTIONS)
 """Every rule, in the order in which docs/contract.md lists the rules. If several rules permit an anomaly, the ruling
 names the first rule that needs no disturbance or rests on a planned disturbance. If there is no such rule, the ruling
 names the first rule."""

@@ -1,15 +1,27 @@
-"""The rules that permit DUPLICATED, REORDERED and RESENT: the client or the application sends a record again."""
+"""The rules that permit DUPLICATED, REORDERED and RESENT: the client or the application sends a record again.
+
+Some of these rules describe a client library, and not Kafka. They say so, and look at the client in the settings.
+"""
 
 from __future__ import annotations
 
-from delivery_verifier.contract.rules.rule import ELECTIONS, MEASURED, PRODUCER_DOCS, ContractRule
+from delivery_verifier.contract.rules.rule import ELECTIONS, JAVA_SOURCE, MEASURED, PRODUCER_DOCS, ContractRule
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.history import Disturbance
 
 
 def _retries_unchecked(settings: Settings) -> bool:
     """Whether the client retries, and the broker cannot recognise the retries."""
     return settings.acks != "0" and not settings.enable_idempotence and settings.retries > 0
+
+
+def _refuses_requests(_settings: Settings, disturbance: Disturbance) -> bool:
+    """Whether brokers may refuse requests for a while because of the disturbance.
+
+    Of the alterations of a topic only those of min.insync.replicas have this effect.
+    """
+    return disturbance.kind != "topic_altered" or disturbance.setting == "min.insync.replicas"
 
 
 RETRIES: tuple[ContractRule, ...] = (
@@ -36,48 +48,101 @@ RETRIES: tuple[ContractRule, ...] = (
     ContractRule(
         id="reordered.one_in_flight",
         anomaly=Anomaly.REORDERED,
-        condition="acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight = 1",
-        applies=lambda settings: _retries_unchecked(settings) and settings.max_in_flight == 1,
-        kinds=(*ELECTIONS, "isr_shrink"),
-        sentence="One request in flight is no guarantee of order: the limit is per connection, so that a new leader "
-        "receives new records before the old one's are retried, and librdkafka's next request is already built "
-        "when a refused one waits for its retry.",
+        condition="librdkafka, acks=1 or all, enable.idempotence=false, retries > 0, max.in.flight = 1",
+        applies=lambda settings: (
+            settings.client == "librdkafka" and _retries_unchecked(settings) and settings.max_in_flight == 1
+        ),
+        kinds=(*ELECTIONS, "isr_shrink", "topic_altered"),
+        far_enough=_refuses_requests,
+        far_enough_text="of min.insync.replicas",
+        sentence="With librdkafka, one request in flight is no guarantee of order: the limit is per connection, so "
+        "that a new leader receives new records before the old one's are retried, and librdkafka's next request is "
+        "already built when a refused one waits for its retry.",
         source=f"librdkafka issue 1092; {MEASURED} (the documentation promises order, we follow behaviour)",
+        java="The Java client keeps the order: with max.in.flight=1 it sends nothing more of a partition until the "
+        "request under way has its answer, whichever broker leads (KafkaProducer.newSender: guaranteeMessageOrder; "
+        "Sender.sendProducerData: mutePartition; 0 reordered in one run in which librdkafka reordered).",
     ),
 )
 
 
-def _requeues_unchecked(settings: Settings) -> bool:
-    """Whether retries are forbidden (retries=0), and the broker cannot recognise a request that is sent again.
+ACKS_0 = ContractRule(
+    id="reordered.acks_0",
+    anomaly=Anomaly.REORDERED,
+    condition="acks=0",
+    applies=lambda settings: settings.acks == "0",
+    transactional=False,
+    kinds=(),
+    sentence="With acks=0 the client waits for no broker, and Kafka keeps the order of one connection alone: what is "
+    "still on its way in a broken connection may be appended behind what the next one brings, and a request that a "
+    "socket took only in part is sent again, behind what a new leader has by then, even with retries=0 and one in "
+    "flight. A broken connection is enough, and no broker need be disturbed for that.",
+    source=f"librdkafka: rd_kafka_handle_Produce_error, rd_kafka_buf_was_sent; {MEASURED}, with the same leader and "
+    "with a new one",
+)
 
-    This matters because librdkafka sends some refused requests again, even with retries=0.
+
+def _requeues_unchecked(settings: Settings) -> bool:
+    """Whether librdkafka may not retry (retries=0), and the broker cannot recognise a request that is sent again.
+
+    This matters because librdkafka sends some refused requests again, even with retries=0. The Java client does not.
     """
-    return settings.acks != "0" and not settings.enable_idempotence and settings.retries == 0
+    return (
+        settings.client == "librdkafka"
+        and settings.acks != "0"
+        and not settings.enable_idempotence
+        and settings.retries == 0
+    )
 
 
 _REQUEUED = (
     "librdkafka: rd_kafka_handle_Produce_error (a refused request is sent again without being counted as a retry)"
 )
+_JAVA_GIVES_UP = (
+    "With retries=0 the Java client sends no refused request again (Sender.canRetry: batch.attempts() < retries; "
+    f"{JAVA_SOURCE})."
+)
 REQUEUES: tuple[ContractRule, ...] = (
     ContractRule(
         id="duplicated.requeued",
         anomaly=Anomaly.DUPLICATED,
-        condition="acks=1 or all, enable.idempotence=false, retries=0",
+        condition="librdkafka, acks=1 or all, enable.idempotence=false, retries=0",
         applies=_requeues_unchecked,
         kinds=ELECTIONS,
         sentence="retries=0 does not keep librdkafka from sending again what a broker refused because it no longer "
         "leads; that broker may have written it before.",
         source=_REQUEUED,
+        java=_JAVA_GIVES_UP,
     ),
     ContractRule(
         id="reordered.requeued",
         anomaly=Anomaly.REORDERED,
-        condition="acks=1 or all, enable.idempotence=false, retries=0",
+        condition="librdkafka, acks=1 or all, enable.idempotence=false, retries=0",
         applies=_requeues_unchecked,
         kinds=ELECTIONS,
-        sentence="What is sent again to a new leader can be overtaken by what was sent to it first.",
+        sentence="What librdkafka sends again to a new leader, even with retries=0, can be overtaken by what was sent "
+        "to it first.",
         source=_REQUEUED,
+        java=_JAVA_GIVES_UP,
     ),
+)
+
+SPLITS = ContractRule(
+    id="reordered.split",
+    anomaly=Anomaly.REORDERED,
+    condition="the Java client, acks=1 or all, enable.idempotence=false, retries=0, max.in.flight > 1",
+    applies=lambda settings: (
+        settings.client == "java"
+        and settings.acks != "0"
+        and not settings.enable_idempotence
+        and settings.retries == 0
+        and settings.max_in_flight > 1
+    ),
+    kinds=(),
+    sentence="A batch that is larger than the topic's max.message.bytes is refused, and the Java client splits it and "
+    "sends its parts again, even with retries=0: batches that were in flight behind it stand before them.",
+    source=f"KIP-126; Sender.completeBatch: splitAndReenqueue ({JAVA_SOURCE})",
+    java="The Java client alone splits batches that are too large.",
 )
 
 RESENDS = ContractRule(

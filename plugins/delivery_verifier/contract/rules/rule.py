@@ -15,6 +15,7 @@ ELECTIONS: tuple[DisturbanceKind, ...] = ("leader_change", "unclean_election")
 PRODUCER_DOCS = "Apache Kafka documentation, producer configurations"
 TOPIC_DOCS = "Apache Kafka documentation, topic configurations"
 MEASURED = "measured on Kafka 4.3.1"
+JAVA_SOURCE = "source of the Java client, not run"
 
 
 def _always(_settings: Settings, _disturbance: Disturbance) -> bool:
@@ -33,7 +34,8 @@ class ContractRule:
       empty, the rule needs no disturbance, and permits the anomaly at any time.
     * For each kind in `also_required`, there was a disturbance of this kind, too.
 
-    `sentence` explains the rule to people. `source` says where the behaviour is documented or how it was found.
+    `sentence` explains the rule to people. `source` says where the behaviour is documented or how it was found. If
+    librdkafka and the Java client behave differently here, `java` says what the Java client does, with its source.
     """
 
     id: str
@@ -46,5 +48,6 @@ class ContractRule:
     also_required: tuple[DisturbanceKind, ...] = ()
     far_enough: Callable[[Settings, Disturbance], bool] = _always
     far_enough_text: str = ""
+    java: str = ""
     transactional: bool = True
     """Whether the rule can apply to a transactional producer, which always has acks=all."""

@@ -7,12 +7,11 @@ Sources: `ProducerConfig` of Apache Kafka 4.0.2 to 4.4.0, and librdkafka 2.16's 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from delivery_verifier.model.data import Setting
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Client
 
-Client = Literal["java", "librdkafka"]
 CLIENT_NAMES: dict[Client, str] = {"java": "the Java client 4.x", "librdkafka": "librdkafka 2.16"}
 
 LIBRDKAFKA_ONLY = frozenset(

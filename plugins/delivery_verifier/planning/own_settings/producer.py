@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from delivery_verifier.model.data import Setting
+from delivery_verifier.model import inputs
+from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.model.scenario import Client
 from delivery_verifier.planning.own_settings import clients, values
-from delivery_verifier.planning.own_settings.clients import Client
-from delivery_verifier.planning.own_settings.producer_names import EXERCISED, INERT, LEFT_OUT, REFUSED, SAME
+from delivery_verifier.planning.own_settings.producer_names import EXERCISED, INERT, LEFT_OUT, ONLY_VALUE, REFUSED, SAME
 from delivery_verifier.planning.own_settings.properties import is_withheld
 from delivery_verifier.planning.own_settings.translation import (
     WITHHELD,
@@ -115,9 +116,14 @@ def with_transactions(translation: Translation) -> Translation:
     return Translation(settings, translation.left_out, notes)
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Raises BadInput for a name that is not in EXERCISED: runs cannot use a producer property of this name."""
-    for name in names:
+def check(settings: Mapping[str, Setting]) -> None:
+    """Raises BadInput for a producer property that cannot be verified, because of its name or its value.
+
+    The names that can be verified are those that `translate` takes over.
+    """
+    for name, value in settings.items():
+        if name in ONLY_VALUE and setting_text(value) != ONLY_VALUE[name][0]:
+            raise inputs.bad_input(name, value, *ONLY_VALUE[name])
         if name not in EXERCISED:
             raise BadInput(
                 f"{printable_name(name)} is no producer property that can be verified{hint(name, EXERCISED)}"

@@ -94,6 +94,16 @@ LEFT_OUT: dict[str, str] = {
 }
 """Producer properties that the verifier leaves out, each with the reason."""
 
+ONLY_VALUE: dict[str, tuple[str, str]] = {
+    "socket.max.fails": (
+        "1",
+        "with another value librdkafka keeps a connection on which a request timed out, and sends later requests "
+        "before it tries that one again, even with one request in flight; leave it out",
+    ),
+}
+"""Exercised properties of which one value alone can be verified. Each comes with this value, and with the reason and
+what the user can do."""
+
 REFUSED: dict[str, str] = {
     "queuing.strategy": "the contract has no rule for a producer that sends the newest record first; nearest: fifo, by "
     "leaving it out",

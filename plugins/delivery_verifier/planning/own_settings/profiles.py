@@ -15,9 +15,8 @@ from delivery_verifier import catalogue
 from delivery_verifier.host import folders
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.inputs import BadInput
-from delivery_verifier.model.scenario import Profile
+from delivery_verifier.model.scenario import Client, Profile
 from delivery_verifier.planning.own_settings import clients, consumer, librdkafka, producer, properties, topic
-from delivery_verifier.planning.own_settings.clients import Client
 
 OWN = "own"
 """The name of the user's own profile, as long as the user has not saved the profile under another name."""
@@ -111,7 +110,7 @@ def _with_producer_file(profile: Profile, file: str, client: Client | None) -> P
     entries = properties.read_file(file, "producer_config")
     client = client or clients.client_of(entries)
     translation = producer.with_defaults(producer.translate(entries, client), client)
-    return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()))
+    return replace(profile, producer=translation.settings, notes=(*profile.notes, *translation.lines()), client=client)
 
 
 def _with_topic_file(profile: Profile, file: str | None) -> Profile:

@@ -1,0 +1,91 @@
+"""The Java client beside librdkafka: what the contract says of the Java client with the same settings.
+
+A run exercises librdkafka. What is said of the Java client rests on its source, and on few runs of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+from msgspec import Struct
+
+from delivery_verifier.contract.guarantees import FAULT_CLASSES, GuaranteeRow, matrix
+from delivery_verifier.contract.guarantees import lines as matrix_lines
+from delivery_verifier.contract.rules import RULES
+from delivery_verifier.contract.rulings import contract
+from delivery_verifier.contract.settings import Settings
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.model.scenario import Client
+
+
+class ClientDifference(Struct, frozen=True, kw_only=True):
+    """An anomaly on which the contract rules differently for librdkafka and for the Java client.
+
+    `rule` permits the anomaly with the client `permitted_with`, under the classes of faults `fault_classes` (names of
+    FAULT_CLASSES). With the other client the anomaly is forbidden there. `sentence` explains the rule. `java` says what
+    the Java client does, with its source.
+    """
+
+    anomaly: Anomaly
+    permitted_with: Client
+    rule: str
+    fault_classes: list[str]
+    sentence: str
+    java: str
+
+
+class JavaContract(Struct, frozen=True, kw_only=True):
+    """What the contract says of the Java client: which guarantees it gives, and how it differs from librdkafka."""
+
+    matrix: list[GuaranteeRow]
+    differences: list[ClientDifference]
+
+
+def java_contract(settings: Settings) -> JavaContract:
+    """Returns what the contract says of the Java client with `settings`."""
+    return JavaContract(matrix=matrix(replace(settings, client="java")), differences=_differences(settings))
+
+
+def _differences(settings: Settings) -> list[ClientDifference]:
+    """Returns every difference between the clients, one for each rule that permits what the other client forbids."""
+    reasons = {rule.id: rule.java for rule in RULES}
+    differences: dict[str, ClientDifference] = {}
+    for fault_class in FAULT_CLASSES:
+        rulings = {
+            client: contract(replace(settings, client=client), fault_class.disturbances) for client in get_args(Client)
+        }
+        for anomaly in Anomaly:
+            permitting = [client for client in rulings if rulings[client][anomaly].ruling == "PERMITTED"]
+            if len(permitting) != 1:
+                continue
+            ruling = rulings[permitting[0]][anomaly]
+            difference = ClientDifference(
+                anomaly=anomaly,
+                permitted_with=permitting[0],
+                rule=ruling.rule,
+                fault_classes=[],
+                sentence=ruling.sentence,
+                java=reasons[ruling.rule],
+            )
+            differences.setdefault(ruling.rule, difference).fault_classes.append(fault_class.name)
+    return list(differences.values())
+
+
+def lines(described: JavaContract) -> list[str]:
+    """Returns what the contract says of the Java client as lines of text."""
+    text = [
+        "these settings were written for the Java client; a run exercises librdkafka with them, not the Java client",
+    ]
+    if not described.differences:
+        return [*text, "  with these settings the contract promises the same of both clients"]
+    text.append("where the Java client differs from librdkafka with these settings, by its source")
+    for difference in described.differences:
+        client = "librdkafka" if difference.permitted_with == "librdkafka" else "the Java client"
+        text += [
+            f"  {difference.anomaly:<12} permitted with {client} alone ({difference.rule}), under: "
+            f"{', '.join(difference.fault_classes)}",
+            f"{'':15}{difference.sentence}",
+            f"{'':15}{difference.java}",
+        ]
+    return [*text, "the Java client under each class of faults, by its source", *matrix_lines(described.matrix)]
