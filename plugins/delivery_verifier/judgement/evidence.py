@@ -125,7 +125,7 @@ class Evidence:
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """The anomalies, by arm, of records sent after all injected losses of power; empty if `cases` is None."""
-        power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
+        power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
@@ -218,7 +218,8 @@ class ArmEvidence:
         return case_counts(self.totals, anomaly)
 
 
-def _is_power_loss(injection: Injection) -> bool:
+def is_power_loss(injection: Injection) -> bool:
+    """Returns whether the injection was a loss of power."""
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
 
 

@@ -139,7 +139,7 @@ def _reported(arm: ArmEvidence) -> str:
 def _circumstances(arm: ArmEvidence) -> str:
     """Returns what was done to the cluster, and how much of the arm the injections could have hurt."""
     if not arm.run.biting:
-        return "no fault was injected"
+        return "on a quiet day, no fault was injected"
     return f"{_done(arm.run)}, with {_exposed(arm)}"
 
 

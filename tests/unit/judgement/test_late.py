@@ -1,4 +1,4 @@
-"""Tests of INDETERMINATE attempts that stand in the log behind later records: whom they convict, and whom they do not."""
+"""Tests of INDETERMINATE attempts that stand in the log behind later records: whom they convict, and whom not."""
 
 from __future__ import annotations
 
