@@ -67,8 +67,8 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
         session = _Session(runs, evidence.scenario.run_id, evidence.searched)
         guarantees = expected_guarantees(evidence)
         evaluated: list[Evaluated] = []
-        for arm in evidence.scenario.loaded:
-            rows = with_totals(evidence.books.rows("producers", arm=arm.name))
+        for arm in evidence.loaded:
+            rows = with_totals(evidence.books.rows("producers", arm=arm.name), arm.late_convicts)
             evaluated += session.run("guarantee", arm.name, rows, [plan for plan in guarantees if plan.arm == arm.name])
         evaluated += session.run("evidence", "", evidence_table(evidence), expected_evidence(evidence))
     return Validation(run_id=evidence.scenario.run_id, great_expectations_version=session.version, evaluated=evaluated)

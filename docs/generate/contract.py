@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from delivery_verifier.contract.rules import PROMISES, RULES, ContractRule
+from delivery_verifier.contract.rules import LATE, PROMISES, RULES, ContractRule
 from delivery_verifier.contract.strength import STRENGTH_ORDERS, WITHOUT_EFFECT
 from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.claims import CLAIMS
@@ -123,6 +123,9 @@ def _anomaly(anomaly: Anomaly) -> str:
     if anomaly is not Anomaly.RESENT:  # only a claim forbids RESENT
         when = "Otherwise forbidden" if rules else "Always forbidden"
         lines += [f"{when} (`{promise.id}`): {promise.sentence} *{promise.source}.*", ""]
+    if anomaly is Anomaly.REORDERED:
+        where = "where enable.idempotence=true and no producer was killed, also of INDETERMINATE records"
+        lines += [f"Forbidden (`{LATE.id}`) {where}: {LATE.sentence} *{LATE.source}.*", ""]
     return "\n".join(lines)
 
 

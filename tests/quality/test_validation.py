@@ -17,7 +17,20 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 import pytest
-from support.evidence import RUN, SUBJECT, WEAK, a_scenario, arm, beats, doubts, evidence_of, judged, lost, the_rows
+from support.evidence import (
+    RUN,
+    SUBJECT,
+    WEAK,
+    Rows,
+    a_scenario,
+    arm,
+    beats,
+    doubts,
+    evidence_of,
+    judged,
+    lost,
+    the_rows,
+)
 
 from delivery_verifier.judgement.evaluation import LAWS, Validation, read_validation
 from delivery_verifier.judgement.evidence import Evidence
@@ -115,6 +128,24 @@ def test_a_hidden_reordering_fails_under_a_claim_of_order(tmp_path: Path) -> Non
     verdict, found = validated(evidence_of(a_scenario("acks_all", claim="ordered"), change), tmp_path)
     assert [item.about for item in found.evaluated if not item.success] == ["REORDERED"]
     assert verdict.verdict == "VIOLATED"
+
+
+@pytest.mark.parametrize("profile", ["idempotent", "acks_all"])
+def test_a_late_attempt_of_unknown_outcome_fails_only_where_brokers_must_refuse_it(
+    profile: str, tmp_path: Path
+) -> None:
+    def late(rows: Rows) -> None:
+        row = next(row for row in rows["books/producers.parquet"] if row["producer"] == 0)
+        row["indeterminate"], row["resolved_present"], row["resolved_late"] = 1, 1, 1
+        row["acked"], row["reported"], row["found"] = 399, 399, 399
+
+    verdict, found = validated(evidence_of(a_scenario(profile, claim="ordered"), late), tmp_path)
+    (reordered,) = (item for item in found.evaluated if (item.arm, item.about) == (profile, "REORDERED"))
+    assert not doubts(verdict, profile)
+    if profile == "idempotent":
+        assert (verdict.verdict, reordered.success, reordered.count) == ("VIOLATED", False, 1)
+    else:
+        assert (verdict.verdict, reordered.success, reordered.count) == ("HELD", True, 0)
 
 
 def test_an_empty_table_passes_great_expectations_and_is_inconclusive(tmp_path: Path) -> None:

@@ -155,6 +155,16 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
     return rulings
 
 
+def refuses_late(settings: Settings, disturbances: Iterable[Disturbance]) -> bool:
+    """Returns whether brokers must refuse a record that arrives behind a later one of the same producer: see LATE.
+
+    This holds for idempotent producers of which none was killed. A producer that starts again has another producer id,
+    so that nothing keeps requests of its former life from arriving late.
+    """
+    killed = any(disturbance.kind == "client_crash" for disturbance in disturbances)
+    return settings.enable_idempotence and not killed
+
+
 def _forbidden(anomaly: Anomaly) -> Ruling:
     """Returns the ruling that forbids `anomaly`. Its rule, sentence and source are those of the anomaly's promise."""
     promise = PROMISES[anomaly]

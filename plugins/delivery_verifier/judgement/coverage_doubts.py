@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.stakes import stakes
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
 
@@ -29,6 +30,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
         *_load(arm),
         *_transactions(arm),
         *_exposed(arm),
+        *stakes(arm),
         *_unplanned(arm),
         *_elsewhere(arm),
         *_at_another_time(arm),

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delivery_verifier.contract.disturbances import disturbances, disturbances_of_arm
-from delivery_verifier.contract.rulings import Ruling, effective
+from delivery_verifier.contract.rulings import Ruling, effective, refuses_late
 from delivery_verifier.contract.settings import Settings
 from delivery_verifier.judgement.attribution import COLUMNS, CasesByInjection, attribute_cases, kinds_sent_afterwards
 from delivery_verifier.judgement.transaction_counts import TransactionCounts, transactions_of
-from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
+from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.history import (
     Disturbance,
@@ -29,7 +29,7 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books
+from delivery_verifier.store.books import LATE, Books, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
@@ -128,7 +128,7 @@ class Evidence:
 
         Without such losses, every record counts. The result is empty if `cases` is None.
         """
-        power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
+        power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
@@ -171,8 +171,17 @@ class ArmEvidence:
 
     @cached_property
     def totals(self) -> dict[str, int]:
-        """The arm's counts in the table books/producers: for every column of counts, the sum over the arm's rows."""
-        return self.run.books.totals(self.name)
+        """The arm's counts in the table books/producers: for every column of counts, the sum over the arm's rows. If
+        `late_convicts`, and there are such attempts, there is one more entry, LATE, equal to `resolved_late`."""
+        totals = self.run.books.totals(self.name)
+        late = totals.get("resolved_late", 0) if self.late_convicts else 0
+        return totals | ({LATE: late} if late else {})
+
+    @cached_property
+    def late_convicts(self) -> bool:
+        """Whether `refuses_late` holds for the arm. No contract applies to the canary."""
+        settings = Settings.of_arm(self.run.scenario, self.spec)
+        return not self.is_canary and refuses_late(settings, self.run.disturbances)
 
     @cached_property
     def exposure(self) -> list[Exposure]:
@@ -212,17 +221,8 @@ class ArmEvidence:
         return case_counts(self.totals, anomaly)
 
 
-def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
-    """Returns how many records are cases of `anomaly`, and how many more show it but are cases of another anomaly.
-
-    A record is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` are counts by column of
-    the books.
-    """
-    also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
-    return totals.get(column(anomaly), 0), also
-
-
-def _is_power_loss(injection: Injection) -> bool:
+def is_power_loss(injection: Injection) -> bool:
+    """Returns whether the injection was a loss of power."""
     return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
 
 

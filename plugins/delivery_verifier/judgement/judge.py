@@ -13,17 +13,19 @@ from pathlib import Path
 
 import msgspec
 
+from delivery_verifier.contract.rules import LATE as LATE_PROMISE
 from delivery_verifier.contract.rulings import Ruling
 from delivery_verifier.judgement.checker_doubts import ALL, checker_doubts
 from delivery_verifier.judgement.coverage_doubts import coverage_doubts
 from delivery_verifier.judgement.evaluation import Validation, read_validation
-from delivery_verifier.judgement.evidence import ArmEvidence, Evidence, case_counts
+from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
 from delivery_verifier.judgement.limits import limits
 from delivery_verifier.judgement.older_runs import unproven_counts
 from delivery_verifier.judgement.sentences import arm_sentence, run_sentence
 from delivery_verifier.model.anomalies import TRANSACTIONAL, Anomaly
 from delivery_verifier.model.scenario import Bound, VerdictName, expected_text
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, RunVerdict
+from delivery_verifier.store.books import LATE, case_counts
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
@@ -127,7 +129,7 @@ def _findings(arm: ArmEvidence) -> list[Finding]:
 
 def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
     count, also = arm.cases(ruling.anomaly)
-    return Finding(
+    finding = Finding(
         anomaly=ruling.anomaly.value,
         ruling=ruling.ruling,
         ruled_by=ruling.ruled_by,
@@ -138,6 +140,10 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
         count=count,
         also=also,
     )
+    if ruling.anomaly is Anomaly.REORDERED and LATE in arm.totals:
+        late = LATE_PROMISE
+        return msgspec.structs.replace(finding, rule=late.id, sentence=late.sentence, source=late.source)
+    return finding
 
 
 def _canary_findings(arm: ArmEvidence) -> list[Finding]:

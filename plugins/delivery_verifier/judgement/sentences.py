@@ -14,6 +14,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
+from delivery_verifier.store.books import LATE
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:
@@ -116,7 +117,9 @@ def _violated(arm: ArmEvidence, findings: Sequence[Finding]) -> str:
         if finding.tolerance is not None and finding.count + finding.also > finding.tolerance
     ]
     ruler = "the claim" if all(finding.ruled_by == "claim" for finding in broken) else "the contract"
-    return f"of {_reported(arm)}, {_listed(broken)}, which {ruler} forbids"
+    late = arm.totals.get(LATE, 0)
+    landed = f" ({late:,} of them INDETERMINATE, and yet in the log behind a later record)" if late else ""
+    return f"of {_reported(arm)}, {_listed(broken)}{landed}, which {ruler} forbids"
 
 
 def _listed(findings: Sequence[Finding]) -> str:
@@ -126,14 +129,20 @@ def _listed(findings: Sequence[Finding]) -> str:
 
 
 def _reported(arm: ArmEvidence) -> str:
+    """Returns how many records were reported, and beside them how many attempts were not."""
     only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
-    return f"{arm.totals.get('reported', 0):,} {'sent' if only_sent else 'acknowledged'} records"
+    counts = {name: arm.totals.get(name, 0) for name in ("indeterminate", "failed")}
+    others = " and ".join(f"{count:,} {name.upper()}" for name, count in counts.items() if count)
+    beside = f" (beside {others} attempts)" if others else ""
+    return f"{arm.totals.get('reported', 0):,} {'sent' if only_sent else 'acknowledged'} records{beside}"
 
 
 def _circumstances(arm: ArmEvidence) -> str:
     """Returns what was done to the cluster, and how many attempts of the arm the injections could have hurt."""
     if not arm.run.biting:
-        return "no injected fault is proven to have bitten" if arm.run.injections else "no fault was injected"
+        if arm.run.injections:
+            return "no injected fault is proven to have bitten"
+        return "on a quiet day, no fault was injected"
     return f"{_done(arm.run)}, with {_exposed(arm)}"
 
 

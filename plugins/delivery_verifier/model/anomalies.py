@@ -117,7 +117,8 @@ KINDS: dict[Anomaly, AnomalyKind] = {
     ),
     Anomaly.REORDERED: AnomalyKind(
         definition="A reported record whose first copy stands after the first copy of a reported record with a higher "
-        "partition sequence (same arm, producer, session and partition). The late one is flagged.",
+        "partition sequence (same arm, producer, session and partition). The late one is flagged. An INDETERMINATE "
+        "attempt counts (as `resolved_late`) only where brokers must refuse it: idempotence, no producer killed.",
         name="Out of order",
         participle="out of order",
         record_that_is="in the log behind a record that was sent after it",

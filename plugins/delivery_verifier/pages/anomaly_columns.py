@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, subset
+from delivery_verifier.store.books import LATE
 
 ALWAYS = subset(
     "readers look for these three first, and must see that there were none; others would be columns of zeros",
@@ -23,13 +24,14 @@ def cases(books: Mapping[str, int], anomaly: Anomaly) -> int | None:
 
     `books`: the totals of the arm by column. If a record shows several anomalies, the column of the first of them, in
     the order of Anomaly, counts the record. For some anomalies, a column `also_...` counts the records that show the
-    anomaly but are counted in the column of an earlier one. The result is then the sum of both columns. Returns None if
-    `books` lacks the column of `anomaly`.
+    anomaly but are counted in the column of an earlier one. The result is then the sum of both columns, and for
+    REORDERED also of the entry LATE. Returns None if `books` lacks the column of `anomaly`.
     """
     count = books.get(column(anomaly))
     if count is None or anomaly not in SECONDARY:
         return count
-    return count + books.get(also_column(anomaly), 0)
+    late = books.get(LATE, 0) if anomaly is Anomaly.REORDERED else 0
+    return count + books.get(also_column(anomaly), 0) + late
 
 
 def columns(arms: Iterable[Mapping[str, int]]) -> list[Anomaly]:

@@ -56,6 +56,10 @@ ADVICE = {
     "fault, and run again.",
     "too_little_exposed": "Too few records were under way around the fault. Raise the rate, or let the fault fire "
     "later, and run again.",
+    "nothing_at_stake": "The fault met no record under way, and hurt no arm. Raise the rate, repeat the fault in more "
+    "cycles, or add a weak control, and run again.",
+    "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "
+    "ledger, check that the settings can be met (timeouts, in-sync replicas), then run again.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }

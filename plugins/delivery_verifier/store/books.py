@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ BOOKS = (
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
 """The names of the columns of each table in BOOKS. The keys are the files of the tables."""
+
+
+LATE = "reordered_late"
+"""The name under which totals of an arm count `resolved_late`, if these attempts convict (see `ArmEvidence.totals`)."""
 
 
 @dataclass(frozen=True)
@@ -124,19 +129,32 @@ def total_column(anomaly: Anomaly) -> str:
     return f"{column(anomaly)}_total"
 
 
-def with_totals(rows: pa.Table) -> pa.Table:
+def with_totals(rows: pa.Table, late_convicts: bool = False) -> pa.Table:
     """Returns rows of books/producers with one more column per anomaly, `<anomaly>_total`.
 
-    The total is `<anomaly>`, plus `also_<anomaly>` if another kind can hide the anomaly (see `Books.cases_at`). If one
-    of these columns is missing, the total is missing. If one of the values is null, the total is null. So a missing
-    column and a null cannot pass for 0 when Great Expectations evaluates the totals.
+    The total is `<anomaly>`, plus `also_<anomaly>` if another kind can hide the anomaly (see `Books.cases_at`). If
+    `late_convicts`, the total of REORDERED includes `resolved_late`. If one of these columns is missing, the total is
+    missing. If one of the values is null, the total is null. So a missing column and a null cannot pass for 0 when
+    Great Expectations evaluates the totals.
     """
     for anomaly in Anomaly:
-        parts = _columns(anomaly)
+        parts = _columns(anomaly) + (["resolved_late"] if late_convicts and anomaly is Anomaly.REORDERED else [])
         if set(parts) <= set(rows.column_names):
-            total = rows[parts[0]] if len(parts) == 1 else pc.add(rows[parts[0]], rows[parts[1]])
+            total = reduce(pc.add, (rows[part] for part in parts))
             rows = rows.append_column(total_column(anomaly), total)
     return rows
+
+
+def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
+    """Returns how many records are cases of `anomaly`, and how many more show it but are cases of another anomaly.
+
+    A record is a case of the first anomaly (in the order of `Anomaly`) that it shows. `totals` are counts by column of
+    the books. The second count of REORDERED includes the INDETERMINATE attempts of the entry LATE, which are no cases.
+    """
+    also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
+    if anomaly is Anomaly.REORDERED:
+        also += totals.get(LATE, 0)
+    return totals.get(column(anomaly), 0), also
 
 
 def _columns(anomaly: Anomaly) -> list[str]:

@@ -22,6 +22,14 @@ def test_a_total_is_the_cases_of_a_kind_and_those_hidden_under_a_higher_one() ->
     assert total_column(Anomaly.RESENT) not in totals.column_names
 
 
+def test_late_attempts_are_in_the_total_of_reorderings_only_where_they_convict_and_never_pass_for_zero() -> None:
+    rows = pa.table({"reordered": [1, 2], "also_reordered": [3, 0], "resolved_late": [5, None], "lost": [0, 0]})
+    assert with_totals(rows, late_convicts=True)[total_column(Anomaly.REORDERED)].to_pylist() == [9, None]
+    assert with_totals(rows)[total_column(Anomaly.REORDERED)].to_pylist() == [4, 2]
+    without = with_totals(rows.drop_columns(["resolved_late"]), late_convicts=True)
+    assert total_column(Anomaly.REORDERED) not in without.column_names
+
+
 def test_a_folder_without_books_is_read_as_problems_and_not_as_zeros(tmp_path: Path) -> None:
     books = Books.read(tmp_path)
     assert len(books.problems) == len(TABLES)

@@ -24,3 +24,14 @@ PROMISES: dict[Anomaly, Promise] = {
     anomaly: Promise(f"{column(anomaly)}.never", kind.promise, kind.promised_by) for anomaly, kind in KINDS.items()
 }
 """Maps each anomaly to its promise."""
+
+LATE = Promise(
+    "reordered.late",
+    "An idempotent producer that lives on cannot get a record appended behind a later record of its own, not even one "
+    "of which it never learned the outcome: the broker refuses a sequence that is not the next one, and, once the "
+    "producer has given records up and bumped its epoch, whatever still arrives from the older epoch.",
+    "KIP-98 (sequence numbers); KIP-360 (epoch bump); Kafka: ProducerAppendInfo.checkSequence, checkProducerEpoch; "
+    "librdkafka: rd_kafka_idemp_drain_epoch_bump",
+)
+"""The reason why an INDETERMINATE attempt behind a later one is REORDERED, if its producer is idempotent and was not
+killed."""
