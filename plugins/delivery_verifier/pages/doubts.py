@@ -33,8 +33,8 @@ ADVICE = {
     "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",
     "fault_did_not_bite": "The fault took no effect, so it proved nothing. Compare the plan's target and trigger with "
     "the faults and their proof in the report, then run again.",
-    "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, run kdv doctor --heal, give "
-    "the plan more time, and run again.",
+    "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, give the plan more time, "
+    "and run again.",
     "nothing_reported": "No record was acknowledged. Check that the settings can be met at all (in-sync replicas, "
     "timeouts), then run again.",
     "nothing_committed": "Not one transaction was committed. Look at the errors in the ledger, check that the "

@@ -8,14 +8,9 @@ import sys
 from collections.abc import Iterator
 
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.cluster.layout import KEEPER_SOCKET
 from delivery_verifier.host.java import runtime as java
-from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.preflight import Check
-
-HEALED_WITHIN_S = 45.0
-"""Seconds that `heal` waits for the run that holds this host to end."""
 
 
 def examine() -> list[Check]:
@@ -28,26 +23,27 @@ def examine() -> list[Check]:
 
 
 def heal() -> Iterator[str]:
-    """Ends every run whose keeper still answers, and then removes what ended runs left behind.
+    """Removes what ended runs left behind. Touches nothing if a run holds this host, because this run may be healthy.
+
+    A keeper ends its cluster by itself when nobody owns the run any more: when the run's owner has ended, or when
+    nobody has renewed the lease for `lease.LEASE_S` seconds. So this function ends no run; `kdv stop` does.
 
     Unmounts the disks of workspaces without a keeper, and removes leftovers outside workspaces, workspaces that have no
-    keeper and are not kept, and superfluous kept workspaces. Yields one line per action, right after the action. Raises
-    DeadlinePassed if the run that holds this host does not end, and HostBusy if another run begins meanwhile.
+    keeper and are not kept, and superfluous kept workspaces. Yields one line per action, right after the action, or the
+    line that the host is in use.
     """
-    for workspace in workspaces.all_workspaces():
-        try:
-            lease.call(workspace / KEEPER_SOCKET, "finish")
-            yield f"ended the run in {workspace}"
-        except (lease.ClusterGone, RuntimeError):
-            continue
-    wait_until(lambda: lease.holder() is None, "the run that holds this host to end", HEALED_WITHIN_S)
-    with lease.acquire_host("kdv doctor --heal"):
+    try:
+        host = lease.acquire_host("kdv doctor --heal")
+    except lease.HostBusy as busy:
+        yield f"healed nothing, and ended nothing: {busy}"
+        return
+    with host:
         for workspace in workspaces.unmount():
-            yield f"unmounted the disks of {workspace}"
+            yield f"healed: unmounted the disks of {workspace}"
         for leftover in workspaces.sweep_host():
-            yield f"removed {leftover}"
+            yield f"healed: removed {leftover}"
         for workspace in workspaces.sweep():
-            yield f"removed {workspace}"
+            yield f"healed: removed {workspace}"
 
 
 def _system() -> Check:
