@@ -6,10 +6,12 @@ The module only words sentences. It decides nothing.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
 
 WANTED_BOUND = 0.1
@@ -34,7 +36,7 @@ def limits(evidence: Evidence) -> list[str]:
         sentences.append(
             f"An anomaly that was not seen in {rounds} of {rounds} {unit} may still occur in up to {bound:.0%} of them "
             f"(95 % confidence). The bound counts {unit}, not records: records of one injection are not independent."
-            + (_advised() if bound > WANTED_BOUND else "")
+            + (_advised(evidence.scenario, rounds) if bound > WANTED_BOUND else "")
         )
     sentences.append(
         "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
@@ -72,10 +74,23 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
-def _advised() -> str:
-    """Returns advice: how often to repeat the fault, so that an anomaly that is not seen is bounded by WANTED_BOUND."""
+def _advised(scenario: Scenario, rounds: int) -> str:
+    """Returns advice: how often to repeat the fault, so that an anomaly that is not seen is bounded by WANTED_BOUND.
+
+    `rounds` is the number of cycles of this run that bit. The advice names the command of the run with more cycles. A
+    scenario of the catalogue has fixed cycles, so its run itself must be repeated.
+    """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
-    return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
+    text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"
+    words = shlex.split(scenario.command)
+    if not words:
+        return f"{text}."
+    if "--scenario" in words:
+        return f"{text}: this takes {math.ceil(needed / rounds)} runs of `{scenario.command}`."
+    if "--cycles" in words:
+        position = words.index("--cycles")
+        del words[position : position + 2]
+    return f"{text}: `{shlex.join([*words, '--cycles', str(needed)])}`."
 
 
 def _tried(evidence: Evidence) -> str:

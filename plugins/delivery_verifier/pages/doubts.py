@@ -58,7 +58,8 @@ ADVICE = {
 """The advice on what to do about a doubt, by the part of the doubt's name before the first colon."""
 BY_KIND = {
     "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
-    "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault.",
+    "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault. (A "
+    "scenario of the catalogue fixes all three: take its profile and its fault instead.)",
 }
 """The advice on what to do about a doubt that ADVICE does not contain, by the kind of the doubt."""
 
