@@ -87,10 +87,16 @@ def _advised(scenario: Scenario, rounds: int) -> str:
         return f"{text}."
     if "--scenario" in words:
         return f"{text}: this takes {math.ceil(needed / rounds)} runs of `{scenario.command}`."
-    if "--cycles" in words:
-        position = words.index("--cycles")
-        del words[position : position + 2]
-    return f"{text}: `{shlex.join([*words, '--cycles', str(needed)])}`."
+    least = scenario.min_exposed * needed  # with fewer records, the planner refuses so many cycles
+    if max(arm.records for arm in scenario.subjects) < least:
+        words = _with_option(words, "--records", least)
+    return f"{text}: `{shlex.join(_with_option(words, '--cycles', needed))}`."
+
+
+def _with_option(words: list[str], option: str, value: int) -> list[str]:
+    """Returns the words of a command with `value` as the value of `option`."""
+    position = words.index(option) if option in words else len(words)
+    return [*words[:position], option, str(value), *words[position + 2 :]]
 
 
 def _tried(evidence: Evidence) -> str:

@@ -62,6 +62,7 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
         )
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
         _check_transactions(scenario)
+        _check_exposure(scenario)
         for arm in scenario.arms:
             check_settings(arm.profile, version, load.payload_bytes)
     except (ValueError, msgspec.ValidationError) as error:
@@ -76,6 +77,22 @@ def _check_transactions(scenario: Scenario) -> None:
         if value != getattr(Load(), name) and not scenario.transactional:
             remedy = "leave it out, or choose --profile transactional"
             raise bad_input(name, value, "nothing, for no arm has a transactional.id", remedy)
+
+
+def _check_exposure(scenario: Scenario) -> None:
+    """Raises BadInput if the load has too few records for the fault, so that no arm could be HELD.
+
+    Each cycle of the fault must expose at least `min_exposed` records. A load without a pace sends as many records as
+    it can while the fault lasts, so it is never too small.
+    """
+    load, cycles, records = scenario.load, scenario.fault.cycles, scenario.subjects[0].records
+    needed = scenario.min_exposed * cycles
+    planned = max(records, int((load.rate or 0) * load.duration_s))
+    if scenario.fault.steps and planned < needed and (load.rate or load.pacing == "spread"):
+        reason = (
+            f"at least {needed}, for each of {cycles} cycles of the fault must expose {scenario.min_exposed} records"
+        )
+        raise bad_input("records", records, reason, "or lower cycles or min_exposed")
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
@@ -115,8 +132,8 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _min_exposed(records: int) -> int:
-    """Returns the default of `min_exposed`: one hundredth of `records`, but at least 1 and at most 100."""
-    return min(100, max(1, records // 100))
+    """Returns the default of `min_exposed`: one hundredth of `records`, but at most 100."""
+    return min(100, records // 100)
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:

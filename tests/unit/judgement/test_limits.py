@@ -13,6 +13,7 @@ from support.evidence import RUN, evidence_of
 
 from delivery_verifier import catalogue
 from delivery_verifier.judgement.limits import limits
+from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.planning.build import scenario_from_params
 
 
@@ -26,7 +27,18 @@ def _quick() -> Iterator[None]:
 def advice(command: str) -> str:
     """What the limits advise after a run of `command` in which one fault bit."""
     evidence = evidence_of(RUN)
-    return limits(replace(evidence, scenario=msgspec.structs.replace(RUN, command=command)))[-2]
+    done: Any = plan(command) if command else RUN
+    return limits(
+        replace(
+            evidence,
+            scenario=msgspec.structs.replace(RUN, command=command, min_exposed=done.min_exposed, arms=_arms(done)),
+        )
+    )[-2]
+
+
+def _arms(done: Scenario) -> tuple[Arm, ...]:
+    """The arms of the hand-made run, with the number of records that the run `done` asks for."""
+    return tuple(msgspec.structs.replace(arm, records=done.subjects[0].records) for arm in RUN.arms)
 
 
 @pytest.mark.parametrize("name", [*catalogue.ENTRIES, *catalogue.PRICES])
@@ -46,6 +58,7 @@ def test_a_scenario_of_the_catalogue_is_repeated_as_a_whole(name: str, more: dic
         {},
         {"profile": "acks_1", "claim": "at_least_once", "records": 20_000},
         {"cycles": 3, "seed": 5},
+        {"records": 2000, "min_exposed": 90},
         {"profile": "transactional", "abort_every": 3, "duration_s": 30},
         {"profile": "acks_1", "producer_overrides": "linger.ms=7", "topic_overrides": "min.insync.replicas=1"},
     ],
