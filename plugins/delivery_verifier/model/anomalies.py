@@ -49,6 +49,8 @@ class AnomalyKind:
     """The word behind a number of cases in a sentence, e.g. `lost` in `3 lost`."""
     record_that_is: str
     """The end of the phrase `a record that is ...`, for one case."""
+    records_that_are: str
+    """The end of the sentence `<number> records are ...`, for several cases."""
     promise: str
     """What Kafka, or the claim, promises as long as no rule of the contract permits the anomaly."""
     promised_by: str
@@ -81,6 +83,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Damaged",
         participle="corrupted",
         record_that_is="damaged",
+        records_that_are="damaged",
         promise="What is in the log must be what was sent, whatever the settings.",
         promised_by="Apache Kafka documentation, implementation: record batches carry a CRC-32C",
         expectation="ExpectNoCorruptedRecords",
@@ -93,6 +96,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="There, but never sent",
         participle="never sent",
         record_that_is="in the log though nobody sent it",
+        records_that_are="in the log though nobody sent them",
         promise="No setting lets Kafka write what nobody sent, or what was certainly refused.",
         promised_by="KIP-98; classification of outcomes in docs/anomalies.md",
         expectation="ExpectNoPhantomRecords",
@@ -105,6 +109,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Lost",
         participle="lost",
         record_that_is="reported as delivered and missing from the log",
+        records_that_are="missing from the log",
         promise="An acknowledged record stays in the log while one in-sync replica lives.",
         promised_by="Apache Kafka documentation, design: replication, availability and durability guarantees",
         expectation="ExpectNoLostRecords",
@@ -118,6 +123,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Written more than once",
         participle="duplicated",
         record_that_is="written more than once",
+        records_that_are="in the log more than once",
         promise="Nothing seen in this run gives these settings a reason to write a record twice.",
         promised_by="KIP-98, idempotent producer guarantees; Apache Kafka documentation, producer configurations: "
         "retries",
@@ -132,6 +138,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Sent again by the application",
         participle="resent",
         record_that_is="in the log once more because the application sent it again",
+        records_that_are="in the log once more because the application sent them again",
         promise="The claim asks that each sequence is in the log once, also across the application's own resends.",
         promised_by="the claim",
         expectation="ExpectNoResentRecords",
@@ -146,6 +153,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Not at the acknowledged offset",
         participle="misplaced",
         record_that_is="not at the offset that was acknowledged",
+        records_that_are="not at the offsets that were acknowledged",
         promise="A record stands at the offset that was acknowledged.",
         promised_by="Apache Kafka documentation, design: replication (committed records keep their offset)",
         expectation="ExpectNoMisplacedRecords",
@@ -160,6 +168,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Out of order",
         participle="out of order",
         record_that_is="in the log behind a record that was sent after it",
+        records_that_are="in the log behind records that were sent after them",
         promise="Records of one producer to one partition are appended in the order in which they were sent.",
         promised_by="Apache Kafka documentation, introduction: guarantees; KIP-98",
         expectation="ExpectNoReorderedRecords",
@@ -174,6 +183,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Aborted, and yet visible",
         participle="visible to read_committed consumers though their transaction was aborted",
         record_that_is="visible to read_committed consumers though its transaction was aborted",
+        records_that_are="visible to read_committed consumers though their transactions were aborted",
         promise="A read_committed consumer never sees a record of a transaction that was aborted.",
         promised_by="KIP-98, transactional guarantees; KIP-890 (what it closes for clients with transaction version 2)",
         expectation="ExpectNoAbortedRecordsToBeVisible",
@@ -190,6 +200,7 @@ KINDS: dict[Anomaly, AnomalyKind] = {
         name="Torn out of its transaction",
         participle="torn from their committed transaction",
         record_that_is="missing for read_committed consumers though its transaction was committed",
+        records_that_are="missing for read_committed consumers though their transactions were committed",
         promise="A transaction is seen whole or not at all, in all of its partitions: of a committed transaction, a "
         "read_committed consumer sees every record.",
         promised_by="KIP-98, atomicity; KIP-890 (what it closes for clients with transaction version 2)",

@@ -14,9 +14,10 @@ from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.inputs import BadInput, bad_input
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
+from delivery_verifier.planning.load_checks import check_exposure, check_transactions
 from delivery_verifier.planning.own_settings import librdkafka, producer, profiles, topic
 from delivery_verifier.planning.params import LONGEST_S, checked
 from delivery_verifier.planning.provenance import commit, versions_of
@@ -61,38 +62,13 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             fail_step=params.get("fail_step") or None,
         )
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
-        _check_transactions(scenario)
-        _check_exposure(scenario)
+        check_transactions(scenario)
+        check_exposure(scenario)
         for arm in scenario.arms:
             check_settings(arm.profile, version, load.payload_bytes)
     except (ValueError, msgspec.ValidationError) as error:
         raise BadInput(str(error)) from None
     return scenario
-
-
-def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if a field describes transactions, but no arm writes transactions."""
-    for name in ("transaction_records", "abort_every"):
-        value = getattr(scenario.load, name)
-        if value != getattr(Load(), name) and not scenario.transactional:
-            remedy = "leave it out, or choose --profile transactional"
-            raise bad_input(name, value, "nothing, for no arm has a transactional.id", remedy)
-
-
-def _check_exposure(scenario: Scenario) -> None:
-    """Raises BadInput if the load has too few records for the fault, so that no arm could be HELD.
-
-    Each cycle of the fault must expose at least `min_exposed` records. A load without a pace sends as many records as
-    it can while the fault lasts, so it is never too small.
-    """
-    load, cycles, records = scenario.load, scenario.fault.cycles, scenario.subjects[0].records
-    needed = scenario.min_exposed * cycles
-    planned = max(records, int((load.rate or 0) * load.duration_s))
-    if scenario.fault.steps and planned < needed and (load.rate or load.pacing == "spread"):
-        reason = (
-            f"at least {needed}, for each of {cycles} cycles of the fault must expose {scenario.min_exposed} records"
-        )
-        raise bad_input("records", records, reason, "or lower cycles or min_exposed")
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
