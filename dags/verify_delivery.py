@@ -14,7 +14,7 @@ Press **Trigger** and choose
   `exactly_once` for a profile that may write twice, is one the run tries to refute;
 * **Records**: how many to send at least.
 
-The folded sections shape load, topic and repetition. The defaults are a complete run of about a minute.
+The folded sections shape load, topic and repetition. The defaults are a complete run of about two minutes.
 
 ## To read the result
 
