@@ -7,6 +7,7 @@ import html
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 
 import pytest
 
@@ -39,6 +40,10 @@ _PLANS: dict[Callable[[argparse.Namespace], int], Callable[[argparse.Namespace],
 }
 
 
+_PARSER = cache(main._parser)
+
+
+@lru_cache(maxsize=1000)
 def plan(command: str) -> object:
     """Parses `command` as kdv does, and plans what it would run. Returns the plan; None if it plans nothing.
 
@@ -46,5 +51,5 @@ def plan(command: str) -> object:
     """
     program, *words = shlex.split(command)
     assert program == "kdv", command
-    arguments = main._parser().parse_args(words)
+    arguments = _PARSER().parse_args(words)
     return _PLANS.get(arguments.command, lambda _: None)(arguments)

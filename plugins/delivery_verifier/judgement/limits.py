@@ -103,7 +103,8 @@ def _tried(evidence: Evidence) -> str:
     """Returns how many injections bit, and how much of each arm they exposed."""
     biting = len(evidence.biting)
     if not biting:
-        return "No fault was injected: this run says nothing of what a fault would do."
+        nothing = "No fault is proven to have taken effect" if evidence.injections else "No fault was injected"
+        return f"{nothing}: this run says nothing of what a fault would do."
     sums = {name: [f"{arm.name} {exposed(arm.exposure, name):,}" for arm in evidence.loaded] for name in COUNTED}
     injections = "injection" if biting == 1 else "injections"
     return (
