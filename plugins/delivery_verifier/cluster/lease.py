@@ -217,7 +217,9 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     try:
         yield gone
     except Exception as error:
-        if gone.is_set() and not isinstance(error, ClusterGone):
+        # A run that was ended on purpose fails because of that, even before the keeper stops to answer.
+        is_over = gone.is_set() or (socket_path.parent / STOPPED).exists()
+        if is_over and not isinstance(error, ClusterGone):
             cause = f"({type(error).__name__}: {error})"
             message = f"the keeper of this run's cluster is gone, and its brokers with it {cause}"
             raise cluster_gone(message, socket_path) from error

@@ -165,3 +165,13 @@ def test_a_keeper_that_does_not_answer_is_not_killed_but_named(keeper: Keeper) -
     with pytest.raises(RuntimeError, match=f"`kill -KILL {os.getpid()}` ends the keeper"):
         stop.end(holder)
     assert lease.holder() is not None
+
+
+def test_whatever_a_stopped_run_fails_with_it_failed_because_it_was_stopped(keeper: Keeper) -> None:
+    """The keeper kills the producers first, and a dead producer is seen before the keeper stops to answer."""
+    (keeper.workspace / lease.STOPPED).write_text("`kdv stop` ended the run on purpose (somebody)")
+    with (
+        pytest.raises(lease.ClusterGone, match=r"ended the run on purpose \(somebody\)"),
+        lease.renewed(keeper.workspace / KEEPER_SOCKET),
+    ):
+        raise RuntimeError("producer ended with exit code -9")
