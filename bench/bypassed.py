@@ -56,7 +56,9 @@ def main() -> int:
     """Runs the entries, and saves the table after every run. Returns the exit code."""
     biting = [name for name, entry in catalogue.ENTRIES.items() if any(step.act.bites for step in entry.fault.steps)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that the cluster is ended
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--entries", default=",".join(biting))
     arguments = parser.parse_args()
     for name, act in ACTS.items():

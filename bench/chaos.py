@@ -51,7 +51,9 @@ _COLUMNS = (
 
 def main() -> int:
     """Performs the trials that are still to be done, and saves the rows after every trial. Returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--trials", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", help="only trials of these kinds", default=",".join(chaos_host.KINDS))

@@ -29,7 +29,9 @@ _VERDICT = re.compile(r"^(HELD|VIOLATED|INCONCLUSIVE) \((.*)\)", re.MULTILINE)
 
 def main() -> int:
     """Runs and measures the default run, and writes the table. Returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument(
         "--logs", nargs="*", type=Path, default=[], help="what earlier runs printed, in place of running"

@@ -63,7 +63,9 @@ def main() -> int:
     Returns the exit code.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # raises SystemExit, so that the cluster is ended
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument(
         "--entries", default=",".join(name for name, entry in catalogue.ENTRIES.items() if "everyday" in entry.tags)
     )

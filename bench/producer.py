@@ -41,7 +41,9 @@ from delivery_verifier.store.run_directory import RunDirectory
 
 def main() -> int:
     """Measures the pairs. Prints one row per pair and the median of the ratios. Returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--no-peer", action="store_true", help="only ours: for the memory at 10 M records")

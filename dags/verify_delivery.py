@@ -16,7 +16,7 @@ Press **Trigger** and choose
 * **Records**: the least number of records to send.
 
 The folded sections hold all other settings, for example of the load and the topics. Their defaults are enough for a
-complete run of about a minute.
+complete run of about two minutes.
 
 ## To read the result
 

@@ -188,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     `argv`: the arguments of the command line; None stands for those of this process.
     """
-    parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG)
+    parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")
     parser.add_argument(
         "--from-log",

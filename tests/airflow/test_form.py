@@ -40,7 +40,7 @@ def test_a_choice_offers_exactly_what_the_library_knows_each_with_a_label(name: 
 @pytest.mark.parametrize(
     ("name", "minimum", "maximum"),
     [
-        ("records", 0, 10**11),
+        ("records", 1000, 10**11),
         ("producers", 1, 64),
         ("partitions", 1, 1000),
         ("replication_factor", 1, 3),
@@ -54,8 +54,10 @@ def test_a_choice_offers_exactly_what_the_library_knows_each_with_a_label(name: 
     ],
 )
 def test_a_number_has_the_limits_of_the_scenario(name: str, minimum: int, maximum: int | None) -> None:
-    assert _schema(name)["minimum"] == minimum
-    assert _schema(name).get("maximum") == maximum
+    schema = _schema(name)
+    assert schema["exclusiveMinimum"] == minimum - 1
+    assert schema.get("exclusiveMaximum") == (None if maximum is None else maximum + 1)
+    assert not schema.keys() & {"minimum", "maximum"}, "the UI would clamp a value in silence"
 
 
 def test_the_question_itself_is_never_folded_away() -> None:
@@ -73,7 +75,10 @@ def test_every_field_has_a_title_a_description_and_a_valid_default(name: str) ->
     PARAMS[name].resolve()
 
 
-@pytest.mark.parametrize(("name", "value"), [("profile", "acks_2"), ("producers", 0), ("rate", 0), ("seed", 2**31)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("profile", "acks_2"), ("producers", 0), ("rate", 0), ("seed", 2**31), ("records", -5), ("records", 999)],
+)
 def test_a_value_outside_is_refused(name: str, value: object) -> None:
     with pytest.raises(ParamValidationError):
         PARAMS[name].resolve(value)

@@ -25,7 +25,7 @@ from delivery_verifier.orchestration.local.run import RunFailed, patiently, trig
 from delivery_verifier.orchestration.local.settings import DAG_ID
 from delivery_verifier.store.run_directory import RunDirectory
 
-TINY = {"profile": "safe", "fault": "none", "records": 500, "pacing": "flat_out"}
+TINY = {"profile": "safe", "fault": "none", "records": 1000, "pacing": "flat_out"}
 BEHIND_THE_VERDICT = {"stop_cluster"}
 """The steps that may fail although the verdict is HELD. stop_cluster runs beside validate and conclude, after the
 records were read. If it fails, only the run is red."""

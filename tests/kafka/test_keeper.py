@@ -16,6 +16,7 @@ from support.kept_clusters import Kept
 from delivery_verifier.cluster import lease
 from delivery_verifier.host.processes import identify
 from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.upkeep import doctor, stop
 
 Keep = Callable[..., Kept]
 
@@ -111,11 +112,25 @@ def test_adopted_processes_end_with_the_cluster(keep: Keep, sleeper: subprocess.
 
 def test_the_host_has_one_run_at_a_time_and_its_lock_names_the_holder(keep: Keep) -> None:
     first = keep().answers()
-    assert lease.holder() == f"run {first.name}, keeper pid {first.process.pid}"
+    holder = lease.holder()
+    assert holder is not None and (holder.name, holder.process.pid) == (first.name, first.process.pid)
     second = keep()
     assert second.process.wait(timeout=60) != 0
-    assert f"another run is using this host: run {first.name}, keeper pid {first.process.pid}" in second.log.read_text()
+    log = second.log.read_text()
+    assert f"another run is using this host: run {first.name} (user " in log and f"pid {first.process.pid})" in log
     assert first.process.poll() is None and len(first.brokers) == 2
+
+
+def test_a_heal_beside_a_healthy_run_ends_nothing_and_a_stop_ends_it_in_an_orderly_way(keep: Keep) -> None:
+    kept = keep().answers()
+    (line,) = doctor.heal()
+    assert line.startswith(f"healed nothing, and ended nothing: another run is using this host: run {kept.name} (user ")
+    with lease.renewed(kept.socket) as gone:
+        assert not gone.is_set() and kept.process.poll() is None and len(kept.brokers) == 2
+    assert stop.end(stop.running(kept.name)) == f"ended run {kept.name}: it gets no verdict"
+    assert "keeper: finished" in kept.is_gone() and lease.holder() is None
+    with pytest.raises(lease.ClusterGone, match=r"^`kdv stop` ended the run on purpose"):
+        lease.call(kept.socket, "status")
 
 
 def test_a_keeper_refuses_what_it_cannot_do_and_goes_on(keep: Keep) -> None:

@@ -65,6 +65,7 @@ def test_the_observer_is_never_blind_while_brokers_die_and_come_back(
     wait_until(lambda: now_us() > end_us + OBSERVER_LAG_US, "the time of the injection to be over", 30)
     beats = [it for it in observed(cluster) if it.kind == "heartbeat"]
     during = [it for it in beats if made.bite_at_us - LEAD_US < it.at_us < end_us]
-    assert len(during) > 3
-    assert max(it.pause_us for it in during) <= OBSERVER_LAG_US, [it.pause_us for it in during]
+    assert during and during[0].at_us < made.bite_at_us < during[-1].at_us
+    # A broker that is down must not delay the questions to the others. A starved host may, by a little.
+    assert max(it.pause_us for it in during) <= 2 * OBSERVER_LAG_US, [it.pause_us for it in during]
     assert all(before.at_us <= now.at_us for before, now in pairwise(observed(cluster)))

@@ -13,7 +13,7 @@ from delivery_verifier.catalogue.faults import FAULTS
 from delivery_verifier.catalogue.prices import PRICES
 from delivery_verifier.catalogue.profiles import PROFILES
 from delivery_verifier.catalogue.scenarios import ENTRIES
-from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, WEAK, scenario, token
+from delivery_verifier.catalogue.single import CANARY, CONTROL_SHARE, FEWEST_RECORDS, WEAK, scenario, token
 
 SCENARIOS = {**ENTRIES, **PRICES}
 """Every entry that can be run by its name."""
@@ -23,6 +23,7 @@ __all__ = [
     "CONTROL_SHARE",
     "ENTRIES",
     "FAULTS",
+    "FEWEST_RECORDS",
     "PRICES",
     "PROFILES",
     "SCENARIOS",

@@ -12,9 +12,12 @@ from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectation, Load, Profile, Role, Scenario
 
 CANARY = "canary"
+FEWEST_RECORDS = 1000
+"""The least number of records of an arm of the ad hoc scenario. With fewer, hardly a record is under way when the fault
+bites, and no comparison of a subject with its controls shows anything."""
 CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. A control arm sends at least
-1000 records. If the fault plan decides when records are sent, both numbers are 0."""
+FEWEST_RECORDS. If the fault plan decides when records are sent, both numbers are 0."""
 WEAK = ("acks_0", "acks_1")
 """The profiles that may lose records under an ordinary fault, because not all in-sync replicas acknowledge. A subject
 with such a profile gets the control arm `safe`, which must lose no record even if the subject does."""
@@ -45,7 +48,7 @@ def scenario(
     number of records that the subject sends. `producers` is the subject's number of producers. If `cluster` is None,
     the cluster is a default cluster with the capabilities that `fault` needs. `more` are further fields of Scenario.
     """
-    control_records = max(1000, int(records * CONTROL_SHARE)) if records else 0
+    control_records = max(FEWEST_RECORDS, int(records * CONTROL_SHARE)) if records else 0
     arms = [arm_of(run_id, 1, "subject", profile, claim=claim, records=records, producers=producers)]
     if profile.producer["acks"] not in ("0", 0):
         any_verdict = Expectation(verdicts=("HELD", "VIOLATED"))

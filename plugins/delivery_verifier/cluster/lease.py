@@ -19,8 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from delivery_verifier.cluster import holder as holders
+from delivery_verifier.cluster.holder import Holder
 from delivery_verifier.host import variables
+from delivery_verifier.host.processes import myself
 from delivery_verifier.host.waiting import DeadlinePassed, wait_until
 from delivery_verifier.model.errors import StepFailed, VerifierError
 
@@ -40,6 +44,10 @@ class ClusterGone(VerifierError, RuntimeError):
     """The run's cluster has ended: its keeper or proxy does not answer, or its workspace is gone."""
 
 
+STOPPED = "STOPPED"
+"""The name of the file in a workspace that says who ended the run on purpose (see `kdv stop`)."""
+
+
 class HostBusy(VerifierError, RuntimeError):
     """Another run uses this host."""
 
@@ -56,32 +64,33 @@ def lock_file() -> Path:
     return variables.path("KDV_LOCK") or Path(tempfile.gettempdir()) / f"kdv-{os.getuid()}.lock"
 
 
-def acquire_host(run_id: str) -> IO[str]:
+def acquire_host(name: str, run_dir: Path | None = None) -> IO[str]:
     """Takes the host's lock. Returns the open file that holds the lock.
 
-    The lock lasts until the file is closed in this process and in every child that inherited the file. Raises HostBusy,
-    which names the holder, if another process holds the lock.
+    `name`: the id of the run, or the command that needs the host. `run_dir`: the directory of the run. The lock lasts
+    until the file is closed in this process and in every child that inherited the file. Raises HostBusy, which names
+    the holder, if another process holds the lock.
     """
     stream = lock_file().open("a+")
     try:
         wait_until(lambda: _lock(stream), "the host's lock", PATIENCE_S)
     except DeadlinePassed:
-        stream.seek(0)
-        holder = stream.read().strip() or "an unnamed run"
-        stream.close()
-        raise HostBusy(
-            f"another run is using this host: {holder}. Wait for it, or stop it with `kdv doctor --heal`"
-        ) from None
-    sign(stream, f"run {run_id}, pid {os.getpid()}")
+        with stream:
+            raise HostBusy(holders.busy_text(holders.read(stream))) from None
+    holders.write(stream, holders.new_holder(name, run_dir))
     return stream
 
 
-def sign(stream: IO[str], name: str) -> None:
-    """Writes `name` into the lock file, as the name of the lock's holder. Error messages quote this name. `stream`: the
-    open file that holds the lock."""
-    stream.truncate(0)
-    stream.write(name)
-    stream.flush()
+def hand_over(stream: IO[str], workspace: Path) -> None:
+    """Writes into the lock file that this process, the keeper of `workspace`, holds the lock now. The run stays the
+    same. `stream`: the open file that holds the lock."""
+    holders.write(stream, replace(holders.read(stream), process=myself(), workspace=str(workspace)))
+
+
+def require_free_host() -> None:
+    """Raises HostBusy, which names the holder, if a process holds the host's lock."""
+    if (busy := holder()) is not None:
+        raise HostBusy(holders.busy_text(busy))
 
 
 def _lock(stream: IO[str]) -> bool:
@@ -93,15 +102,15 @@ def _lock(stream: IO[str]) -> bool:
     return True
 
 
-def holder() -> str | None:
-    """Returns the name of the process that holds the host's lock, as `sign` wrote it; None if the lock is free."""
+def holder() -> Holder | None:
+    """Returns the holder of the host's lock; None if the lock is free."""
     if not lock_file().exists():
         return None
     with lock_file().open("r+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return stream.read().strip() or "an unnamed run"
+            return holders.read(stream)
     return None
 
 
@@ -160,15 +169,23 @@ def call(
                 line = stream.readline()
     except OSError as error:
         message = f"the {server} at {socket_path} does not answer ({error}): the run's cluster is gone"
-        raise ClusterGone(message) from None
+        raise cluster_gone(message, socket_path) from None
     if not line:
-        raise ClusterGone(f"the {server} at {socket_path} ended in the middle of {operation}")
+        raise cluster_gone(f"the {server} at {socket_path} ended in the middle of {operation}", socket_path)
     reply = json.loads(line)
     if "error" in reply:
         raise StepFailed(f"{server}: {operation}: {reply['error']}")
     if "result" not in reply:
         raise StepFailed(f"{server}: {operation}: it answered as another version does; wait until its run has ended")
     return reply["result"]
+
+
+def cluster_gone(message: str, socket_path: Path) -> ClusterGone:
+    """Returns the error that the cluster of the keeper at `socket_path` is gone. If a user has ended the run with `kdv
+    stop`, the error says so instead of `message`."""
+    with suppress(OSError):
+        return ClusterGone((socket_path.parent / STOPPED).read_text())
+    return ClusterGone(message)
 
 
 @contextmanager
@@ -200,9 +217,12 @@ def renewed(socket_path: Path, when_gone: Callable[[], None] | None = None) -> I
     try:
         yield gone
     except Exception as error:
-        if gone.is_set() and not isinstance(error, ClusterGone):
+        # A run that was ended on purpose fails because of that, even before the keeper stops to answer.
+        is_over = gone.is_set() or (socket_path.parent / STOPPED).exists()
+        if is_over and not isinstance(error, ClusterGone):
             cause = f"({type(error).__name__}: {error})"
-            raise ClusterGone(f"the keeper of this run's cluster is gone, and its brokers with it {cause}") from error
+            message = f"the keeper of this run's cluster is gone, and its brokers with it {cause}"
+            raise cluster_gone(message, socket_path) from error
         raise
     finally:
         done.set()

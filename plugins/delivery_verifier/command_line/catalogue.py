@@ -87,8 +87,7 @@ def _run_directly(arguments: argparse.Namespace) -> CatalogueRun:
     from delivery_verifier.catalogue_run.directly import runner
     from delivery_verifier.pages.matrix import page
 
-    if (holder := lease.holder()) is not None:
-        raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
+    lease.require_free_host()
     started, progress = _new_or_resumed(arguments), Progress(sys.stderr)
     progress.begin(started, f"if it is interrupted: kdv catalogue --direct --resume {started.id}")
     listener = _listener_that_writes(page.write, progress.attempt_ended)

@@ -1,10 +1,11 @@
-"""The commands `kdv up` and `kdv down`, which start and stop the local Airflow, and `kdv doctor`, which checks this
-host."""
+"""The commands `kdv up` and `kdv down`, which start and stop the local Airflow, `kdv stop`, which ends a run, and
+`kdv doctor`, which checks this host."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 import msgspec
 
@@ -12,17 +13,21 @@ from delivery_verifier.command_line import parsers
 from delivery_verifier.command_line.parsers import Add
 from delivery_verifier.command_line.stored import password_file
 from delivery_verifier.host import folders
-from delivery_verifier.upkeep import doctor
+from delivery_verifier.model.inputs import BadInput
+from delivery_verifier.upkeep import doctor, stop
 
 
 def register(add: Add) -> None:
-    """Adds `kdv up`, `kdv down` and `kdv doctor` to the command line by calls of `add` (see `parsers.Add`)."""
+    """Adds `kdv up`, `kdv down`, `kdv stop` and `kdv doctor` to the command line by calls of `add`, a `parsers.Add`."""
     add("up", up, "Bring up the local Airflow, for the UI and the nightly runs.").add_argument(
         "--port", metavar="N", help="its port (default 8080, or KDV_PORT)"
     )
     add("down", down, "Stop the local Airflow and everything it started.")
+    ending = add("stop", stop_, "End the run that uses this host, on purpose. It gets no verdict.")
+    ending.add_argument("run", nargs="?", metavar="RUN", help="name of the run (default: whichever uses this host)")
+    ending.add_argument("--yes", action="store_true", help="do not ask")
     check = add("doctor", doctor_, "Check this host, with a remedy for whatever is missing.")
-    check.add_argument("--heal", action="store_true", help="end what a broken run left behind")
+    check.add_argument("--heal", action="store_true", help="remove what ended runs left behind; a run goes on")
     check.add_argument("--json", action="store_true")
 
 
@@ -43,14 +48,31 @@ def down(_arguments: argparse.Namespace) -> int:
     return 0
 
 
+def stop_(arguments: argparse.Namespace) -> int:
+    """Carries out `kdv stop`: says whose run it is, asks, and ends the run. Returns 0, or 1 if the user says no.
+
+    Raises BadInput if no run, or another run, uses this host, and if there is neither --yes nor a terminal to ask at.
+    """
+    holder = stop.running(arguments.run)
+    print(holder, flush=True)
+    if not arguments.yes:
+        if not sys.stdin.isatty():
+            raise BadInput("--yes is missing; allowed without a terminal: only with it, for nobody can be asked")
+        if input("End this run, without a verdict? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("the run goes on")
+            return 1
+    print(stop.end(holder))
+    return 0
+
+
 def doctor_(arguments: argparse.Namespace) -> int:
     """Carries out `kdv doctor`: checks this host. Returns 0 if every check is ok, else 1.
 
-    With --heal, first ends the runs on this host, and removes what ended runs left behind.
+    With --heal, first removes what ended runs left behind, unless a run uses the host.
     """
     if arguments.heal:
         for line in doctor.heal():
-            print(f"healed: {line}")
+            print(line)
     checks = doctor.examine()
     if arguments.json:
         print(json.dumps([msgspec.to_builtins(check) for check in checks], indent=2))

@@ -33,7 +33,10 @@ RUN_FIELDS: dict[str, dict[str, Any]] = {
         "help": "what must hold: the settings' contract (default), or more; ordered speaks of first copies, later "
         "copies are for exactly_once to forbid",
     },
-    "records": {"metavar": "N", "help": "at least so many records from the subject (default 20000)"},
+    "records": {
+        "metavar": "N",
+        "help": f"least number of records from the subject, {catalogue.FEWEST_RECORDS} or more (default 20000)",
+    },
     "rate": {"metavar": "N", "help": "records per second and arm; without it the load is paced"},
     "pacing": {
         "metavar": _choices(get_args(OwnPacing)),

@@ -4,21 +4,52 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
-from delivery_verifier.model.inputs import whole
+from delivery_verifier.model.inputs import BadInput, choice, nearest, whole
 
 BAD_INPUT = 64
 """The exit code of a command whose options or arguments are not allowed."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that exits with 64 on a wrong argument. argparse itself exits with 2, which means INCONCLUSIVE here."""
+    """A parser that takes no abbreviations, and exits with 64 on a mistyped command or option.
+
+    It prints the usage of the command that was meant, and suggests the most similar name. argparse itself exits with 2,
+    which means INCONCLUSIVE here.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**{**arguments, "allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         self.exit(BAD_INPUT, f"kdv: {message}\n")
+
+    def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
+        """Refuses unknown arguments here, in the parser of the command. argparse refuses them in the parser of kdv."""
+        namespace, unknown = super().parse_known_args(*arguments, **named)
+        if unknown:
+            self.error(self._refusal(unknown))
+        return namespace, unknown
+
+    def _refusal(self, unknown: Sequence[str]) -> str:
+        option = next((word.partition("=")[0] for word in unknown if word.startswith("-")), None)
+        if option is None:
+            return f"unrecognized arguments: {' '.join(unknown)}"
+        longer = [known for known in self._option_string_actions if known.startswith(option)]
+        near = longer[0] if len(longer) == 1 else nearest(option, longer or self._option_string_actions)
+        return f"unrecognized option: {option}" + (f"; did you mean {near}?" if near else "")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuses a value that is not among the choices of `action`. The commands of kdv are such choices, too."""
+        action_name = str(action.metavar or "".join(action.option_strings) or action.dest)
+        if action.choices is not None:
+            try:
+                choice(action_name, value, action.choices)
+            except BadInput as refusal:
+                self.error(str(refusal))
 
 
 def port(arguments: argparse.Namespace) -> int | None:

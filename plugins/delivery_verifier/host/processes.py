@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 from msgspec import Struct
 
 _PR_SET_PDEATHSIG = 1
@@ -47,8 +49,37 @@ def lives(name: str) -> bool:
 
     False if `name` has another form.
     """
+    process = process_of(name)
+    return process is not None and process.alive
+
+
+def process_of(name: str) -> ProcessId | None:
+    """Returns the process that `name` identifies. `name` has the form `pid:started`, as `str(ProcessId)`.
+
+    Returns None if `name` has another form.
+    """
     pid, _, started = name.partition(":")
-    return pid.isdigit() and started.isdigit() and ProcessId(int(pid), int(started)).alive
+    return ProcessId(int(pid), int(started)) if pid.isdigit() and started.isdigit() else None
+
+
+def user_of(pid: int) -> str:
+    """Returns the name, or else the number, of the user whose process `pid` is. Returns `unknown` without a process."""
+    try:
+        number = Path(f"/proc/{pid}").stat().st_uid
+        return pwd.getpwuid(number).pw_name
+    except OSError:
+        return "unknown"
+    except KeyError:
+        return str(number)
+
+
+def terminal_of(pid: int) -> str | None:
+    """Returns the terminal of process `pid`, e.g. `/dev/pts/3`. Returns None if it has none, or has ended."""
+    try:
+        terminal: str | None = psutil.Process(pid).terminal()
+    except psutil.Error:
+        return None
+    return terminal
 
 
 def identify(pid: int) -> ProcessId | None:

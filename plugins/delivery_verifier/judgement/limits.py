@@ -6,11 +6,13 @@ The module only words sentences. It decides nothing.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
+from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
 
 WANTED_BOUND = 0.1
@@ -35,7 +37,7 @@ def limits(evidence: Evidence) -> list[str]:
         sentences.append(
             f"An anomaly that was not seen in {rounds} of {rounds} {unit} may still occur in up to {bound:.0%} of them "
             f"(95 % confidence). The bound counts {unit}, not records: records of one injection are not independent."
-            + (_advised() if bound > WANTED_BOUND else "")
+            + (_advised(evidence.scenario, rounds) if bound > WANTED_BOUND else "")
         )
     sentences.append(
         "One run on one cluster: other fault timings, other loads, other versions, loss of power, full disks and "
@@ -74,13 +76,29 @@ def _rounds_with_cases(evidence: Evidence, cases: CasesByInjection) -> dict[str,
     return {kind: {cycles[number] for number in ids if number != OUTSIDE} for kind, ids in cases.items()}
 
 
-def _advised() -> str:
-    """Returns advice: how often to repeat the fault.
+def _advised(scenario: Scenario, rounds: int) -> str:
+    """Returns advice: how often to repeat the fault, so that an anomaly that is not seen is bounded by WANTED_BOUND.
 
-    If so many repetitions do not show an anomaly, the bound on its share of injections falls to WANTED_BOUND.
+    `rounds` is the number of cycles of this run that bit. The advice names the command of the run with more cycles. A
+    scenario of the catalogue has fixed cycles, so its run itself must be repeated.
     """
     needed = math.ceil(math.log(0.05) / math.log(1 - WANTED_BOUND))
-    return f" To bring that down to {WANTED_BOUND:.0%}, repeat the fault {needed} times (--cycles {needed})."
+    text = f" To bring that down to {WANTED_BOUND:.0%}, the fault must be repeated {needed} times"
+    words = shlex.split(scenario.command)
+    if not words:
+        return f"{text}."
+    if "--scenario" in words:
+        return f"{text}: this takes {math.ceil(needed / rounds)} runs of `{scenario.command}`."
+    least = scenario.min_exposed * needed  # with fewer records, the planner refuses so many cycles
+    if max(arm.records for arm in scenario.subjects) < least:
+        words = _with_option(words, "--records", least)
+    return f"{text}: `{shlex.join(_with_option(words, '--cycles', needed))}`."
+
+
+def _with_option(words: list[str], option: str, value: int) -> list[str]:
+    """Returns the words of a command with `value` as the value of `option`."""
+    position = words.index(option) if option in words else len(words)
+    return [*words[:position], option, str(value), *words[position + 2 :]]
 
 
 def _tried(evidence: Evidence) -> str:

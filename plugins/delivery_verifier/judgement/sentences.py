@@ -36,6 +36,7 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
     Controls that have a checker doubt are left out, because their counts cannot be trusted.
     """
     faulted = bool(evidence.biting)
+    without = "without a proven fault" if evidence.injections else "without a fault"
     sentences = [subject.sentence for subject in subjects]
     if len(subjects) > 1:  # one sentence about the fault serves all subjects
         sentences = [f"{subject.arm}: {subject.sentence.split('; ')[0].rstrip('.')}." for subject in subjects]
@@ -44,31 +45,37 @@ def run_sentence(evidence: Evidence, subjects: Sequence[ArmVerdict], controls: S
             sentences.append(f"{fault[:1].upper()}{fault[1:]}.")
     trusted = [control for control in controls if not any(doubt.kind == "checker" for doubt in control.doubts)]
     if len(trusted) > 2:
-        sentences.append(_controls(trusted, faulted))
+        sentences.append(_controls(trusted, faulted, without))
     else:
-        sentences += [_control(control, faulted) for control in trusted]
+        sentences += [_control(control, faulted, without) for control in trusted]
     return " ".join(sentences)
 
 
-def _controls(controls: Sequence[ArmVerdict], faulted: bool) -> str:
-    """Returns a sentence on more than two controls: the hurt controls with their anomalies, and the unhurt controls."""
+def _controls(controls: Sequence[ArmVerdict], faulted: bool, without: str) -> str:
+    """Returns a sentence on more than two controls: the hurt controls with their anomalies, and the unhurt controls.
+
+    `without`: the words for a run in which no fault bit.
+    """
     hurt, unhurt = [], []
     for control in controls:
         if cases := _with_cases(control.findings):
             hurt.append(f"{control.arm} ({_listed(cases)})")
         else:
             unhurt.append(control.arm)
-    which = "the fault hurt" if faulted else "hurt without a fault were"
+    which = "the fault hurt" if faulted else f"hurt {without} were"
     others = f", and not {', '.join(unhurt)}" if unhurt and hurt else ""
     return f"Of the controls, {which} {', '.join(hurt) or 'none'}{others}."
 
 
-def _control(control: ArmVerdict, faulted: bool) -> str:
-    """Returns a sentence on one control: how many records were lost, and whether a fault can be blamed for the loss."""
+def _control(control: ArmVerdict, faulted: bool, without: str) -> str:
+    """Returns a sentence on one control: how many records were lost, and whether a fault can be blamed for the loss.
+
+    `without`: the words for a run in which no fault bit.
+    """
     lost, reported = _count(control.books.get("lost", 0)), control.books.get("reported", 0)
     if faulted:
         return f"The fault took {lost} of {reported:,} records from the control {control.profile}."
-    return f"Of the control {control.profile}, {lost} of {reported:,} records were lost, without a fault."
+    return f"Of the control {control.profile}, {lost} of {reported:,} records were lost, {without}."
 
 
 def _canary(verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:

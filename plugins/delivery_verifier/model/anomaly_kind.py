@@ -21,6 +21,8 @@ class AnomalyKind:
     """The word behind a number of cases in a sentence, e.g. `lost` in `3 lost`."""
     record_that_is: str
     """The end of the phrase `a record that is ...`, for one case."""
+    records_that_are: str
+    """The end of the sentence `<number> records are ...`, for several cases."""
     promise: str
     """What Kafka, or the claim, promises as long as no rule of the contract permits the anomaly."""
     promised_by: str

@@ -37,8 +37,8 @@ ADVICE = {
     "exposure_missing": f"How much the fault could have hurt was not counted. {_JUDGE_AGAIN}",
     "fault_did_not_bite": "The fault took no effect, so it proved nothing. Compare the plan's target and trigger with "
     "the faults and their proof in the report, then run again.",
-    "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, run kdv doctor --heal, give "
-    "the plan more time, and run again.",
+    "fault_not_healed": "The cluster did not recover in time. Look at the brokers' logs, give the plan more time, "
+    "and run again.",
     "nothing_reported": "No record was acknowledged. Check that the settings can be met at all (in-sync replicas, "
     "timeouts), then run again.",
     "nothing_committed": "Not one transaction was committed. Look at the errors in the ledger, check that the "
@@ -66,7 +66,8 @@ ADVICE = {
 """The advice on what to do about a doubt, by the part of the doubt's name before the first colon."""
 BY_KIND = {
     "checker": f"The check itself is in question: neither HELD nor VIOLATED may be read off this. {_JUDGE_AGAIN}",
-    "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault.",
+    "coverage": "Too little was tested. Run again with more records, a longer load or more cycles of the fault. (A "
+    "scenario of the catalogue fixes all three: take its profile and its fault instead.)",
 }
 """The advice on what to do about a doubt that ADVICE does not contain, by the kind of the doubt."""
 

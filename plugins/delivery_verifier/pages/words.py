@@ -71,11 +71,14 @@ def number(value: float | int | None) -> str:
 
 
 def latency(ms: float) -> str:
-    """A latency of `ms` milliseconds as text with three significant digits, e.g. `12.6 ms`.
+    """A latency of `ms` milliseconds as text with at least three significant digits and no exponent.
 
-    A latency of one second or more is given in seconds, e.g. `3.16 s`.
+    E.g. `12.6 ms` or, from one second on, `3.16 s`. A latency below 0.001 ms becomes `0 ms`.
     """
-    return f"{ms / 1000:,.3g} s" if ms >= 1000 else f"{ms:.3g} ms"
+    if ms < 999.5:  # from there on it would be rounded to 1,000 ms
+        return f"{ms:.3g} ms" if ms >= 0.001 else "0 ms"
+    seconds = ms / 1000
+    return f"{seconds:.3g} s" if seconds < 99.95 else f"{seconds:,.0f} s"
 
 
 def share(count: int, whole: int) -> str:

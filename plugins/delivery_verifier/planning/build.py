@@ -14,9 +14,10 @@ from delivery_verifier.contract.settings import ContradictorySettings, Settings
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.load.layout import require_room
 from delivery_verifier.model.fault_plan import FaultPlan
-from delivery_verifier.model.inputs import BadInput, bad_input
+from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.model.scenario import Claim, ClusterSpec, Load, Profile, Scenario
 from delivery_verifier.model.scenario_checks import check
+from delivery_verifier.planning.load_checks import check_exposure, check_transactions
 from delivery_verifier.planning.own_settings import librdkafka, producer, profiles, topic
 from delivery_verifier.planning.params import LONGEST_S, checked
 from delivery_verifier.planning.provenance import commit, versions_of
@@ -61,21 +62,13 @@ def scenario_from_params(params: Mapping[str, Any], name: str) -> Scenario:
             fail_step=params.get("fail_step") or None,
         )
         check(msgspec.convert(msgspec.to_builtins(scenario), Scenario))
-        _check_transactions(scenario)
+        check_transactions(scenario)
+        check_exposure(scenario)
         for arm in scenario.arms:
             check_settings(arm.profile, version, load.payload_bytes)
     except (ValueError, msgspec.ValidationError) as error:
         raise BadInput(str(error)) from None
     return scenario
-
-
-def _check_transactions(scenario: Scenario) -> None:
-    """Raises BadInput if a field describes transactions, but no arm writes transactions."""
-    for name in ("transaction_records", "abort_every"):
-        value = getattr(scenario.load, name)
-        if value != getattr(Load(), name) and not scenario.transactional:
-            remedy = "leave it out, or choose --profile transactional"
-            raise bad_input(name, value, "nothing, for no arm has a transactional.id", remedy)
 
 
 BESIDE_A_SCENARIO = ("scenario", "seed", "kafka_version", "fail_step", "owner")
@@ -115,8 +108,8 @@ def _catalogue_scenario(params: Mapping[str, Any], name: str) -> Scenario:
 
 
 def _min_exposed(records: int) -> int:
-    """Returns the default of `min_exposed`: one hundredth of `records`, but at least 1 and at most 100."""
-    return min(100, max(1, records // 100))
+    """Returns the default of `min_exposed`: one hundredth of `records`, but at most 100."""
+    return min(100, records // 100)
 
 
 def check_settings(profile: Profile, kafka_version: str | None = None, payload_bytes: int | None = None) -> None:

@@ -53,9 +53,13 @@ def _one_of(known: Iterable[str], remedy: str = "") -> Check:
     return lambda field, value: choice(field, value, known, remedy)
 
 
-def _number(owner: type[Struct], name: str, example: int) -> Check:
-    """Returns the check for a whole number within the limits that the struct `owner` declares for its field `name`."""
+def _number(owner: type[Struct], name: str, example: int, least: int = 0) -> Check:
+    """Returns the check for a whole number within the limits that the struct `owner` declares for its field `name`.
+
+    The number must be at least `least`, too.
+    """
     low, high = limits(owner, name)
+    low = max(low, least)
     return lambda field, value: whole(field, value, low, MOST if high is None else high, example)
 
 
@@ -72,7 +76,7 @@ FIELDS: dict[str, Check] = {
     "pacing": _one_of(get_args(OwnPacing)),
     "kafka_version": lambda field, value: choice(field, value, kafka_versions()),
     "fail_step": _one_of(STEPS),
-    "records": _number(Arm, "records", 20_000),
+    "records": _number(Arm, "records", 20_000, least=catalogue.FEWEST_RECORDS),
     "rate": _number(Load, "rate", 2000),
     "producers": _number(Arm, "producers", 1),
     "partitions": _number(Load, "partitions", 3),
@@ -83,7 +87,7 @@ FIELDS: dict[str, Check] = {
     "abort_every": lambda field, value: whole(field, value, FEWEST_TO_ABORT, limits(Load, field)[1] or MOST, 10),
     "cycles": _number(FaultPlan, "cycles", 1),
     "seed": _number(Scenario, "seed", 0),
-    "min_exposed": _number(Scenario, "min_exposed", 100),
+    "min_exposed": _number(Scenario, "min_exposed", 100, least=1),
     "duration_s": _seconds(0, LONGEST_S, above=True),
     "recovery_s": _seconds(0, 3600),
     "deadline_s": _seconds(0, LONGEST_S, above=True),

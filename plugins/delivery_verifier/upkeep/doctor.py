@@ -8,14 +8,9 @@ import sys
 from collections.abc import Iterator
 
 from delivery_verifier.cluster import lease, workspaces
-from delivery_verifier.cluster.layout import KEEPER_SOCKET
 from delivery_verifier.host.java import runtime as java
-from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.preflight import Check
-
-HEALED_WITHIN_S = 45.0
-"""The longest time in seconds for which `heal` waits until no run uses this host."""
 
 
 def examine() -> list[Check]:
@@ -28,29 +23,28 @@ def examine() -> list[Check]:
 
 
 def heal() -> Iterator[str]:
-    """Ends every run on this host, and then removes what ended runs left behind. Yields a line after each action.
+    """Removes what ended runs left behind. Touches nothing if a run holds this host, because this run may be healthy.
 
-    Asks the keeper of each run, the parent process of the brokers, to end the run. Then removes each workspace (the
-    folder with the data of one cluster) unless `workspaces.is_kept` says that it must stay. Of the workspaces that are
-    marked as kept, only the newest stay. Also unmounts disks, and undoes changes outside workspaces, for example rules
-    of the packet filter.
+    Ends no run: `kdv stop` does. A keeper (the parent process of the brokers) ends its cluster by itself when the run's
+    owner has ended, or when nobody has renewed the lease for `lease.LEASE_S` seconds.
 
-    Raises DeadlinePassed if a run does not end in time, and HostBusy if another run begins meanwhile.
+    Unmounts the disks of workspaces that have no keeper. A workspace is the folder with the data of one cluster.
+    Removes workspaces that have no keeper, unless `workspaces.is_kept` says that they must stay. Of the workspaces that
+    are marked as kept, only the newest stay. Also undoes changes outside workspaces, for example rules of the packet
+    filter. Yields a line after each action, or one line that says who uses the host.
     """
-    for workspace in workspaces.all_workspaces():
-        try:
-            lease.call(workspace / KEEPER_SOCKET, "finish")
-            yield f"ended the run in {workspace}"
-        except (lease.ClusterGone, RuntimeError):
-            continue
-    wait_until(lambda: lease.holder() is None, "the run that holds this host to end", HEALED_WITHIN_S)
-    with lease.acquire_host("kdv doctor --heal"):
+    try:
+        host = lease.acquire_host("kdv doctor --heal")
+    except lease.HostBusy as busy:
+        yield f"healed nothing, and ended nothing: {busy}"
+        return
+    with host:
         for workspace in workspaces.unmount():
-            yield f"unmounted the disks of {workspace}"
+            yield f"healed: unmounted the disks of {workspace}"
         for leftover in workspaces.sweep_host():
-            yield f"removed {leftover}"
+            yield f"healed: removed {leftover}"
         for workspace in workspaces.sweep():
-            yield f"removed {workspace}"
+            yield f"healed: removed {workspace}"
 
 
 def _system() -> Check:

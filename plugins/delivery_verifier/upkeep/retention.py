@@ -147,7 +147,7 @@ def in_progress(path: Path) -> bool:
     """
     if any(_is_being_written(entry.name) for entry in path.iterdir()):
         return True
-    if f"run {path.name}," in (lease.holder() or ""):
+    if (holder := lease.holder()) is not None and holder.name == path.name:
         return True
     if (path / "conclude.json").exists():
         return False

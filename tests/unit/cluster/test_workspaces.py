@@ -59,7 +59,9 @@ def test_a_second_start_leaves_the_workspace_of_a_first_whose_keeper_has_yet_to_
         pass
 
     def booting(scenario: object, workspace: Path, owner: object, lock: int) -> None:
-        with pytest.raises(lease.HostBusy, match=f"run {RUN.run_id}, pid {os.getpid()}"):
+        with pytest.raises(
+            lease.HostBusy, match=rf"run {RUN.run_id} \(user .*, pid {os.getpid()}, .*kdv stop {RUN.run_id}`"
+        ):
             start(second.path)
         assert workspace.is_dir(), "the second start swept the first one's workspace"
         raise Done
@@ -137,7 +139,7 @@ def test_disks_that_a_killed_keeper_left_mounted_in_a_workspace_that_is_kept_are
     monkeypatch.setattr(disks, "mounts", lambda below: list(mounts) if below == workspace else [])
     monkeypatch.setattr(disks, "unmount", mounts.remove)
     assert doctor._leftovers().found == "mounted disks of kept0000"
-    assert list(doctor.heal()) == [f"unmounted the disks of {workspace}"]
+    assert list(doctor.heal()) == [f"healed: unmounted the disks of {workspace}"]
     assert not mounts and workspace.is_dir() and doctor._leftovers().ok
 
 

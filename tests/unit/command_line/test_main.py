@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 
 import pytest
@@ -17,6 +18,39 @@ def test_a_mistyped_command_line_is_bad_input_and_not_inconclusive(line: list[st
     except SystemExit as end:
         ended = end.code
     assert ended == cli.BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("line", "usage", "refusal"),
+    [
+        ("run --profil acks_1", "run", "unrecognized option: --profil; did you mean --profile?"),
+        ("run --rec=20000", "run", "unrecognized option: --rec; did you mean --records?"),
+        ("plan --record 20000", "plan", "unrecognized option: --record; did you mean --records?"),
+        ("catalogue --dir", "catalogue", "unrecognized option: --dir"),
+        ("report x --jsn", "report", "unrecognized option: --jsn; did you mean --json?"),
+        ("doctor --hea", "doctor", "unrecognized option: --hea; did you mean --heal?"),
+        ("prune everything", "prune", "unrecognized arguments: everything"),
+        ("--versio run", "", "unrecognized option: --versio; did you mean --version?"),
+        ("rnu", "", "COMMAND is 'rnu'; allowed: run, plan, "),
+        ("rnu", "", "did you mean run?"),
+        ("list profile", "list", "what is 'profile'; allowed: all, profiles, faults, scenarios, runs; did you mean"),
+        ("run --client jva", "run", "--client is 'jva'; allowed: librdkafka, java; did you mean java?"),
+    ],
+)
+def test_a_mistyped_word_starts_nothing_and_names_what_was_meant(
+    line: str, usage: str, refusal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli._parser().parse_args(line.split())
+    told = capsys.readouterr().err
+    assert end.value.code == cli.BAD_INPUT and refusal in told
+    assert told.startswith(f"usage: kdv {usage}".rstrip())
+
+
+def test_no_option_of_any_command_may_be_abbreviated() -> None:
+    commands = next(action for action in cli._parser()._actions if isinstance(action, argparse._SubParsersAction))
+    for parser in (cli._parser(), *commands.choices.values()):
+        assert isinstance(parser, cli.Parser) and not parser.allow_abbrev
 
 
 def test_an_interruption_of_spark_is_told_in_one_line_and_other_errors_in_full(

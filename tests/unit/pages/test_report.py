@@ -111,11 +111,12 @@ def test_a_loss_is_explained_only_where_the_settings_and_what_was_seen_explain_i
 
 def test_the_page_says_what_would_have_been_violated_and_what_was_asked(tmp_path: Path) -> None:
     held = visible(page.render(*report_material.held(tmp_path)))
-    assert "What would have made this run VIOLATED: one single record that is damaged, in the log though" in held
+    assert "One single record would have led to VIOLATED: one that is damaged, in the log though" in held
     assert "because it may happen with these settings: a record that is in the log once more because" in held
     assert "Asked: does safe keep what its settings promise, under this fault: SIGKILL the broker" in held
     violated = visible(page.render(*report_material.violated(tmp_path)))
-    assert "What makes this run VIOLATED:" in violated
+    missing = "23 acknowledged records are missing from the log and 61 records are in the log more than once"
+    assert f"Violated because {missing}." in violated and "One single record" not in violated
     assert "the claim “every reported record exactly once” ( exactly_once )" in violated
 
 

@@ -26,8 +26,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
-    (["--records", "abc"], ("records is 'abc'", f"a whole number from 0 to {MOST}", "e.g. 20000")),
-    (["--records", "-1"], ("records is '-1'", "from 0 to")),
+    (["--records", "abc"], ("records is 'abc'", f"a whole number from 1000 to {MOST}", "e.g. 20000")),
+    (["--records", "-1"], ("records is '-1'", "from 1000 to")),
+    (["--records", "0"], ("records is '0'", "from 1000 to")),
+    (["--records", "999"], ("records is '999'", "from 1000 to", "e.g. 20000")),
+    (
+        ["--records", "1000", "--min-exposed", "1001"],
+        ("records is 1000", "at least 1001", "lower cycles or min_exposed"),
+    ),
+    (["--records", "2000", "--cycles", "101"], ("records is 2000", "at least 2020, for each of 101 cycles")),
     (["--records", "1e20"], ("records is '1e20'", "a whole number")),
     (["--records", "100000000000000000000"], ("records is '100000000000000000000'", MOST)),
     (["--records", "NaN"], ("records is 'NaN'", "a whole number")),
@@ -60,7 +67,7 @@ OPTIONS: list[tuple[list[str], tuple[str, ...]]] = [
     (["--cycles", "0"], ("cycles is '0'", "from 1 to 1000")),
     (["--seed", "-3"], ("seed is '-3'", "from 0 to 2147483647")),
     (["--seed", "2147483648"], ("seed is '2147483648'", "2147483647")),
-    (["--min-exposed", "-1"], ("min_exposed is '-1'", "from 0 to")),
+    (["--min-exposed", "-1"], ("min_exposed is '-1'", "from 1 to")),
     (["--duration-s", "0"], ("duration_s is '0'", "above 0 and up to 86400")),
     (["--duration-s", "nan"], ("duration_s is 'nan'", "a number above 0")),
     (["--duration-s", "inf"], ("duration_s is 'inf'", "a number above 0")),
@@ -238,3 +245,19 @@ def test_a_home_that_cannot_be_written_is_told_in_one_line(
     (host / "plain").write_text("x")
     monkeypatch.setenv("KDV_HOME", str(host / "plain"))
     refused(capsys, line, "KDV_HOME", str(host / "plain"), "a folder that can be written")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"records": 1000},
+        {"records": 1000, "cycles": 100},
+        {"records": 1000, "min_exposed": 1000},
+        {"records": 1000, "min_exposed": 1001, "rate": 500},
+        {"records": 1000, "min_exposed": 1001, "pacing": "flat_out"},
+        {"records": 1000, "min_exposed": 1001, "fault": "none"},
+        {"scenario": "acks_1.frozen_followers"},
+    ],
+)
+def test_a_load_that_can_show_something_is_taken(fields: dict[str, Any]) -> None:
+    assert scenario_from_params(fields, "r").subjects[0].records > 0

@@ -131,7 +131,7 @@ def main() -> None:
     spec = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=KeeperSpec)
     inherited = spec.lock_descriptor
     host_lock = lease.acquire_host(spec.run_id) if inherited is None else os.fdopen(inherited, "a+")
-    lease.sign(host_lock, f"run {spec.run_id}, keeper pid {os.getpid()}")
+    lease.hand_over(host_lock, Path(spec.workspace))
     keeper = Keeper(spec)
 
     def stop(number: int, _frame: object) -> None:

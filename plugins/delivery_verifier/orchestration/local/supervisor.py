@@ -216,7 +216,7 @@ def _identity(child: subprocess.Popen[bytes]) -> ProcessId:
 
 def main() -> int:
     """The entry point. The environment must be `settings.environment`, which sets up Airflow. Returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", help="the process, as pid:started, without which this Airflow ends")
     arguments = parser.parse_args()

@@ -14,6 +14,7 @@ from delivery_verifier import catalogue
 from delivery_verifier.host.java.jars import kafka_versions
 from delivery_verifier.model.claims import CLAIMS
 from delivery_verifier.model.fault_plan import FaultPlan
+from delivery_verifier.model.inputs import limits
 from delivery_verifier.model.scenario import Arm, ClusterSpec, Load, OwnPacing, Scenario
 from delivery_verifier.model.steps import STEPS
 from delivery_verifier.orchestration.tasks import form_fields as fields
@@ -64,7 +65,9 @@ def _question() -> dict[str, Param]:
             Arm,
             "records",
             DEFAULTS["records"],
-            "At least so many records from the verified producers together; the load outlasts the fault.",
+            f"Minimum number of records, {catalogue.FEWEST_RECORDS:,} or more. Sending goes on until the fault is "
+            "over, so usually more are sent.",
+            least=catalogue.FEWEST_RECORDS,
         ),
     }
 
@@ -134,8 +137,7 @@ def _load() -> dict[str, Param]:
         "abort_every": Param(
             fields.default(Load, "abort_every"),
             type="integer",
-            minimum=FEWEST_TO_ABORT,
-            maximum=fields.bounds(Load, "abort_every")["maximum"],
+            **fields.bounds(FEWEST_TO_ABORT, limits(Load, "abort_every")[1]),
             title="Abort every",
             description="Of profiles with a transactional.id: the second transaction, and every so many from it on, "
             "is aborted on purpose; a read_committed consumer must not see it.",
@@ -162,8 +164,7 @@ def _topic() -> dict[str, Param]:
         "min_insync_replicas": Param(
             None,
             type=["integer", "null"],
-            minimum=1,
-            maximum=fields.bounds(Load, "replication_factor")["maximum"],
+            **fields.bounds(*limits(Load, "replication_factor")),
             title="min.insync.replicas",
             description="Empty: as the profile says.",
             section=section,

@@ -34,23 +34,28 @@ def text(title: str, description: str, section: str) -> Param:
     )
 
 
-def number(title: str, owner: type[Struct], field: str, default: int | None, description: str, **more: Any) -> Param:
-    """Returns a form field for an integer within the limits of `field`, a field of `owner`.
+def number(
+    title: str, owner: type[Struct], field: str, default: int | None, description: str, *, least: int = 0, **more: Any
+) -> Param:
+    """Returns a form field for an integer of at least `least` within the limits of `field`, a field of `owner`.
 
     If `default` is None, the form field is empty at first, and may stay empty. `more` holds further arguments of
     Airflow's Param.
     """
     kind = "integer" if default is not None else ["integer", "null"]
-    return Param(default, type=kind, title=title, description=description, **bounds(owner, field), **more)
-
-
-def bounds(owner: type[Struct], field: str) -> dict[str, Any]:
-    """Returns the limits of `field`, which must be an integer field of `owner`, as arguments of Param.
-
-    The arguments are `minimum` and, if `owner` declares a greatest value, `maximum`.
-    """
     minimum, maximum = limits(owner, field)
-    return {"minimum": minimum} | ({"maximum": maximum} if maximum is not None else {})
+    return Param(
+        default, type=kind, title=title, description=description, **bounds(max(least, minimum), maximum), **more
+    )
+
+
+def bounds(minimum: int, maximum: int | None) -> dict[str, Any]:
+    """Returns the limits of an integer as arguments of Param. `maximum` is None if there is no greatest value.
+
+    The limits are exclusive. Given `minimum` and `maximum`, the UI would replace a value outside by the limit without a
+    word; as it is, Airflow refuses the value when the run is triggered.
+    """
+    return {"exclusiveMinimum": minimum - 1} | ({"exclusiveMaximum": maximum + 1} if maximum is not None else {})
 
 
 def default(owner: type[Struct], field: str) -> Any:

@@ -23,7 +23,7 @@ NOT_THE_SAME = (
 )
 SINGLE_RUNS = (
     "Each side is one run (injections: {left} and {right}): a figure that differs between two single runs is no proof "
-    "of a difference between their versions or settings. Repeat with --cycles."
+    "of a difference between their versions or settings. Repeat both."
 )
 
 

@@ -27,6 +27,7 @@ from delivery_verifier.pages.material import ARMS_DRAWN, Material, arms_drawn, a
 from delivery_verifier.pages.report.cases import CASES_SHOWN, groups
 from delivery_verifier.pages.report.events import EVENTS_SHOWN, events
 from delivery_verifier.pages.report.inventory import DATA_DOCS, parts, steps
+from delivery_verifier.pages.report.reasons import reasons
 from delivery_verifier.pages.report.story import stories
 from delivery_verifier.pages.report.tables import (
     finding_rows,
@@ -35,7 +36,6 @@ from delivery_verifier.pages.report.tables import (
     law_rows,
     proof_lines,
     setting_rows,
-    thresholds,
 )
 from delivery_verifier.store import tables
 
@@ -104,7 +104,7 @@ def _sections(material: Material, zero: Clock) -> dict[str, Any]:
         "gaps": gap_rows(material, zero),
         "producer_settings": setting_rows(arm.profile.producer for arm in arms),
         "topic_settings": setting_rows(arm.profile.topic for arm in arms),
-        "thresholds": thresholds(verdict),
+        "reasons": reasons(verdict),
         "injections": [
             (injection, injection_name(injection), proof_lines(injection), hit_lines(injection))
             for injection in material.injections[:FAULTS_SHOWN]

@@ -15,6 +15,7 @@ from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.cases import Case, CaseGroup, offsets_text
+from delivery_verifier.pages.report.explanation import explanation
 from delivery_verifier.pages.report.lookup import offset_content, offsets_to_look_up, snapshot_of
 from delivery_verifier.pages.words import number, plain_name
 
@@ -207,44 +208,6 @@ def _closing_moments(material: Material, clock: Clock, row: dict[str, Any]) -> I
         )
     if row["detail"]:
         yield Moment("finding", str(row["detail"]))
-    why = _explanation(material, row)
+    why = explanation(material, row)
     if why:
         yield Moment("explanation", why)
-
-
-def _explanation(material: Material, row: dict[str, Any]) -> str:
-    """How the settings caused the loss or duplicate, as sentences. Returns an empty text without an explanation."""
-    if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
-        return ""
-    settings = material.scenario.arm(row["arm"]).profile.producer
-    if row["kind"] == "DUPLICATED" and settings.get("enable.idempotence") is not True:
-        return (
-            "The application handed it over once. Without enable.idempotence a broker cannot recognise a retry "
-            "of the client as one, so every try that arrives is appended."
-        )
-    if row["kind"] != "LOST":
-        return ""
-    return _loss_explanation(material, row, str(settings.get("acks")))
-
-
-def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
-    """How acks=0, or acks=1 and a new leader, caused a loss, as sentences. Returns an empty text if neither did."""
-    if acks == "0":
-        return "With acks=0 the client asks nobody whether it arrived: sent is not written."
-    topic = topic_of(material, row["arm"])
-    leadership, settled_us = Leadership(material.observations), row["settled_at"] or row["sent_at"]
-    before = leadership.last_observation(topic, row["partition"], settled_us)
-    later = [
-        observation
-        for observation in leadership.observations(topic, row["partition"])
-        if observation.at_us > settled_us and observation.leader >= 0
-    ]
-    after = next(
-        (observation for observation in later if before is not None and observation.leader != before.leader), None
-    )
-    if acks != "1" or before is None or after is None:
-        return ""
-    return (
-        f"With acks=1 the leader alone vouches for a record: broker {before.leader} did. Broker {after.leader} then "
-        "led without having copied it, and what a new leader does not have is cut off the logs of the others."
-    )

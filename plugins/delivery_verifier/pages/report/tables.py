@@ -17,11 +17,11 @@ from delivery_verifier.judgement.evaluation import LAWS
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.data import Setting, setting_text
 from delivery_verifier.model.history import Injection
-from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.model.verdict import ArmVerdict, Finding
 from delivery_verifier.pages.leadership import Clock, injection_during, injection_name
 from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import partitions_text
-from delivery_verifier.pages.words import enumeration, number, plain_name, record_that_is, share
+from delivery_verifier.pages.words import number, plain_name, share
 from delivery_verifier.store import tables
 
 GAPS_SHOWN = 24
@@ -82,43 +82,6 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
     whole = arm.books.get(column, 0)
     count = finding.count + finding.also
     return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """The anomalies that make a subject VIOLATED, and the anomalies that do not.
-
-    `arm`: the names of the subjects with this threshold. `convicts`: the anomalies with a tolerance; more cases than
-    the tolerance make the subject VIOLATED. `permitted`: the anomalies that are permitted in any number. Both texts are
-    the end of the phrase `a record that is ...`.
-    """
-
-    arm: str
-    convicts: str
-    permitted: str
-
-
-def thresholds(verdict: RunVerdict | None) -> list[Threshold]:
-    """The thresholds of all subjects with findings, in the order of the verdict. Returns an empty list without verdict.
-
-    Subjects with equal thresholds share one Threshold.
-    """
-    owners: dict[tuple[str, str], list[str]] = {}
-    for arm in verdict.arms if verdict else []:
-        if arm.role == "subject" and arm.findings:
-            convicts = enumeration(
-                [_convicting_case(finding) for finding in arm.findings if finding.tolerance is not None]
-            )
-            permitted = enumeration(
-                [record_that_is(finding.anomaly) for finding in arm.findings if finding.tolerance is None]
-            )
-            owners.setdefault((convicts, permitted), []).append(arm.arm)
-    return [Threshold(enumeration(arms), *texts) for texts, arms in owners.items()]
-
-
-def _convicting_case(finding: Finding) -> str:
-    beyond = f" (more than {number(finding.tolerance)})" if finding.tolerance else ""
-    return record_that_is(finding.anomaly) + beyond
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from delivery_verifier.cluster import lease
 from delivery_verifier.host import folders, variables
+from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.inputs import BadInput
 from delivery_verifier.planning import preflight
 from delivery_verifier.planning.build import scenario_from_params
@@ -24,8 +25,7 @@ def plan_from_params(params: Mapping[str, Any], name: str) -> Path:
     variables.check()
     scenario = scenario_from_params(params, name)
     scenario.fail_if_asked("plan")
-    if (holder := lease.holder()) is not None:
-        raise lease.HostBusy(f"another run is using this host: {holder}. Wait for it, or `kdv doctor --heal`")
+    lease.require_free_host()
     preflight.require(scenario)
     run = RunDirectory(folders.runs_dir() / name)
     if (run.path / "scenario.json").exists():
@@ -44,7 +44,6 @@ def _owner(owner: object) -> str:
     Raises BadInput if `owner` has another form.
     """
     text = str(owner)
-    pid, _, started = text.partition(":")
-    if not (pid.isdigit() and started.isdigit()):
+    if process_of(text) is None:
         raise BadInput(f"owner is {text!r}; allowed: <pid>:<start time in clock ticks>, or nothing")
     return text

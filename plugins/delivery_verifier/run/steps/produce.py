@@ -61,7 +61,7 @@ def _send_load(
 
     def alive() -> bool:
         if gone.is_set():
-            raise lease.ClusterGone("the cluster ended while the load was flowing")
+            raise lease.cluster_gone("the cluster ended while the load was flowing", cluster.socket)
         pool.apply_commands(cluster.adopt)
         return pool.check()
 

@@ -11,7 +11,7 @@ from delivery_verifier.cluster import lease, workspaces
 from delivery_verifier.cluster.backend import StartRequest
 from delivery_verifier.cluster.backends import backend_of
 from delivery_verifier.cluster.handle import Cluster
-from delivery_verifier.host.processes import ProcessId
+from delivery_verifier.host.processes import process_of
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -30,7 +30,7 @@ def start_cluster(run_dir: Path) -> None:
     scenario = run.read_scenario()
     scenario.fail_if_asked("start_cluster")
     owner = run.manifest("plan").notes.get("owner")
-    with run.writing("start_cluster") as output, lease.acquire_host(scenario.run_id) as host:
+    with run.writing("start_cluster") as output, lease.acquire_host(scenario.run_id, run_dir) as host:
         workspaces.sweep()
         workspace = workspaces.folder() / scenario.run_token
         workspaces.remove(workspace)
@@ -52,13 +52,12 @@ def _start(scenario: Scenario, workspace: Path, owner: str | None, lock: int) ->
     host's lock. The keeper (the parent process of the brokers) inherits this lock, so that no other run can start and
     remove this workspace.
     """
-    pid, _, started = (owner or "").partition(":")
     request = StartRequest(
         run_id=scenario.run_id,
         workspace=str(workspace),
         deadline_s=scenario.load.deadline_s + MARGIN_S,
         spec=scenario.cluster,
-        owner=ProcessId(int(pid), int(started)) if owner else None,
+        owner=process_of(owner or ""),
         lock_descriptor=lock,
     )
     cluster = Cluster(backend_of(scenario.cluster).start(request))

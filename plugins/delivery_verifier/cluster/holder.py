@@ -1,0 +1,130 @@
+"""The holder of the host's lock: which run it is, whose run, since when, and how far the run is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from delivery_verifier.host.processes import ProcessId, myself, process_of, terminal_of, user_of
+from delivery_verifier.model.errors import VerifierError
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+
+_ON_THE_HOST = ("start_cluster", "create_topics", "produce", "settle", "read_topic", "stop_cluster")
+"""The steps during which a run holds the host, in their order. inject_fault runs beside produce."""
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """What holds the host's lock, as it wrote itself into the lock file.
+
+    `name`: the id of the run, or the command that cleans up. `process`: the process that holds the lock. For a run this
+    is the keeper (the parent process of the brokers) or, before the keeper has started, the process of the step
+    start_cluster. `since_us`: when the lock was taken, in µs since the epoch. `run_dir`: the run directory, or None.
+    `workspace`: the folder in which the keeper takes requests; None if there is no keeper yet.
+    """
+
+    name: str
+    process: ProcessId
+    since_us: int
+    run_dir: str | None = None
+    workspace: str | None = None
+
+    @property
+    def owner(self) -> ProcessId | None:
+        """The process that the run must not outlive, e.g. a `kdv run`. None for a run that was started in Airflow."""
+        if self.run_dir is None:
+            return None
+        try:
+            return process_of(RunDirectory(self.run_dir).manifest("plan").notes.get("owner", ""))
+        except IncompleteRun:
+            return None
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the holder is a run. Otherwise it is a command that cleans up, and ends soon."""
+        return self.run_dir is not None or self.workspace is not None
+
+    def __str__(self) -> str:
+        began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since_us / 1e6))
+        since = f"since {began} ({_age_s(self.since_us):.0f} s ago)"
+        if not self.is_run:
+            return f"{self.name} (pid {self.process.pid}, user {user_of(self.process.pid)}), {since}"
+        progress = "" if self.run_dir is None else f"; {_progress(RunDirectory(self.run_dir), self.since_us)}"
+        return f"run {self.name} ({self._origin()}), {since}{progress}"
+
+    def _origin(self) -> str:
+        """Returns whose run it is: user, process, and the terminal from which it was started, or Airflow."""
+        owner = self.owner
+        process = owner if owner is not None and owner.alive else self.process
+        text = f"user {user_of(process.pid)}, pid {process.pid}"
+        if self.run_dir is None:
+            return text
+        if owner is None:
+            return f"{text}, started in Airflow"
+        terminal = terminal_of(process.pid)
+        return f"{text}, {f'terminal {terminal}' if terminal else 'no terminal'}"
+
+
+def _progress(run: RunDirectory, began_at_us: int) -> str:
+    """Returns at which step the run is, and how long its load still takes by plan, or since when it is at the step.
+
+    `began_at_us`: when the run took the host, in µs since the epoch.
+    """
+    for step in _ON_THE_HOST:
+        try:
+            began_at_us = run.manifest(step).finished_at_us
+        except IncompleteRun:
+            if step == "produce":
+                return f"at step {step}, {_load_left(run, began_at_us)}"
+            return f"at step {step} for {_age_s(began_at_us):.0f} s"
+    return "about to end"
+
+
+def _load_left(run: RunDirectory, began_at_us: int) -> str:
+    """Returns how long the load still takes by plan, in words. `began_at_us`: when the topics were there, in µs."""
+    try:
+        load = run.read_scenario().load
+    except VerifierError:
+        return f"for {_age_s(began_at_us):.0f} s"
+    left_s = load.duration_s + load.recovery_s - _age_s(began_at_us)
+    if left_s < 0:
+        return f"for {_age_s(began_at_us):.0f} s, {-left_s:.0f} s longer than planned"
+    return f"whose plan has about {left_s:.0f} s to go; the steps settle and read_topic follow"
+
+
+def _age_s(moment_us: int) -> float:
+    return max(0.0, time.time() - moment_us / 1e6)
+
+
+def new_holder(name: str, run_dir: Path | None = None) -> Holder:
+    """Returns the holder for this process, from now on."""
+    directory = None if run_dir is None else str(run_dir.absolute())
+    return Holder(name=name, process=myself(), since_us=time.time_ns() // 1000, run_dir=directory)
+
+
+def write(stream: IO[str], holder: Holder) -> None:
+    """Writes `holder` into the lock file. `stream`: the open file that holds the lock."""
+    stream.seek(0)
+    stream.truncate(0)
+    stream.write(msgspec.json.encode(holder).decode())
+    stream.flush()
+
+
+def read(stream: IO[str]) -> Holder:
+    """Returns the holder that the lock file names. If it names none that can be read, returns a holder without
+    process."""
+    stream.seek(0)
+    try:
+        return msgspec.json.decode(stream.read(), type=Holder)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Holder(name="an unnamed process", process=ProcessId(0, 0), since_us=time.time_ns() // 1000)
+
+
+def busy_text(holder: Holder) -> str:
+    """Returns what a user is told whose run cannot start because of `holder`."""
+    if not holder.is_run:
+        return f"this host is in use: {holder}. Wait for it, and try again"
+    return f"another run is using this host: {holder}. Wait for it, or end it on purpose with `kdv stop {holder.name}`"

@@ -1,0 +1,72 @@
+"""The explanation of a case: how the settings and the leadership of the partition caused the loss or the duplicate.
+
+A case is one record that shows an anomaly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from delivery_verifier.model.history import Observation
+from delivery_verifier.pages.leadership import Leadership, topic_of
+from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.words import enumeration
+
+
+def explanation(material: Material, row: dict[str, Any]) -> str:
+    """How the settings caused the loss or duplicate, as sentences. Returns an empty text without an explanation."""
+    if material.scenario is None or row["arm"] not in material.scenario.arm_names or row["sent_at"] is None:
+        return ""
+    settings = material.scenario.arm(row["arm"]).profile.producer
+    if row["kind"] == "DUPLICATED" and settings.get("enable.idempotence") is not True:
+        return (
+            "The application handed it over once. Without enable.idempotence a broker cannot recognise a retry "
+            "of the client as one, so every try that arrives is appended."
+        )
+    if row["kind"] != "LOST":
+        return ""
+    return _loss_explanation(material, row, str(settings.get("acks")))
+
+
+def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str:
+    """How `acks` and a new leader caused a loss, as sentences. Returns an empty text if they are not the cause."""
+    if acks == "0":
+        return "With acks=0 the client asks nobody whether it arrived: sent is not written."
+    topic, sent_us, settled_us = topic_of(material, row["arm"]), row["sent_at"], row["settled_at"] or row["sent_at"]
+    terms = _terms(Leadership(material.observations).observations(topic, row["partition"]))
+    before = [term for term in terms if term.at_us <= sent_us]
+    under_way = [term for term in terms if sent_us < term.at_us <= settled_us]
+    later = [term for term in terms if term.at_us > settled_us]
+    if acks != "1" or not before:
+        return ""
+    alone, cut = (
+        "With acks=1 the leader alone vouches for a record",
+        "what a new leader does not have is cut off the logs",
+    )
+    if not under_way:
+        leader = before[-1].leader
+        after = next((term.leader for term in later if term.leader != leader), None)
+        copied = f"Broker {after} then led without having copied it, and {cut} of the others."
+        return "" if after is None else f"{alone}: broker {leader} did. {copied}"
+    leader = under_way[-1].leader
+    deposed = {term.leader for term in (before[-1], *under_way)} - {leader}
+    if later or not deposed:
+        return ""  # any of these leaders may have vouched for it
+    brokers = enumeration([f"broker {broker}" for broker in sorted(deposed)])
+    return (
+        f"{alone}. The acknowledgement of the deposed leader, {brokers}, arrived after broker {leader} had taken over "
+        f"without having copied the record, and {cut} of the others."
+    )
+
+
+def _terms(observations: list[Observation]) -> list[Observation]:
+    """The first observation of each term of a leader. A term ends when the leader or its epoch changes."""
+    terms: list[Observation] = []
+    for observation in observations:
+        is_new = not terms or (terms[-1].leader, terms[-1].leader_epoch) != (
+            observation.leader,
+            observation.leader_epoch,
+        )
+        if observation.leader >= 0 and is_new:
+            terms.append(observation)
+    return terms

@@ -1,0 +1,82 @@
+"""The reasons for a verdict: what made a subject VIOLATED, or what would have made it VIOLATED.
+
+A case is one record that shows an anomaly. The tolerance is the number of cases that the verdict allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from delivery_verifier.model.anomalies import KINDS, Anomaly
+from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.pages.words import enumeration, number, record_that_is
+
+
+@dataclass(frozen=True)
+class Reason:
+    """The reason for the verdict of one or more subjects, in two texts: the reason itself, and the details."""
+
+    lead: str
+    text: str
+
+
+def reasons(verdict: RunVerdict | None) -> list[Reason]:
+    """The reasons of all subjects with findings, in the order of the verdict. Returns an empty list without verdict.
+
+    Subjects with equal reasons share one Reason.
+    """
+    subjects = [arm for arm in (verdict.arms if verdict else []) if arm.role == "subject" and arm.findings]
+    owners: dict[tuple[str, str], list[str]] = {}
+    for arm in subjects:
+        owners.setdefault(_reason(arm), []).append(arm.arm)
+    return [
+        Reason(lead if len(owners) == 1 else f"{enumeration(arms, 'and')}: {lead[:1].lower()}{lead[1:]}", text)
+        for (lead, text), arms in owners.items()
+    ]
+
+
+def _reason(arm: ArmVerdict) -> tuple[str, str]:
+    """Returns the two texts of the Reason of one subject."""
+    if broken := [_counted(arm, finding) for finding in arm.findings if _is_broken(finding)]:
+        lead = "Violated because" if arm.verdict == "VIOLATED" else "The doubts withhold a verdict, although"
+        return f"{lead} {enumeration(broken, 'and')}.", _permitted(arm)
+    convicting = [_convicting_case(finding) for finding in arm.findings if finding.tolerance is not None]
+    if not convicting:
+        return "Nothing could have led to VIOLATED: the settings permit everything.", _permitted(arm)
+    doubted = any(doubt.kind == "checker" for doubt in arm.doubts)
+    lead = "One single record would have led to VIOLATED"
+    lead = f"If the check were beyond doubt, {lead[:1].lower()}{lead[1:]}:" if doubted else f"{lead}:"
+    return lead, f"one that is {enumeration(convicting)}. {_permitted(arm)}".strip()
+
+
+def _is_broken(finding: Finding) -> bool:
+    return finding.tolerance is not None and finding.count + finding.also > finding.tolerance
+
+
+def _counted(arm: ArmVerdict, finding: Finding) -> str:
+    """The cases of a finding as a clause, e.g. `3,246 acknowledged records are missing from the log`."""
+    count, beyond = (
+        finding.count + finding.also,
+        f" (tolerated: {number(finding.tolerance)})" if finding.tolerance else "",
+    )
+    if count == 1:
+        return f"1 record is {record_that_is(finding.anomaly)}{beyond}"
+    if finding.anomaly not in Anomaly.__members__:
+        return f"{number(count)} records are {finding.anomaly}{beyond}"
+    kind, reported = KINDS[Anomaly(finding.anomaly)], ""
+    if kind.share_of in ("reported", "acked"):
+        reported = "sent " if arm.books.get("sent") else "acknowledged "
+    return f"{number(count)} {reported}records are {kind.records_that_are}{beyond}"
+
+
+def _convicting_case(finding: Finding) -> str:
+    beyond = f" (more than {number(finding.tolerance)})" if finding.tolerance else ""
+    return record_that_is(finding.anomaly) + beyond
+
+
+def _permitted(arm: ArmVerdict) -> str:
+    """The sentence on the anomalies that are permitted in any number. Empty if there is none."""
+    permitted = [record_that_is(finding.anomaly) for finding in arm.findings if finding.tolerance is None]
+    if not permitted:
+        return ""
+    return f"Not held against it, because it may happen with these settings: a record that is {enumeration(permitted)}."

@@ -1,0 +1,31 @@
+"""Checks whether the load of a user's own run fits its arms and its fault. Each check names the field that is wrong."""
+
+from __future__ import annotations
+
+from delivery_verifier.model.inputs import bad_input
+from delivery_verifier.model.scenario import Load, Scenario
+
+
+def check_transactions(scenario: Scenario) -> None:
+    """Raises BadInput if a field describes transactions, but no arm writes transactions."""
+    for name in ("transaction_records", "abort_every"):
+        value = getattr(scenario.load, name)
+        if value != getattr(Load(), name) and not scenario.transactional:
+            remedy = "leave it out, or choose --profile transactional"
+            raise bad_input(name, value, "nothing, for no arm has a transactional.id", remedy)
+
+
+def check_exposure(scenario: Scenario) -> None:
+    """Raises BadInput if the load has too few records for the fault, so that no arm could be HELD.
+
+    Each cycle of the fault must expose at least `min_exposed` records. A load without a pace sends as many records as
+    it can while the fault lasts, so it is never too small.
+    """
+    load, cycles, records = scenario.load, scenario.fault.cycles, scenario.subjects[0].records
+    needed = scenario.min_exposed * cycles
+    planned = max(records, int((load.rate or 0) * load.duration_s))
+    if scenario.fault.steps and planned < needed and (load.rate or load.pacing == "spread"):
+        reason = (
+            f"at least {needed}, for each of {cycles} cycles of the fault must expose {scenario.min_exposed} records"
+        )
+        raise bad_input("records", records, reason, "or lower cycles or min_exposed")

@@ -1,0 +1,77 @@
+"""Ends a run on purpose, in an orderly way: its keeper ends the brokers, and the step that the run is at fails."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from delivery_verifier.cluster import lease
+from delivery_verifier.cluster.holder import Holder
+from delivery_verifier.cluster.layout import KEEPER_SOCKET
+from delivery_verifier.host.processes import user_of
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.model.errors import StepFailed
+from delivery_verifier.model.inputs import BadInput, bad_input
+
+BEGUN_WITHIN_S = 60.0
+"""Seconds to wait for the keeper of a run that has only just begun."""
+ENDED_WITHIN_S = 60.0
+"""Seconds to wait for the brokers of a run to end."""
+
+
+def running(name: str | None) -> Holder:
+    """Returns the run that uses this host. `name` is the name of the run that the user means; None for any run.
+
+    Raises BadInput if no run, or another run, uses this host.
+    """
+    holder = lease.holder()
+    if holder is None or not holder.is_run:
+        raise BadInput("no run uses this host: there is nothing to stop")
+    if name is not None and Path(name).name != holder.name:
+        raise bad_input("run", name, f"the run that uses this host, {holder.name}", "leave the name out to see whose")
+    return holder
+
+
+def end(holder: Holder) -> str:
+    """Ends the run of `holder`. Returns what happened, in words, once the host is free of the run.
+
+    The keeper (the parent process of the brokers) ends the brokers. Then the step that the run is at fails, with the
+    text that this function leaves in the workspace, and the run removes the workspace. Raises StepFailed if the keeper
+    does not answer, and DeadlinePassed if the run does not end in time.
+    """
+    workspace = wait_until(lambda: _workspace(holder), "the run's keeper to start", BEGUN_WITHIN_S)
+    if not _holds(holder):
+        return f"run {holder.name} has ended by itself"
+    reason = f"`kdv stop` ended the run on purpose ({_user()}, {time.strftime('%Y-%m-%d %H:%M:%S')})"
+    try:
+        (workspace / lease.STOPPED).write_text(reason)
+        lease.call(workspace / KEEPER_SOCKET, "finish", keep_workspace=True)
+    except (OSError, lease.ClusterGone) as error:
+        if not _holds(holder):
+            return f"run {holder.name} has ended by itself"
+        keeper = (lease.holder() or holder).process.pid
+        remedy = f"`kill -KILL {keeper}` ends the keeper, and its brokers with it"
+        raise StepFailed(f"run {holder.name} cannot be ended in an orderly way ({error}); {remedy}") from None
+    wait_until(lambda: not _holds(holder), f"run {holder.name} to end", ENDED_WITHIN_S)
+    return f"ended run {holder.name}: it gets no verdict"
+
+
+def _workspace(holder: Holder) -> Path | None:
+    """Returns the workspace of the run; None as long as its keeper has yet to start.
+
+    If the run no longer holds the host, returns a path that does not matter.
+    """
+    current = lease.holder()
+    if current is None or current.name != holder.name:
+        return Path(holder.workspace or ".")
+    return None if current.workspace is None else Path(current.workspace)
+
+
+def _holds(holder: Holder) -> bool:
+    current = lease.holder()
+    return current is not None and current.name == holder.name
+
+
+def _user() -> str:
+    return f"user {user_of(os.getpid())}, pid {os.getpid()}"

@@ -1,0 +1,270 @@
+"""Whatever a run shows: no text names a kind that was not found, a fault that was not done, or a command or option
+that would be refused.
+
+The texts come from the judge, the terminal and the report. The runs are made by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from support import report_material
+from support.commands import commands, plan, without_git
+from support.evidence import BITE, RUN, Rows, case, cases, evidence_of, judged, the_injections, validation_of
+
+from delivery_verifier import catalogue
+from delivery_verifier.command_line import main
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.model.anomalies import KINDS, SECONDARY, Anomaly, also_column, column
+from delivery_verifier.model.claims import CLAIMS
+from delivery_verifier.model.fault_actions import ACTS
+from delivery_verifier.model.scenario import Claim, Scenario
+from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
+from delivery_verifier.pages import doubts, terminal
+from delivery_verifier.pages.report import page
+from delivery_verifier.pages.report.reasons import reasons
+from delivery_verifier.planning.build import BESIDE_A_SCENARIO, scenario_from_params
+from delivery_verifier.planning.params import FIELDS
+from delivery_verifier.store.run_directory import RunDirectory
+
+BITING = [name for name, act in ACTS.items() if act.bites]
+SETTINGS = settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],  # an example is small as it is, and shrinking takes minutes
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        without_git(patch)
+        yield
+
+
+@cache
+def _scenario(fields: tuple[tuple[str, Any], ...]) -> Scenario:
+    return scenario_from_params({"records": 1200, **dict(fields)}, "made")
+
+
+@dataclass
+class Run:
+    """A run made by hand. `counts`: cases by kind, of the subject and of its controls; `also` likewise. `injections`:
+    the actions that were done, and whether each bit. `spoilt`: the tables whose first figure is wrong."""
+
+    fields: dict[str, Any]
+    counts: dict[Anomaly, int] = field(default_factory=dict)
+    also: dict[Anomaly, int] = field(default_factory=dict)
+    injections: list[tuple[str, bool]] = field(default_factory=lambda: [("kill", True)])
+    spoilt: tuple[str, ...] = ()
+    with_cases: bool = False
+
+    def scenario(self) -> Scenario:
+        return _scenario(tuple(self.fields.items()))
+
+    def evidence(self) -> Evidence:
+        made = self.scenario()
+        (kill,) = the_injections(RUN)
+        hit = {arm.topic_name: [0] for arm in made.arms}
+        done = [
+            msgspec.structs.replace(kill, id=number, cycle=number, action=action, bit=bit, hit=hit)
+            for number, (action, bit) in enumerate(self.injections, 1)
+        ]
+        rows = [
+            case(BITE, BITE + 1, kind.value, arm=arm.name)
+            for kind in {**self.counts, **self.also}
+            for arm in made.loaded
+        ]
+        return evidence_of(made, self.change, injections=done, **({"cases": cases(*rows)} if self.with_cases else {}))
+
+    def change(self, rows: Rows) -> None:
+        loaded = {arm.name for arm in self.scenario().loaded}
+        for row in rows["books/producers.parquet"]:
+            if row["arm"] in loaded and row["producer"] == 0 and row["partition"] == 0:
+                row.update({column(kind): count for kind, count in self.counts.items()})
+                row.update({also_column(kind): count for kind, count in self.also.items()})
+        for table in self.spoilt:
+            row = rows[table][0] if rows.get(table) else {}
+            name = next((name for name in ("left", "reported", "end", "cases") if name in row), None)
+            row.update({} if name is None else {name: row[name] + 1})
+
+
+KIND_COUNTS = st.dictionaries(st.sampled_from(list(Anomaly)), st.sampled_from([1, 2, 61, 3246]), max_size=3)
+ALSO_COUNTS = st.dictionaries(st.sampled_from(list(SECONDARY)), st.sampled_from([1, 2, 7]), max_size=2)
+RUNS = st.builds(
+    Run,
+    fields=st.fixed_dictionaries(
+        {
+            "profile": st.sampled_from(list(catalogue.PROFILES)),
+            "claim": st.sampled_from(get_args(Claim)),
+            "fault": st.sampled_from(list(catalogue.FAULTS)),
+            "cycles": st.sampled_from([1, 2, 5]),
+        }
+    ),
+    counts=KIND_COUNTS,
+    also=ALSO_COUNTS,
+    injections=st.lists(st.tuples(st.sampled_from(BITING), st.booleans()), max_size=3),
+    spoilt=st.lists(
+        st.sampled_from(["books/laws.parquet", "books/partitions.parquet", "books/exposure.parquet"]), max_size=2
+    ).map(tuple),
+    with_cases=st.booleans(),
+)
+
+
+@SETTINGS
+@given(RUNS)
+def test_no_text_says_what_did_not_happen(run: Run) -> None:
+    evidence = run.evidence()
+    verdict = judged(evidence, validation_of(evidence))
+    for arm in verdict.arms:
+        if arm.role != "canary":
+            names_only_what_was_counted(arm)
+        names_only_what_was_done(arm.sentence, run)
+    names_only_what_was_done(verdict.sentence, run)
+    names_only_kinds_with_cases(verdict, run)
+    proposes_only_what_is_accepted(told(verdict))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", catalogue.PROFILES)
+def test_every_claim_and_kind_alone_is_told_as_it_is(profile: str) -> None:
+    for claim, kind, hidden in itertools.product(CLAIMS, Anomaly, (False, True)):
+        if hidden and kind not in SECONDARY:
+            continue
+        count = {kind: 1 + len(claim)}
+        run = Run({"profile": profile, "claim": claim}, {} if hidden else count, count if hidden else {})
+        verdict = judged(run.evidence())
+        for arm in verdict.arms:
+            if arm.role != "canary":
+                names_only_what_was_counted(arm)
+        proposes_only_what_is_accepted(told(verdict))
+
+
+@pytest.mark.parametrize("name", [*catalogue.ENTRIES, *catalogue.PRICES])
+def test_a_scenario_of_the_catalogue_proposes_only_what_is_accepted_for_a_scenario(name: str) -> None:
+    text = told(judged(Run({"scenario": name}).evidence()))
+    proposes_only_what_is_accepted(text)
+    fixed = {f"--{field.replace('_', '-')}" for field in FIELDS if field not in BESIDE_A_SCENARIO}
+    assert not fixed & set(re.findall(r"--[a-z][a-z-]+", text)), "an option that such a scenario refuses"
+
+
+@pytest.mark.parametrize("kind", ["checker", "coverage"])
+def test_every_advice_names_only_commands_that_there_are(kind: str) -> None:
+    for name in (*doubts.ADVICE, "a doubt that nobody knows"):
+        proposes_only_what_is_accepted(doubts.advice(kind, name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [report_material.held, report_material.violated, report_material.inconclusive])
+def test_a_report_proposes_only_what_is_accepted(make: Any, tmp_path: Path) -> None:
+    text = page.render(*make(tmp_path))
+    assert len(list(commands(text))) >= 2, "the command that repeats the run, and the one that judges it again"
+    proposes_only_what_is_accepted(text)
+
+
+@pytest.mark.slow
+def test_a_report_names_only_what_was_found(tmp_path: Path) -> None:
+    """The page of a run of which only scenario and verdict are there."""
+    for number, kind in enumerate(Anomaly):
+        run = Run({"profile": "acks_1", "claim": "exactly_once"}, {kind: 5})
+        directory = RunDirectory(tmp_path / str(number))
+        with directory.writing("plan") as output:
+            output.write_json("scenario.json", run.scenario())
+        verdict = judged(run.evidence())
+        text = visible(page.render(directory.path, verdict))
+        proposes_only_what_is_accepted(page.render(directory.path, verdict))
+        for reason in reasons(verdict):
+            assert f"{reason.lead} {reason.text}".strip() in text
+        for other in set(Anomaly) - {kind}:
+            assert f"Violated because 5 records are {KINDS[other].records_that_are}" not in text
+
+
+def visible(text: str) -> str:
+    """What a person reads of a page."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", "", body)))
+
+
+def told(verdict: RunVerdict) -> str:
+    """The text of a verdict in a terminal, and what the report says beside it."""
+    stream = io.StringIO()
+    terminal.write(verdict, stream)
+    return "\n".join([stream.getvalue(), *(f"{reason.lead} {reason.text}" for reason in reasons(verdict))])
+
+
+def cases_of(finding: Finding) -> int:
+    return finding.count + finding.also
+
+
+def names_only_what_was_counted(arm: ArmVerdict) -> None:
+    """A verdict names each kind with its number. A number may stand only before a kind that has it."""
+    seen = {KINDS[Anomaly(finding.anomaly)].participle: cases_of(finding) for finding in arm.findings}
+    if arm.verdict != "INCONCLUSIVE":
+        reason = arm.sentence.split("; ")[0]
+        for participle, count in seen.items():
+            numbers = re.findall(rf"([\d,]+) {re.escape(participle)}(?!\w)", reason)
+            assert all(number == f"{count:,}" for number in numbers) and (count or not numbers), arm.sentence
+            assert count or f" {participle}" not in reason, arm.sentence
+    alone = msgspec.structs.replace(arm, role="subject")
+    for text in reasons(
+        RunVerdict(run_id="r", scenario="s", verdict="HELD", green=True, sentence="", limits=[], arms=[alone])
+    ):
+        for finding in arm.findings:
+            kind, count = KINDS[Anomaly(finding.anomaly)], cases_of(finding)
+            is_broken = finding.tolerance is not None and count > finding.tolerance
+            phrase = f" is {kind.record_that_is}" if count == 1 else f" are {kind.records_that_are}"
+            assert (phrase in text.lead) == is_broken, text
+        if arm.verdict == "VIOLATED":
+            assert text.lead.startswith("Violated because ")
+        else:
+            assert not text.lead.startswith("Violated")
+
+
+def names_only_what_was_done(text: str, run: Run) -> None:
+    """A sentence names every action that bit, if it names any, and no other."""
+    bit = {ACTS[action].done for action, has_bitten in run.injections if has_bitten}
+    for done in {act.done for act in ACTS.values() if act.done} - bit:
+        assert not re.search(rf" {re.escape(done)} (once|twice|\d+ times)", text), text
+    if run.injections:
+        assert "no fault was injected" not in text and "without a fault" not in text, text
+
+
+def names_only_kinds_with_cases(verdict: RunVerdict, run: Run) -> None:
+    kinds = {kind.value for kind in {**run.counts, **run.also}}
+    for limit in verdict.limits:
+        assert {kind for kind in Anomaly.__members__ if re.search(rf"\b{kind} \d", limit)} <= kinds, limit
+        assert not (run.injections and limit.startswith("No fault was injected")), limit
+
+
+def _parsers() -> dict[str, argparse.ArgumentParser]:
+    actions = main._parser()._actions
+    return dict(next(action for action in actions if isinstance(action, argparse._SubParsersAction)).choices)
+
+
+PARSERS = _parsers()
+OPTIONS = {option for parser in PARSERS.values() for option in parser._option_string_actions}
+
+
+def proposes_only_what_is_accepted(text: str) -> None:
+    """Every command is planned. Every word behind `kdv` is a command, and every option one of some command."""
+    for command in set(commands(text)):
+        plan(command)
+    spoken = re.sub(r"<(script|style)\b.*?</\1>", " ", text, flags=re.S)
+    assert set(re.findall(r"(?<![\w/.-])kdv ([a-z]+)\b", spoken)) <= PARSERS.keys()
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", spoken)) <= OPTIONS
