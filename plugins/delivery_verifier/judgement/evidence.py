@@ -30,6 +30,7 @@ from delivery_verifier.model.history import (
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import Books
+from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EARLY = "ended_early/"
@@ -53,9 +54,10 @@ class Evidence:
     """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
 
     `books`: the tables of counts that the step `reconcile` wrote. `canary_expected`: by column of the books, the total
-    that the canary must show. `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load.
-    `transactions`: by arm that writes transactions, the counts of its producers. `cases`: the records that show
-    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file.
+    that the canary must show. `replicas`: the table of the replicas; None if the run is of a format without this table.
+    `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load. `transactions`: by arm that
+    writes transactions, the counts of its producers. `cases`: the records that show anomalies, a row for each up to a
+    bound, from anomalies/; None if the run has no such file.
     """
 
     scenario: Scenario
@@ -64,6 +66,7 @@ class Evidence:
     offsets: Offsets
     books: Books
     canary_expected: Mapping[str, int]
+    replicas: pa.Table | None
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
@@ -83,13 +86,14 @@ class Evidence:
             offsets = read_offsets(_text(run.path / "offsets.json"))
             books = Books.read(run.path)
             cases = _cases(run.path / "anomalies")
+            replicas = read_replicas(run.path, run.manifest("settle").format_version)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         transactions = _transactions(scenario, run.manifest("produce").counts)
-        planted = canary.expected_counts(scenario)
-        return cls(scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
+        known = (scenario, injections, observations, offsets, books, canary.expected_counts(scenario), replicas)
+        return cls(*known, ended_early, transactions, cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -12,13 +12,11 @@ counts.
 from __future__ import annotations
 
 from delivery_verifier.store.counts import COUNTS
-from delivery_verifier.store.table import Column, Table
+from delivery_verifier.store.replicas import REPLICAS
+from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
-
-ARM = Column("arm", "string", "name of the arm")
-PARTITION = Column("partition", "int32", "partition of the arm's topic")
 
 LEDGER = Table(
     "ledger",
@@ -232,5 +230,5 @@ LATENCY = Table(
     ),
 )
 
-TABLES = (LEDGER, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
+TABLES = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
 """All tables, in the order in which a run writes them."""

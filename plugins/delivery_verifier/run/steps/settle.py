@@ -1,4 +1,5 @@
-"""The step settle: waits until the cluster is whole, plants the canary, and takes the snapshot (`run.snapshot`)."""
+"""The step settle: waits until the cluster is whole, plants the canary, takes the snapshot (`run.snapshot`), and reads
+every replica up to the snapshot's end (`run.replicas`)."""
 
 from __future__ import annotations
 
@@ -17,15 +18,17 @@ from delivery_verifier.judgement import canary
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.replicas import read_replicas
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
 def settle(run_dir: Path) -> None:
-    """Heals the cluster, writes the canary's records, and takes the snapshot.
+    """Heals the cluster, writes the canary's records, takes the snapshot, and compares the replicas.
 
-    Writes the ledger of the canary, offsets.json (the snapshot), and observations.json (each change of a leader, of
-    in-sync replicas or of a broker's process that the keeper's observer has seen). Raises TimeoutError if the cluster
+    Writes the ledger of the canary, offsets.json (the snapshot), replicas.parquet, and observations.json (each change
+    of a leader, of in-sync replicas or of a broker's process that the keeper's observer has seen). A replica that
+    differs from its leader, or cannot be read, becomes a doubt later. Raises TimeoutError if the cluster
     does not become whole or records still arrive, and StepFailed if the verifier's own records are not written as
     planned.
     """
@@ -46,7 +49,10 @@ def settle(run_dir: Path) -> None:
         topics.check_whole_log(cluster.connection, names)
         writer = AckedWriter(cluster.connection)
         _plant_canary(scenario, writer, output)
-        output.write_json("offsets.json", take_snapshot(scenario, cluster, writer))
+        snapshot = take_snapshot(scenario, cluster, writer)
+        output.write_json("offsets.json", snapshot)
+        with output.timed("replicas"):
+            output.write_table("replicas", read_replicas(cluster, snapshot.partitions))
         output.write_json("observations.json", list(_observations(cluster)))
 
 
