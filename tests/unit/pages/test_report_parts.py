@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from support import report_material
 
-from delivery_verifier.judgement import checker_doubts, coverage_doubts
+from delivery_verifier.judgement import checker_doubts, coverage_doubts, replicas
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import material, terminal
@@ -106,7 +106,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:
-    sources = [Path(module.__file__ or "").read_text() for module in (checker_doubts, coverage_doubts)]
+    sources = [Path(module.__file__ or "").read_text() for module in (checker_doubts, coverage_doubts, replicas)]
     named = {name for name in ADVICE if any(f'"{name}' in source for source in sources)}
     assert set(ADVICE) - named <= {"table_missing"}  # raised by the books
     assert set(checker_doubts.LAW_DOUBTS.values()) <= set(ADVICE)
