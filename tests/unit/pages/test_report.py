@@ -83,7 +83,7 @@ def test_a_lost_record_says_at_which_leader_epoch_it_was_cut_off(tmp_path: Path)
     pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(REPLICAS)), run / REPLICAS.file)
     told = visible(page.render(run, verdict))
     assert (
-        "no copy in the log cut off after leader epoch 0: now leader epoch 1 begins at offset 1,300; "
+        "no copy in the log leader epoch 1 begins at offset 1,300: what earlier leaders had from there on was cut off; "
         "still at its offset on no replica" in told
     )
 

@@ -127,7 +127,7 @@ def _case(
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
-        truncation=truncations.text(row, observation),
+        truncation=truncations.text(row),
     )
 
 
