@@ -24,7 +24,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import Table
 
 JudgedAgain = tuple[str, RunDirectory, RunVerdict]
-REPEATED = [table for table in tables.TABLES if table not in (tables.LEDGER, tables.LOG)]
+REPEATED = [table for table in tables.TABLES if table not in (tables.LEDGER, tables.REPLICAS, tables.LOG)]
 """The tables that a repeated reconciliation writes again."""
 
 

@@ -250,6 +250,7 @@ def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
         output.write_json("observations.json", [*seen])
     with run.writing("settle") as output:
         output.write_json("offsets.json", evidence.offsets)
+        output.write_table("replicas", evidence.replicas)
     with run.writing("reconcile") as output:
         for name, rows in the_rows(RUN).items():
             (output.staging / name).parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import pytest
 
 from delivery_verifier.cluster.backend import RunningCluster
 from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.fetch import Fetched
 from delivery_verifier.host.waiting import wait_until
 
 DEADLINE_S = 60.0
@@ -66,11 +67,25 @@ def what_it_was_not_started_with_is_refused_with_the_reason(cluster: Cluster, to
     cluster.rejoin([1])
 
 
+def every_replica_answers_a_fetch(cluster: Cluster, topic: str) -> None:
+    """A follower answers as the leader does. A broker that does not run is an OSError."""
+    for broker in cluster.brokers:
+        assert cluster.backend.requests.fetch(broker, topic, 0, 0, 1000) == Fetched(0, b"")
+    broker = cluster.brokers[-1]
+    cluster.send(broker, "SIGKILL")
+    wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", DEADLINE_S)
+    with pytest.raises(OSError):
+        cluster.backend.requests.fetch(broker, topic, 0, 0, 1000)
+    cluster.start(broker)
+    _whole_again(cluster, topic)
+
+
 CHECKS: list[Callable[[Cluster, str], None]] = [
     all_brokers_run_and_have_an_address,
     a_killed_broker_leads_no_more_and_starts_again,
     a_paused_broker_is_frozen_and_resumes,
     a_broker_that_runs_is_not_started,
+    every_replica_answers_a_fetch,
     what_it_was_not_started_with_is_refused_with_the_reason,
 ]
 

@@ -6,7 +6,7 @@ Nothing is wrong in this run. Tests change one thing at a time and check what th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +33,8 @@ from delivery_verifier.model.history import Injection, Observation, Offsets, Par
 from delivery_verifier.model.scenario import Load, Scenario
 from delivery_verifier.model.verdict import ArmVerdict, RunVerdict
 from delivery_verifier.store.books import COUNTS, TABLES, Books
+from delivery_verifier.store.replicas import REPLICAS
+from delivery_verifier.store.table import arrow_schema
 
 SECOND = 1_000_000
 BITE, HEALED, RECOVERED, LAST = 100 * SECOND, 105 * SECOND, 108 * SECOND, 112 * SECOND
@@ -206,8 +208,25 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         offsets=Offsets(bootstrap_servers="", taken_at_us=LAST, partitions=snapshot),
         books=Books.from_tables(tables),
         canary_expected=expected_counts(of),
+        replicas=replicas(snapshot),
     )
     return replace(plain, **more)
+
+
+def replicas(snapshot: Sequence[PartitionSnapshot], **changes: Mapping[str, object]) -> pa.Table:
+    """Returns a table of three replicas of each partition, which all agree.
+
+    `changes` are columns that differ, by the name of a replica, `<arm>/<partition>/<broker>`.
+    """
+    rows = [
+        {"arm": part.arm, "partition": part.partition, "broker": broker}
+        | {"digest": f"{part.arm}-{part.partition}", "read_until": part.end, "batches": 7}
+        | {"epochs": [0], "epoch_starts": [0]}
+        | dict(changes.get(f"{part.arm}/{part.partition}/{broker}", {}))
+        for part in snapshot
+        for broker in (1, 2, 3)
+    ]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(REPLICAS))
 
 
 def says(plan: ExpectedEvaluation) -> Evaluated:

@@ -2,7 +2,8 @@
 
 Brokers have states. Partitions have leaders, leader epochs and ISRs. A broker that exits or freezes leaves the ISR of
 its partitions at once, and no longer leads them. The next broker of the ISR then leads in the next epoch. The fake
-cluster has no records, no clients and no time. `requested` lists the requests that the tested code made.
+cluster has no clients and no time, and only the records that a test puts into `logs`. `requested` lists the requests
+that the tested code made.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from delivery_verifier.cluster.backend import (
     ProcessState,
 )
 from delivery_verifier.cluster.connection import Address, Connection
+from delivery_verifier.cluster.fake_partitions import with_broker, without_broker
+from delivery_verifier.cluster.protocol.fetch import Fetched, whole_batches
 from delivery_verifier.cluster.protocol.requests import PartitionState
 from delivery_verifier.model.act import Capability
 from delivery_verifier.model.step_options import Link
@@ -61,6 +64,8 @@ class FakeCluster:
         self.proxy_hits: dict[str, dict[str, int]] = {}
         """The answer to every request `hits` to the proxy: how often a rule acted. The outer key is the broker id, the
         inner key the client.id."""
+        self.logs: dict[tuple[int, str, int], list[bytes]] = {}
+        """Maps (broker, topic, partition) to the batches of the replica. They are all below the high watermark."""
         self.finished = False
 
     @property
@@ -89,9 +94,8 @@ class FakeCluster:
         return ClusterStatus(nodes={broker: NodeStatus(state=state) for broker, state in self.process_states.items()})
 
     def start(self, node: int) -> None:
-        """Starts a broker, and switches the power of its disk on. The broker joins the ISR of each of its partitions
-        that has a leader. It leads each of its partitions that has no leader, if it is in the ISR. Raises RuntimeError
-        if the broker has not exited."""
+        """Starts a broker, and switches the power of its disk on. The broker may join ISRs or become a leader (see
+        `with_broker`). Raises RuntimeError if the broker has not exited."""
         if self.process_states[node] != "exited":
             raise RuntimeError(f"broker {node} is already running")
         self.requested.append(("start", node))
@@ -113,7 +117,7 @@ class FakeCluster:
         for key, partition in self.partition_states.items():
             if broker in partition.replicas:
                 self.partition_states[key] = (
-                    _with_broker(partition, broker) if state == "running" else _without_broker(partition, broker)
+                    with_broker(partition, broker) if state == "running" else without_broker(partition, broker)
                 )
 
     def isolate(self, nodes: list[int], links: list[Link]) -> int:
@@ -220,6 +224,13 @@ class FakeCluster:
             topic: self.topic_settings[topic, setting] for topic in topics if (topic, setting) in self.topic_settings
         }
 
+    def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        """Returns all batches of `logs` that end behind `offset`. Raises OSError unless `broker` runs."""
+        self._require_running(broker)
+        batches = [batch for data in self.logs.get((broker, topic, partition), ()) for batch in whole_batches(data)]
+        rest = b"".join(batch.data for batch in batches if batch.end > offset)
+        return Fetched(max((batch.end for batch in batches), default=0), rest)
+
     def _require(self, capability: Capability) -> None:
         if capability not in self.capabilities:
             raise CapabilityMissing(capability)
@@ -227,23 +238,3 @@ class FakeCluster:
     def _require_running(self, broker: int) -> None:
         if self.process_states[broker] != "running":
             raise ConnectionError(f"broker {broker} does not answer")
-
-
-def _without_broker(state: PartitionState, broker: int) -> PartitionState:
-    """Returns the state of a partition after `broker` has gone. The last broker of an ISR stays in the ISR, but does
-    not lead."""
-    isr = tuple(member for member in state.isr if member != broker)
-    if state.leader != broker:
-        return replace(state, isr=isr or state.isr)
-    return replace(state, leader=isr[0] if isr else -1, leader_epoch=state.leader_epoch + 1, isr=isr or state.isr)
-
-
-def _with_broker(state: PartitionState, broker: int) -> PartitionState:
-    """Returns the state of a partition after `broker` has come back. If the partition has a leader, `broker` joins the
-    ISR. If the partition has no leader and `broker` is in the ISR, `broker` becomes the leader."""
-    if state.leader >= 0:
-        isr = tuple(member for member in state.replicas if member in state.isr or member == broker)
-        return replace(state, isr=isr)
-    if broker in state.isr:
-        return replace(state, leader=broker, leader_epoch=state.leader_epoch + 1)
-    return state

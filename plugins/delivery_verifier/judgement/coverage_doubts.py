@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.judgement.replicas import replica_doubts
 from delivery_verifier.judgement.stakes import stakes
 from delivery_verifier.model.history import Injection
 from delivery_verifier.model.verdict import Doubt
@@ -21,20 +22,22 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no coverage doubts, because it has no load that a fault could put to the test.
+    The canary has no load that a fault could put to the test. Of all coverage doubts, it can only have those about the
+    replicas of its topic.
     """
-    if arm.is_canary:
-        return []
-    doubts = [
-        *_faults(arm.run),
-        *_load(arm),
-        *_transactions(arm),
-        *_exposed(arm),
-        *stakes(arm),
-        *_unplanned(arm),
-        *_elsewhere(arm),
-        *_at_another_time(arm),
-    ]
+    doubts = list(replica_doubts(arm))
+    if not arm.is_canary:
+        doubts = [
+            *_faults(arm.run),
+            *_load(arm),
+            *_transactions(arm),
+            *_exposed(arm),
+            *stakes(arm),
+            *_unplanned(arm),
+            *_elsewhere(arm),
+            *_at_another_time(arm),
+            *doubts,
+        ]
     return [Doubt(kind="coverage", name=name, detail=detail) for name, detail in doubts]
 
 

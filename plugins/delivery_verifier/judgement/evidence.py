@@ -30,6 +30,7 @@ from delivery_verifier.model.history import (
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import LATE, Books, case_counts
+from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
 
@@ -43,11 +44,12 @@ class Evidence:
     """The evidence of one run: the data from which a verdict may be derived, and properties that follow from the data.
 
     `books`: the tables of counts that the step `reconcile` wrote. `canary_expected` maps a column of the books to the
-    total that the canary must show. `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended
-    its load. `transactions` maps each arm that writes transactions to the counts of its transactions. `cases` is the
-    content of anomalies/, with a row for each record that shows an anomaly, up to a bound; None if there is no file.
-    `searched`: the anomalies for which the run was searched, and which its canary has; see `older_runs` for the others.
-    `format_version`: the version of the format in which observations.json was written.
+    total that the canary must show. `replicas`: the table of the replicas; None if the run is of a format without this
+    table. `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions`
+    maps each arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with
+    a row for each record that shows an anomaly, up to a bound; None if there is no file. `searched`: the anomalies for
+    which the run was searched, and which its canary has; see `older_runs` for the others. `format_version`: the version
+    of the format in which observations.json was written.
     """
 
     scenario: Scenario
@@ -56,6 +58,7 @@ class Evidence:
     offsets: Offsets
     books: Books
     canary_expected: Mapping[str, int]
+    replicas: pa.Table | None
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
@@ -78,24 +81,15 @@ class Evidence:
             offsets = read_offsets(_text(run.path / "offsets.json"))
             books = Books.read(run.path, reconciled)
             cases = _cases(run.path / "anomalies")
+            replicas = read_replicas(run.path, settled)
         except (msgspec.MsgspecError, pa.ArrowException) as error:
             raise IncompleteRun(f"{run.path} is damaged: {error}") from None
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
+        planted = canary.expected_counts(scenario, settled, reconciled)
+        known = (scenario, injections, observations, offsets, books, planted, replicas, ended_early)
         transactions = transactions_of(scenario, run.manifest("produce").counts)
-        return cls(
-            scenario,
-            injections,
-            observations,
-            offsets,
-            books,
-            canary.expected_counts(scenario, settled, reconciled),
-            ended_early,
-            transactions,
-            cases,
-            searched_for(settled),
-            settled,
-        )
+        return cls(*known, transactions, cases, searched_for(settled), settled)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -102,6 +102,7 @@ DECLARED: tuple[Step, ...] = (
             _LEDGER,  # the ledger of the canary
             Output("observations.json", "leaders, in-sync replicas and broker processes over time"),
             Output("offsets.json", "the snapshot: where each partition's log begins and ends"),
+            Output("replicas.parquet", "what each replica of a partition holds, and where it differs from its leader"),
         ),
     ),
     # The first half of the task reconcile. A manifest of its own lets the second half be repeated alone.

@@ -49,6 +49,10 @@ ADVICE = {
     "the settings can be met, then run again.",
     "unexplained": "Something is wrong on a partition where, or at a time when, nothing happened that would excuse it: "
     "treat it as a finding. Look at its cases and at the brokers' logs, and run again.",
+    "replicas_differ": "A follower holds other records than its leader: treat it as a finding. Keep the brokers' data, "
+    "look at their logs around these offsets (an unclean restart, a damaged disk, a bug of Kafka), and run again.",
+    "replica_not_read": "What this replica holds is unknown. Find out why its broker did not answer or lagged behind "
+    "(its log, a busy host), and run again.",
     "load_ended_early": "A fatal client error ended a producer before its time. Its message says why.",
     "load_incomplete": "Fewer records were sent than planned. Raise the deadline or lower the number of records, and "
     "run again.",

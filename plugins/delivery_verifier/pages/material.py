@@ -38,9 +38,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         tables.CASES,
         tables.GAPS,
         tables.ANOMALIES,
+        tables.REPLICAS,
     )
 }
 """The columns that the pages read, by the name of the table. The Parquet file of a table may have more columns."""
+_NOT_IN_OLDER_RUNS = {table.name for table in tables.TABLES if table.since > 1}
+"""The tables that no page misses: a run of an older format cannot have them. The judge doubts a newer run without."""
 
 _T = TypeVar("_T")
 _UNREADABLE = (OSError, ValueError, KeyError, IncompleteRun, pa.ArrowException)
@@ -115,6 +118,8 @@ def read(path: Path, verdict: RunVerdict | None) -> Material:
     material.observations = _json(material, "observations.json", read_observations) or []
     material.offsets = _json(material, "offsets.json", read_offsets)
     for name in COLUMNS:
+        if name in _NOT_IN_OLDER_RUNS and not (material.path / _file(name)).exists():
+            continue
         table = material.take(_file(name), lambda name=name: _table(Path(path) / _file(name), name))  # type: ignore[misc]
         if table is not None:
             material.tables[name] = table

@@ -35,7 +35,8 @@ class Table:
     """The declaration of one table.
 
     `file` is relative to the run directory. It is a glob pattern if the table has several files. `rows` says what one
-    row is. `may_be_empty`: whether the table can have no rows although nothing is missing from the run.
+    row is. `may_be_empty`: whether the table can have no rows although nothing is missing from the run. `since`: the
+    first version of the run directory's format that has the table.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Table:
     rows: str
     columns: tuple[Column, ...]
     may_be_empty: bool = False
+    since: int = 1
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -55,6 +57,11 @@ class Table:
             if item.name == name:
                 return item
         raise KeyError(f"{self.name} has no column {name}")
+
+
+ARM = Column("arm", "string", "name of the arm")
+PARTITION = Column("partition", "int32", "partition of the arm's topic")
+"""Columns that many tables have."""
 
 
 def arrow_schema(table: Table) -> pa.Schema:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from delivery_verifier.model.anomalies import KINDS
 from delivery_verifier.store.counts import COUNTS
-from delivery_verifier.store.table import Column, Table
+from delivery_verifier.store.replicas import REPLICAS
+from delivery_verifier.store.table import ARM, PARTITION, Column, Table
 
 _VERSION_OF_FORM = 2
 """The version of the format in which anything but the set of anomalies changed last."""
@@ -21,9 +22,6 @@ FORMAT_VERSION = max(_VERSION_OF_FORM, *(kind.since for kind in KINDS.values()))
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 HEARTBEATS_SINCE = 2
 """The first version of the format in which observations.json has heartbeats, and the coordinators' topic."""
-
-ARM = Column("arm", "string", "name of the arm")
-PARTITION = Column("partition", "int32", "partition of the arm's topic")
 
 LEDGER = Table(
     "ledger",
@@ -237,5 +235,5 @@ LATENCY = Table(
     ),
 )
 
-TABLES = (LEDGER, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
+TABLES = (LEDGER, REPLICAS, LOG, ANOMALIES, PRODUCERS, PARTITIONS, LAWS, CASES, EXPOSURE, GAPS, LOAD, LATENCY)
 """All tables, in the order in which a run writes them."""

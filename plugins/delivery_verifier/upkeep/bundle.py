@@ -100,6 +100,9 @@ def _fill(packer: _Packer, run_dir: Path, full: bool) -> None:
             packer.text(name, (run_dir / name).read_text(errors="replace"), by_pattern=name != "report.html")
         else:
             packer.about.left_out[name] = "not there"
+    for file in sorted(run_dir.glob("*.parquet")):
+        if _is_inside(run_dir, file):
+            packer.table(file.name, file)
     for folder in (*TABLES, *(FULL if full else ())):
         for file in sorted((run_dir / folder).glob("*.parquet")):
             if _is_inside(run_dir, file):

@@ -108,6 +108,8 @@ def stored(folder: Path, settled: int = NEW, reconciled: int = NEW, validated: i
         with run.writing(step) as output:
             for name, value in files.get(step, {}).items():
                 output.write_json(f"{name}.json", msgspec.to_builtins(value))
+            if step == "settle" and held.replicas is not None:
+                output.write_table("replicas", held.replicas)
             for name, table in held.books.tables.items() if step == "reconcile" else ():
                 output.write_table(name.removesuffix(".parquet"), table)
     made = Stored(run)

@@ -21,6 +21,8 @@ from support.report_tables import ANOMALIES, CASES, case
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.pages.report import page, story
 from delivery_verifier.pages.report.inventory import DATA_DOCS
+from delivery_verifier.store.replicas import REPLICAS
+from delivery_verifier.store.table import arrow_schema
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +73,19 @@ def test_a_violated_run_shows_its_cases_and_tells_the_story_of_one(tmp_path: Pat
     assert "DUPLICATED in acks_all: 61 in all, the first 20 shown" in told
     assert "planted on purpose" in told
     assert "broker 2 1, 2, 3 #1 kill broker 2" in told
+
+
+def test_a_lost_record_says_at_which_leader_epoch_it_was_cut_off(tmp_path: Path) -> None:
+    run, verdict = report_material.violated(tmp_path)
+    assert "cut off" not in visible(page.render(run, verdict)), "a run without the table is not said to miss it"
+    epochs = {"epochs": [0, 1], "epoch_starts": [0, 1300], "digest": "d", "read_until": 13_740}
+    rows = [{"arm": "acks_all", "partition": 1, "broker": broker} | epochs for broker in (1, 2, 3)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(REPLICAS)), run / REPLICAS.file)
+    told = visible(page.render(run, verdict))
+    assert (
+        "no copy in the log leader epoch 1 begins at offset 1,300: what earlier leaders had from there on was cut off; "
+        "still at its offset on no replica" in told
+    )
 
 
 def test_only_a_fault_done_to_the_leader_led_the_partition() -> None:

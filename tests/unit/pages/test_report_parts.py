@@ -13,7 +13,14 @@ import pandas as pd
 import pytest
 from support import report_material
 
-from delivery_verifier.judgement import checker_doubts, coverage_doubts, observer_doubts, older_runs, stakes
+from delivery_verifier.judgement import (
+    checker_doubts,
+    coverage_doubts,
+    observer_doubts,
+    older_runs,
+    replicas,
+    stakes,
+)
 from delivery_verifier.model.history import Injection, Observation
 from delivery_verifier.model.verdict import RunVerdict
 from delivery_verifier.pages import material, terminal
@@ -111,7 +118,7 @@ def test_a_share_never_rounds_something_to_nothing() -> None:
     assert share(1, 0) == ""
 
 
-DOUBTERS = (checker_doubts, coverage_doubts, observer_doubts, older_runs, stakes)
+DOUBTERS = (checker_doubts, coverage_doubts, observer_doubts, older_runs, replicas, stakes)
 
 
 def test_every_doubt_that_the_judge_can_raise_has_its_own_advice() -> None:

@@ -29,6 +29,8 @@ IN_SPARK = {
     tables.LOAD: schemas.LOAD,
     tables.LATENCY: schemas.LATENCY,
 }
+NOT_IN_SPARK = [tables.REPLICAS]
+"""The step settle writes this table, and no job reads it."""
 
 
 def test_the_page_of_the_run_directory_has_the_tables_as_they_are_declared(tmp_path: Path) -> None:
@@ -43,18 +45,23 @@ def test_the_page_of_the_run_directory_has_the_tables_as_they_are_declared(tmp_p
 
 
 def test_every_table_is_derived_and_nothing_in_a_cell_breaks_its_row() -> None:
-    assert set(IN_SPARK) == set(tables.TABLES)
+    assert {*IN_SPARK, *NOT_IN_SPARK} == set(tables.TABLES)
     assert arrow_schema(tables.LEDGER) == ledger.SCHEMA
     for table in tables.TABLES:
         assert len(set(table.column_names)) == len(table.columns)
         assert not [item for item in table.columns if "|" in item.meaning + item.unit or not item.meaning]
 
 
-@pytest.mark.parametrize("table", tables.TABLES, ids=lambda table: str(table.name))
+@pytest.mark.parametrize("table", IN_SPARK, ids=lambda table: str(table.name))
 def test_spark_and_arrow_write_one_and_the_same_table(table: Table) -> None:
     schema = IN_SPARK[table]
     assert schemas.arrow(schema).equals(arrow_schema(table))
     assert [field.nullable for field in schema] == [item.nullable for item in table.columns]
+
+
+def test_a_table_that_older_runs_lack_is_of_a_format_that_this_program_writes() -> None:
+    assert tables.REPLICAS.since == 2
+    assert max(table.since for table in tables.TABLES) <= tables.FORMAT_VERSION
 
 
 def test_what_is_read_of_a_table_is_what_is_declared() -> None:

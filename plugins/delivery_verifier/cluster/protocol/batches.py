@@ -1,10 +1,10 @@
 """Counts the control records and the aborted records of a log. No read_committed consumer shows these records, so this
 module counts them from the headers of the log's batches.
 
-The module fetches the batches from the leader in Kafka's own protocol (`FetchRequest.json` v4, isolation level
-read_uncommitted). Another program reads the log's records for the verdict. The module shares no code with that program,
-so their results check each other: every offset that a consumer skips must be counted here. The module learns how a
-transaction ended only from the control batch in the log, and not from the producer's reports.
+The module fetches the batches from the leader in Kafka's own protocol (`cluster.protocol.fetch`). Another program reads
+the log's records for the verdict. The module shares no code with that program, so their results check each other: every
+offset that a consumer skips must be counted here. The module learns how a transaction ended only from the control batch
+in the log, and not from the producer's reports.
 """
 
 from __future__ import annotations
@@ -15,19 +15,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from delivery_verifier.cluster.connection import Address
-from delivery_verifier.cluster.protocol.encoding import call
+from delivery_verifier.cluster.protocol.fetch import fetch, whole_batches
 
-FETCH_BYTES = 8 << 20
-TIMEOUT_S = 20.0
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 """Bits in the attributes of a batch. A control batch is a transaction's commit marker or abort marker."""
 ABORT, COMMIT = 0, 1
 """Types of control records in the log of a data topic (Kafka: `ControlRecordType`)."""
-_FRAME = struct.Struct(">qi")
-"""The first fields of a batch: its base offset, and the length in bytes of all fields after these two."""
-_HEADER = struct.Struct(">ibIhiqqqhii")
-"""The fields after `_FRAME`: leader epoch, magic, CRC, attributes, last offset delta, two timestamps, producer id,
-producer epoch, base sequence, number of records."""
+_PRODUCER_ID, _RECORDS, _BODY = 43, 57, 61
+"""Positions in the bytes of a batch: of the producer id, of the number of records, and of the first record."""
 
 
 class Batch(NamedTuple):
@@ -56,7 +51,7 @@ def unseen(address: Address, topic: str, partition: int, start: int, end: int) -
 
     Every transaction with records in this range must have been committed or aborted. The control batch that ends such a
     transaction may stand after `end`, so the log is read until all these transactions have ended. Raises OSError if a
-    transaction is still open, if the broker cannot be reached or is not the leader, or if an offset is missing.
+    transaction is still open, if the broker cannot be reached or holds no replica, or if an offset is missing.
     """
     control = aborted = 0
     undecided: Counter[int] = Counter()
@@ -90,19 +85,12 @@ def _batches(address: Address, topic: str, partition: int, offset: int) -> Itera
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """Yields the complete batches in `data`, the bytes of a fetch. Leaves out the last batch if the broker sent only a
-    part of it. Raises ConnectionError if the format (magic) of a batch is not 2."""
-    position = 0
-    while position + _FRAME.size + _HEADER.size <= len(data):
-        first, length = _FRAME.unpack_from(data, position)
-        header = _HEADER.unpack_from(data, position + _FRAME.size)
-        magic, attributes, last, producer_id, records = header[1], header[3], header[4], header[7], header[10]
-        if magic != 2:
-            raise ConnectionError(f"offset {first} is in a batch of format {magic}, must be 2")
-        body, position = position + _FRAME.size + _HEADER.size, position + _FRAME.size + length
-        if position <= len(data):
-            kind = _control_kind(data[body:position], first) if attributes & CONTROL else None
-            yield Batch(first, first + last + 1, records, producer_id, bool(attributes & TRANSACTIONAL), kind)
+    """Yields the complete batches in `data`, the bytes of a fetch. Raises the same errors as `whole_batches`."""
+    for raw in whole_batches(data):
+        (producer_id,) = struct.unpack_from(">q", raw.data, _PRODUCER_ID)
+        (records,) = struct.unpack_from(">i", raw.data, _RECORDS)
+        kind = _control_kind(raw.data[_BODY:], raw.first) if raw.attributes & CONTROL else None
+        yield Batch(raw.first, raw.end, records, producer_id, bool(raw.attributes & TRANSACTIONAL), kind)
 
 
 def _control_kind(record: bytes, offset: int) -> int:
@@ -131,22 +119,4 @@ def _behind_varint(data: bytes, position: int) -> int:
 def _fetch(address: Address, topic: str, partition: int, offset: int) -> bytes:
     """Fetches batches of a partition from `offset` on. Returns the bytes of these batches. Raises OSError if the broker
     does not answer or reports an error."""
-    body = struct.pack(">hhih", 1, 4, 6, 3) + b"kdv" + struct.pack(">iiiibi", -1, 1000, 1, FETCH_BYTES, 0, 1)
-    body += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">iiqi", 1, partition, offset, FETCH_BYTES)
-    answer = call(address, body, TIMEOUT_S)
-    try:
-        return _records(answer, len(topic))
-    except struct.error as error:
-        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
-
-
-def _records(answer: bytes, name_bytes: int) -> bytes:
-    """Returns the bytes of the batches in a FetchResponse v4 of one partition. `name_bytes`: the length of the topic's
-    name. Raises ConnectionError if the response reports an error."""
-    position = 4 + 4 + 4 + 2 + name_bytes + 4  # correlation id, throttle time, topics, name, partitions
-    partition, error, _mark, _stable, aborted = struct.unpack_from(">ihqqi", answer, position)
-    if error:
-        raise ConnectionError(f"partition {partition} was not fetched: error {error}")
-    position += 26 + 16 * max(aborted, 0)
-    (length,) = struct.unpack_from(">i", answer, position)
-    return answer[position + 4 : position + 4 + max(length, 0)]
+    return fetch(address, topic, partition, offset).data

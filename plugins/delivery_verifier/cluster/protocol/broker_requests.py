@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from delivery_verifier.cluster.connection import Connection
-from delivery_verifier.cluster.protocol import requests
+from delivery_verifier.cluster.protocol import fetch, requests
 from delivery_verifier.cluster.protocol.encoding import Channel
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
@@ -38,6 +38,11 @@ class SocketRequests:
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
         """Returns the value of `setting` by topic, as `broker` reports it."""
         return requests.topic_setting(self._connection.address(broker), topics, setting)
+
+    def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> fetch.Fetched:
+        """Fetches batches of a partition from `broker`'s replica, from `offset` up to the broker's high watermark. The
+        first batch may begin before `offset`. The answer has at most `most_bytes`, or a single larger batch."""
+        return fetch.fetch(self._connection.address(broker), topic, partition, offset, most_bytes)
 
 
 class RepeatedRequests(SocketRequests):

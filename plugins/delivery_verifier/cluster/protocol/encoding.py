@@ -37,6 +37,15 @@ class Reader:
         """Skips `count` bytes."""
         self._offset += count
 
+    def blob(self, length: int) -> bytes:
+        """Reads `length` bytes. A negative length means null; the result is then empty. If the answer ends too early,
+        raises IndexError."""
+        value = self._data[self._offset : self._offset + max(length, 0)]
+        if len(value) < length:
+            raise IndexError(f"{length} bytes were announced, {len(value)} are there")
+        self._offset += len(value)
+        return value
+
     def text(self, length: int) -> str:
         """Reads a string of `length` bytes. A negative length means null; the result is then an empty string. If the
         answer ends too early, returns a shorter string without an error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from delivery_verifier.cluster.protocol.fetch import Fetched
 from delivery_verifier.cluster.protocol.requests import PartitionState
 
 
@@ -34,4 +35,9 @@ class BrokerRequests(Protocol):
 
     def topic_setting(self, broker: int, topics: Sequence[str], setting: str) -> dict[str, str]:
         """Returns the value of `setting` by topic, as `broker` reports it."""
+        ...
+
+    def fetch(self, broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        """Fetches batches of a partition from `broker`'s replica, from `offset` up to the broker's high watermark. The
+        first batch may begin before `offset`. The answer has at most `most_bytes`, or a single larger batch."""
         ...

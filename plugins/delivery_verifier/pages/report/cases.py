@@ -15,6 +15,7 @@ from delivery_verifier.model.anomalies import Anomaly
 from delivery_verifier.model.history import Observation
 from delivery_verifier.pages.leadership import Clock, Leadership, injection_during, injection_name, topic_of
 from delivery_verifier.pages.material import Material
+from delivery_verifier.pages.report.truncation import Truncations
 from delivery_verifier.store import tables
 
 CASES_SHOWN = 20
@@ -30,7 +31,8 @@ class Case:
     `sent`: the time when the record was sent. `settled`: the time when its outcome was known. `leader`, `isr`: the
     leader and the ISR of the partition at `settled` or, if the outcome was never known, at `sent`. `injection`: the
     first injection of a fault that could have hurt the record (see `injection_during`). `offsets`: the offsets of the
-    copies of the record. A text is an en dash if its value does not exist or is not known.
+    copies of the record. A text is an en dash if its value does not exist or is not known. `truncation`: where a lost
+    record was cut off (see `truncation.Truncations`), or an empty text if that is not known.
     """
 
     row: dict[str, Any]
@@ -40,6 +42,7 @@ class Case:
     sent: str
     settled: str
     offsets: str
+    truncation: str
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,11 @@ def groups(material: Material, clock: Clock) -> list[CaseGroup]:
     counted = {(row["arm"], row["kind"]): row for row in _rows(material.table(tables.CASES))}
     pairs = {(row["arm"], row["kind"]) for row in table.group_by(["arm", "kind"]).aggregate([]).to_pylist()}
     pairs |= {pair for pair, row in counted.items() if row["cases"]}
-    leadership = Leadership(material.observations)
+    leadership, truncations = Leadership(material.observations), Truncations(material)
     case_groups = []
     for arm, kind in sorted(pairs, key=lambda pair: _rank(material, *pair)):
         count = counted.get((arm, kind))
-        cases = [_case(material, clock, leadership, row) for row in first_rows(table, arm, kind)]
+        cases = [_case(material, clock, leadership, truncations, row) for row in first_rows(table, arm, kind)]
         total, cut = (count["cases"], count["cut"]) if count else (None, False)
         case_groups.append(CaseGroup(arm, role_of(material, arm), kind, total, cut, cases))
     return case_groups
@@ -110,7 +113,9 @@ def _rank(material: Material, arm: str, kind: str) -> tuple[int, str, int]:
     return roles.index(role_of(material, arm)), arm, kinds.index(kind) if kind in kinds else len(kinds)
 
 
-def _case(material: Material, clock: Clock, leadership: Leadership, row: dict[str, Any]) -> Case:
+def _case(
+    material: Material, clock: Clock, leadership: Leadership, truncations: Truncations, row: dict[str, Any]
+) -> Case:
     last_known_us = row["settled_at"] if row["settled_at"] is not None else row["sent_at"]
     observation = leadership.last_observation(topic_of(material, row["arm"]), row["partition"], last_known_us)
     injection = injection_during(material.injections, row["sent_at"], row["settled_at"])
@@ -122,6 +127,7 @@ def _case(material: Material, clock: Clock, leadership: Leadership, row: dict[st
         sent=clock.text(row["sent_at"]),
         settled=clock.text(row["settled_at"]),
         offsets=offsets_text(row["offsets"]),
+        truncation=truncations.text(row),
     )
 
 

@@ -1,4 +1,5 @@
-"""The step settle: waits until all replicas are in sync, writes the canary, and takes the snapshot (`run.snapshot`).
+"""The step settle: waits until all replicas are in sync, writes the canary, takes the snapshot (`run.snapshot`), and
+reads every replica up to the snapshot's end (`run.replicas`).
 
 The canary is a topic with known anomalies of every kind. A run that does not report exactly these anomalies gets no
 verdict HELD or VIOLATED. The snapshot says where each partition ends.
@@ -21,16 +22,19 @@ from delivery_verifier.judgement import canary
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.replicas import read_replicas
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
 def settle(run_dir: Path) -> None:
-    """Ends all faults, waits until all replicas are in sync, writes the canary's records, and takes the snapshot.
+    """Ends all faults, waits until all replicas are in sync, writes the canary's records, takes the snapshot, and
+    compares the replicas.
 
     The canary is a topic with known anomalies, which test the verifier itself. The output is the ledger of the canary,
-    offsets.json (the snapshot), and observations.json. The last file has the heartbeats of the keeper's observer, and
-    each change of a leader, of in-sync replicas or of a broker's process that the observer saw.
+    offsets.json (the snapshot), replicas.parquet, and observations.json. The last file has the heartbeats of the
+    keeper's observer, and each change of a leader, of in-sync replicas or of a broker's process that the observer saw.
+    A replica that differs from its leader, or cannot be read, becomes a doubt later.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, and ValueError if a topic's settings let brokers remove records.
@@ -52,7 +56,10 @@ def settle(run_dir: Path) -> None:
         topics.check_whole_log(cluster.connection, names)
         writer = AckedWriter(cluster.connection)
         _plant_canary(scenario, writer, output)
-        output.write_json("offsets.json", take_snapshot(scenario, cluster, writer))
+        snapshot = take_snapshot(scenario, cluster, writer)
+        output.write_json("offsets.json", snapshot)
+        with output.timed("replicas"):
+            output.write_table("replicas", read_replicas(cluster, snapshot.partitions))
         output.write_json("observations.json", list(_observations(cluster)))
 
 

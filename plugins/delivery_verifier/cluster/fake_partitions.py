@@ -1,0 +1,27 @@
+"""How the leader and the ISR of a partition of a fake cluster change when a broker goes or comes back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from delivery_verifier.cluster.protocol.requests import PartitionState
+
+
+def without_broker(state: PartitionState, broker: int) -> PartitionState:
+    """Returns the state of a partition after `broker` has gone. The last broker of an ISR stays in the ISR, but does
+    not lead."""
+    isr = tuple(member for member in state.isr if member != broker)
+    if state.leader != broker:
+        return replace(state, isr=isr or state.isr)
+    return replace(state, leader=isr[0] if isr else -1, leader_epoch=state.leader_epoch + 1, isr=isr or state.isr)
+
+
+def with_broker(state: PartitionState, broker: int) -> PartitionState:
+    """Returns the state of a partition after `broker` has come back. If the partition has a leader, `broker` joins the
+    ISR. If not, `broker` leads the partition, but only if `broker` is in the ISR."""
+    if state.leader >= 0:
+        isr = tuple(member for member in state.replicas if member in state.isr or member == broker)
+        return replace(state, isr=isr)
+    if broker in state.isr:
+        return replace(state, leader=broker, leader_epoch=state.leader_epoch + 1)
+    return state

@@ -1,0 +1,105 @@
+"""Fetches batches of a partition from one broker, be it the partition's leader or a follower.
+
+A follower answers a consumer's Fetch from version 11 on, up to its own high watermark (KIP-392). From version 13 on, a
+Fetch names topics by their ids. So this module sends version 12 (`FetchRequest.json`), as a consumer that also reads
+uncommitted records.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from delivery_verifier.cluster.connection import Address
+from delivery_verifier.cluster.protocol.encoding import Reader, call, varint
+
+FETCH_BYTES = 8 << 20
+"""The greatest size of one answer. If the first batch is larger, the broker sends this batch all the same."""
+TIMEOUT_S = 20.0
+WAIT_MS = 1000
+"""Milliseconds for which a broker waits with its answer if it has no batch at the offset."""
+_HEADER = struct.Struct(">qiibIhi")
+"""The first fields of a batch: base offset, length in bytes of all fields after these two, leader epoch, magic, CRC,
+attributes, last offset delta."""
+_HEADER_BYTES, _FRAME_BYTES = 61, 12
+"""The size of all fields before the records of a batch, and the size of the first two fields."""
+
+
+class Refused(ConnectionError):
+    """The broker answered a Fetch with an error code."""
+
+
+class Fetched(NamedTuple):
+    """The answer to a Fetch of one partition. `high_watermark`: the high watermark as this broker knows it. `data`: the
+    bytes of the batches; the last batch may be cut."""
+
+    high_watermark: int
+    data: bytes
+
+
+class RawBatch(NamedTuple):
+    """The batch at the offsets [first, end) of a log. `data`: all bytes of the batch."""
+
+    first: int
+    end: int
+    epoch: int
+    crc: int
+    attributes: int
+    data: bytes
+
+
+def fetch(address: Address, topic: str, partition: int, offset: int, most_bytes: int = FETCH_BYTES) -> Fetched:
+    """Fetches batches of a partition from `offset` on. The first of them may begin before `offset`.
+
+    Raises Refused if the broker reports an error, and another OSError if the broker does not answer.
+    """
+    body = struct.pack(">hhih", 1, 12, 6, 3) + b"kdv\0" + struct.pack(">iiiibii", -1, WAIT_MS, 1, most_bytes, 0, 0, -1)
+    body += b"\2" + varint(len(topic) + 1) + topic.encode() + b"\2"
+    body += struct.pack(">iiqiqi", partition, -1, offset, -1, -1, most_bytes) + b"\0\0"
+    answer = call(address, body + b"\1\1\0", TIMEOUT_S)  # no forgotten topic, no rack, no tagged field
+    try:
+        return _fetched(answer, f"{topic}/{partition}")
+    except (struct.error, IndexError, ValueError) as error:
+        raise ConnectionError(f"the broker at {address} gave no answer that can be read: {error}") from None
+
+
+def _fetched(answer: bytes, name: str) -> Fetched:
+    """Reads a FetchResponse v12 of one partition. `name`: the partition's name, for the error message."""
+    reader = Reader(answer)
+    reader.skip(4)
+    reader.tags()
+    reader.skip(4)
+    if error := reader.number("h"):
+        raise Refused(f"{name} was not fetched: error {error}")
+    reader.skip(4)
+    if reader.varint() != 2:
+        raise ValueError(f"it is not about {name}")
+    reader.compact_text()
+    reader.varint()
+    reader.skip(4)
+    error, high_watermark = reader.number("h"), reader.number("q")
+    if error:
+        raise Refused(f"{name} was not fetched: error {error}")
+    reader.skip(16)
+    for _ in range(reader.varint() - 1):  # aborted transactions
+        reader.skip(16)
+        reader.tags()
+    reader.skip(4)
+    return Fetched(high_watermark, reader.blob(reader.varint() - 1))
+
+
+def whole_batches(data: bytes) -> Iterator[RawBatch]:
+    """Yields the complete batches in `data`, the bytes of a Fetch. Leaves out the last batch if the broker sent only a
+    part of it. Raises ConnectionError if the format (magic) of a batch is not 2, or its length is impossible."""
+    position = 0
+    while position + _HEADER_BYTES <= len(data):
+        first, length, epoch, magic, crc, attributes, last = _HEADER.unpack_from(data, position)
+        if magic != 2:
+            raise ConnectionError(f"offset {first} is in a batch of format {magic}, must be 2")
+        if length < _HEADER_BYTES - _FRAME_BYTES:
+            raise ConnectionError(f"offset {first} is in a batch of {length} bytes, which is too short")
+        behind = position + _FRAME_BYTES + length
+        if behind <= len(data):
+            yield RawBatch(first, first + last + 1, epoch, crc, attributes, data[position:behind])
+        position = behind

@@ -1,0 +1,93 @@
+"""The logs of single replicas: the digest of one log, and the first difference of two logs.
+
+A follower appends the leader's batches byte by byte as it fetched them. So two replicas that agree have the same bytes:
+offsets, leader epochs, checksums, flags (control, transactional) and records. This module looks at whole batches, never
+at single records, and keeps the batches of only one answer in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from delivery_verifier.cluster.protocol.batches import CONTROL, TRANSACTIONAL
+from delivery_verifier.cluster.protocol.fetch import Fetched, RawBatch, whole_batches
+
+FetchAt = Callable[[int], Fetched]
+"""A function that fetches batches of one replica from an offset on."""
+
+
+class ReplicaLog(NamedTuple):
+    """What one replica holds. `digest`: the SHA-256 of the bytes of all batches. `read_until`: the offset behind the
+    last batch. `batches`: the number of batches. `epochs`: the first offset of every leader epoch, by epoch."""
+
+    digest: str
+    read_until: int
+    batches: int
+    epochs: dict[int, int]
+
+
+class Difference(NamedTuple):
+    """How two logs differ. All differences are at the offsets [first, end). `detail`: the first difference in words."""
+
+    first: int
+    end: int
+    detail: str
+
+
+def log_batches(fetch: FetchAt, start: int, end: int) -> Iterator[RawBatch]:
+    """Yields the batches of a replica that hold offsets of [start, end). The replica's high watermark must have reached
+    `end`. Yields fewer batches if the log ends earlier. Raises OSError as `fetch` does, and for a malformed batch."""
+    offset = start
+    while offset < end:
+        batches = [batch for batch in whole_batches(fetch(offset).data) if batch.end > offset]
+        if not batches:
+            return
+        for batch in batches:
+            if batch.first >= end:
+                return
+            yield batch
+            offset = max(offset, batch.end)
+
+
+def read_log(batches: Iterator[RawBatch], start: int) -> ReplicaLog:
+    """Returns the digest and the extent of a log whose batches begin at the offset `start`."""
+    digest, read_until, count, epochs = hashlib.sha256(), start, 0, dict[int, int]()
+    for batch in batches:
+        digest.update(batch.data)
+        read_until, count = batch.end, count + 1
+        if batch.epoch not in epochs:
+            epochs[batch.epoch] = batch.first
+    return ReplicaLog(digest.hexdigest(), read_until, count, epochs)
+
+
+def difference(leader: Iterator[RawBatch], follower: Iterator[RawBatch]) -> Difference | None:
+    """Compares two logs batch by batch. Returns None if they are equal."""
+    left, right = next(leader, None), next(follower, None)
+    result: Difference | None = None
+    while left is not None or right is not None:
+        present = [batch for batch in (left, right) if batch is not None]
+        behind = min(batch.end for batch in present)
+        if left != right:
+            # A batch that begins behind the other one is not different yet. It is compared with the next batch.
+            different = [batch for batch in present if batch.first < behind] or present
+            first, end = min(batch.first for batch in different), max(batch.end for batch in different)
+            if result is None:
+                result = Difference(first, end, f"it has {_words(right)}, the leader has {_words(left)}")
+            else:
+                result = result._replace(first=min(first, result.first), end=max(end, result.end))
+        left = next(leader, None) if left is not None and left.end <= behind else left
+        right = next(follower, None) if right is not None and right.end <= behind else right
+    return result
+
+
+def _words(batch: RawBatch | None) -> str:
+    if batch is None:
+        return "no further batch"
+    flags = {"transactional": TRANSACTIONAL, "control": CONTROL}
+    kind = "".join(f"{name} " for name, bit in flags.items() if batch.attributes & bit)
+    return (
+        f"a {kind}batch of offsets {batch.first} to {batch.end - 1}, leader epoch {batch.epoch}, CRC {batch.crc:08x}, "
+        f"{len(batch.data)} bytes"
+    )

@@ -1,0 +1,61 @@
+"""Where a lost record was cut off: the leader epoch from whose first offset on the records of earlier leaders are gone,
+and the replicas that still have an earlier leader's records there.
+
+The table of the replicas says which leader epochs each replica holds, and from which offsets on. Which epoch the record
+itself had is not known: a leader that was frozen acknowledges records under its old epoch long after another leader was
+elected.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from delivery_verifier.model.anomalies import Anomaly
+from delivery_verifier.pages.material import Material
+from delivery_verifier.store.replicas import REPLICAS
+
+Row = dict[str, Any]
+
+
+class Truncations:
+    """What the replicas of a run hold at the offsets of lost records."""
+
+    def __init__(self, material: Material) -> None:
+        self._replicas = defaultdict[tuple[str, int], list[Row]](list)
+        table = material.table(REPLICAS)
+        for row in table.to_pylist() if table is not None else []:
+            if row["digest"] is not None:
+                self._replicas[row["arm"], row["partition"]].append(row)
+        parts = material.offsets.partitions if material.offsets is not None else []
+        self._leaders = {(part.arm, part.partition): part.leader for part in parts}
+
+    def text(self, case: Row) -> str:
+        """What became of the offset at which a lost record was acknowledged, in words.
+
+        `case`: the row of the case in anomalies/. Empty if the leader's replica was not read, or if no leader after the
+        first one began at or before this offset, so that nothing can have been cut off there.
+        """
+        key, offset = (case["arm"], case["partition"]), case["acked_offset"]
+        replicas = {row["broker"]: row for row in self._replicas.get(key, [])}
+        leader = replicas.get(self._leaders.get(key, -1))
+        if case["kind"] != Anomaly.LOST.value or offset is None or leader is None:
+            return ""
+        begun = _epochs_until(leader, offset)
+        if len(begun) < 2:
+            return ""
+        epoch, start = begun[-1]
+        cut = f"leader epoch {epoch} begins at offset {start:,}: what earlier leaders had from there on was cut off"
+        if offset >= leader["read_until"]:  # no replica was read as far as that
+            return f"{cut}, and the snapshot ends before its offset"
+        still = [
+            f"broker {broker}"
+            for broker, row in sorted(replicas.items())
+            if offset < row["read_until"] and max(_epochs_until(row, offset), default=begun[-1])[0] < epoch
+        ]
+        return f"{cut}; still at its offset on {', '.join(still) or 'no replica'}"
+
+
+def _epochs_until(replica: Row, offset: int) -> list[tuple[int, int]]:
+    """Returns the leader epochs of a replica that begin at or before `offset`, each with its first offset."""
+    return [pair for pair in zip(replica["epochs"], replica["epoch_starts"], strict=True) if pair[1] <= offset]

@@ -1,0 +1,46 @@
+"""The table of the replicas: the only table of the run directory that is about replicas, not about records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delivery_verifier.store.table import ARM, PARTITION, Column, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REPLICAS = Table(
+    "replicas",
+    "replicas.parquet",
+    "one replica of a partition: its log from the start to the end of the snapshot",
+    (
+        ARM,
+        PARTITION,
+        Column("broker", "int32", "broker that holds the replica"),
+        Column("digest", "string", "SHA-256 of the bytes of all batches; null if the replica was not read", True),
+        Column("read_until", "int64", "offset behind the last batch; null as above", True),
+        Column("batches", "int64", "number of batches; null as above", True, "batches"),
+        Column("epochs", "list<int64>", "leader epochs of the batches, in the order of the log; null as above", True),
+        Column("epoch_starts", "list<int64>", "the first offset of each of these epochs; null as above", True),
+        Column("differs_from", "int64", "first offset at which it differs from the leader's; null if nowhere", True),
+        Column("differs_until", "int64", "offset behind the last such offset; null as above", True),
+        Column("detail", "string", "why it was not read, or its first difference from the leader's", True),
+    ),
+    since=2,
+)
+
+
+def read_replicas(run_dir: Path, format_version: int) -> pa.Table | None:
+    """Returns the table of a run, without rows if its file is missing; None if the run's format lacks the table.
+
+    `format_version`: the version in the manifest of the step that writes the table. Raises pyarrow.ArrowException if
+    the file is damaged or lacks a column.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if format_version < REPLICAS.since:
+        return None
+    file = run_dir / REPLICAS.file
+    return pq.read_table(file, columns=list(REPLICAS.column_names)) if file.is_file() else pa.table({})

@@ -1,0 +1,114 @@
+"""Tests of the reading of all replicas on real brokers: followers answer, and what was altered on a follower's disk is
+found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from support.evidence import RUN, SUBJECT, arm, evidence_of, judged
+from support.record_batches import alter_on_disk
+
+from delivery_verifier.cluster import topics
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol import fetch
+from delivery_verifier.host.waiting import wait_until
+from delivery_verifier.judgement.evidence import Evidence
+from delivery_verifier.run.replicas import read_replicas
+
+RECORDS, BATCH = 400, 40
+ALTERED = 200
+
+
+@pytest.fixture(scope="module")
+def evidence(cluster: Cluster) -> Evidence:
+    """The evidence of the hand-made run, whose topics exist with as many records as the run says, and its real leaders.
+
+    Half of the records of each partition are in transactions, one of them aborted. Behind them stands one more record.
+    """
+    topics.create(RUN, cluster.connection)
+    names = [spec.topic_name for spec in RUN.arms]
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 20}
+    plain, atomic = Producer(settings), Producer(settings | {"transactional.id": "replicas"})
+    atomic.init_transactions(60)
+    for at in range(0, RECORDS, BATCH):
+        client = atomic if at in (0, ALTERED - BATCH) else plain
+        if client is atomic:
+            atomic.begin_transaction()
+        for name in names:
+            for partition in range(RUN.load.partitions):
+                for number in range(BATCH - (client is atomic)):  # the marker of the transaction has an offset, too
+                    client.produce(name, f"value {at + number}", partition=partition)
+        assert client.flush(60) == 0
+        if client is atomic:
+            (atomic.commit_transaction if at else atomic.abort_transaction)(60)
+    for name in names:
+        for partition in range(RUN.load.partitions):
+            plain.produce(name, b"marker", partition=partition)
+    assert plain.flush(60) == 0
+    states, made = cluster.partitions(names), evidence_of(RUN)
+    parts = [
+        msgspec.structs.replace(part, leader=states[part.topic, part.partition].leader, leader_epoch=-1)
+        for part in made.offsets.partitions
+    ]
+    return evidence_of(RUN, offsets=msgspec.structs.replace(made.offsets, partitions=parts))
+
+
+def read(cluster: Cluster, evidence: Evidence, deadline_s: float = 60) -> Evidence:
+    """Returns the evidence with the replicas that `read_replicas` read on the brokers."""
+    table = read_replicas(cluster, evidence.offsets.partitions, deadline_s)
+    return evidence_of(RUN, offsets=evidence.offsets, replicas=table)
+
+
+def test_followers_are_read_and_agree_with_their_leaders(cluster: Cluster, evidence: Evidence) -> None:
+    whole = read(cluster, evidence)
+    assert whole.replicas is not None and whole.replicas.num_rows == 3 * 3 * len(RUN.arms)
+    assert set(whole.replicas["read_until"].to_pylist()) == {RECORDS}
+    assert min(whole.replicas["batches"].to_pylist()) >= RECORDS // BATCH
+    assert arm(judged(whole)).verdict == "HELD"
+
+
+def test_a_frozen_broker_was_not_read(cluster: Cluster, evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "TIMEOUT_S", 2.0)
+    broker = cluster.brokers[-1]
+    cluster.send(broker, "SIGSTOP")
+    wait_until(lambda: cluster.states()[broker] == "frozen", "the broker to freeze", 30)
+    try:
+        said = judged(read(cluster, evidence))
+    finally:
+        cluster.send(broker, "SIGCONT")
+        names = [spec.topic_name for spec in RUN.arms]
+        wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    assert arm(said).verdict == "INCONCLUSIVE"
+    unread = [doubt.detail for doubt in arm(said).doubts if doubt.name == "replica_not_read"]
+    assert f"{SUBJECT}/0: the log of broker {broker} was not read: timed out" in unread
+
+
+def test_a_followers_segment_that_was_altered_on_disk_forbids_held_and_is_named(
+    cluster: Cluster, evidence: Evidence
+) -> None:
+    """The CRC of the altered batch is right, so neither the broker nor a consumer of the follower notices anything."""
+    part = next(part for part in evidence.offsets.partitions if (part.arm, part.partition) == (SUBJECT, 0))
+    broker = next(broker for broker in cluster.brokers if broker != part.leader)
+    cluster.send(broker, "SIGTERM")
+    wait_until(lambda: cluster.states()[broker] == "exited", "the broker to exit", 60)
+    folder = Path(cluster.workspace) / "data" / str(broker) / f"{part.topic}-0"
+    batch = alter_on_disk(folder / f"{0:020}.log", ALTERED)
+    cluster.start(broker)
+    cluster.wait_up()
+    names = [spec.topic_name for spec in RUN.arms]
+    wait_until(lambda: cluster.isr_full(names), "all replicas to be in sync", 60)
+    said = judged(read(cluster, evidence))
+    assert (arm(said).verdict, said.green) == ("INCONCLUSIVE", False)
+    (doubt,) = [doubt for doubt in arm(said).doubts if doubt.kind == "coverage"]
+    assert doubt.name == "replicas_differ" and batch.first <= ALTERED < batch.end
+    assert doubt.detail.startswith(
+        f"DIVERGED: {SUBJECT}/0: the log of broker {broker} differs from that of the leader, broker {part.leader}, "
+        f"at offsets {batch.first} to {batch.end - 1}: it has a batch of offsets {batch.first} to {batch.end - 1}, "
+    )
+    assert f"the leader has a batch of offsets {batch.first} to {batch.end - 1}, " in doubt.detail
+    assert f"CRC {batch.crc:08x}" in doubt.detail
+    assert all(not other.doubts for other in said.arms if other.arm != SUBJECT)

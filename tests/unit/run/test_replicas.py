@@ -1,0 +1,141 @@
+"""Tests of the reading of all replicas, on a fake cluster: what differs, and what was not read, is a row of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.record_batches import altered, batch
+
+from delivery_verifier.cluster.fake import FakeCluster
+from delivery_verifier.cluster.handle import Cluster
+from delivery_verifier.cluster.protocol.fetch import Fetched, Refused
+from delivery_verifier.model.history import PartitionSnapshot
+from delivery_verifier.run.replicas import read_replicas
+
+LOG = [batch(0, 5), batch(5, 5, epoch=1), batch(10, 1, epoch=1)]
+SNAPSHOT = [
+    PartitionSnapshot(arm="safe", topic="t", partition=at, start=0, end=10, live_end=11, leader=2, leader_epoch=1)
+    for at in (0, 1)
+]
+
+
+@pytest.fixture
+def fake() -> FakeCluster:
+    fake = FakeCluster()
+    for at in (0, 1):
+        fake.set_partition("t", at, leader=2, epoch=1)
+        fake.logs |= {(broker, "t", at): list(LOG) for broker in fake.brokers}
+    return fake
+
+
+def rows(fake: FakeCluster, deadline_s: float = 0) -> dict[tuple[int, int], dict[str, Any]]:
+    table = read_replicas(Cluster(fake), SNAPSHOT, deadline_s)
+    return {(row["partition"], row["broker"]): row for row in table.to_pylist()}
+
+
+def test_replicas_that_agree_have_one_digest_per_partition(fake: FakeCluster) -> None:
+    found = rows(fake)
+    assert list(found) == [(at, broker) for at in (0, 1) for broker in (1, 2, 3)]
+    assert len({row["digest"] for row in found.values()}) == 1
+    of_one = {name: value for name, value in found[0, 1].items() if name not in ("arm", "digest")}
+    assert of_one == {
+        "partition": 0,
+        "broker": 1,
+        "read_until": 10,
+        "batches": 2,
+        "epochs": [0, 1],
+        "epoch_starts": [0, 5],
+        "differs_from": None,
+        "differs_until": None,
+        "detail": None,
+    }
+
+
+def test_what_stands_behind_the_snapshot_is_not_compared(fake: FakeCluster) -> None:
+    fake.logs[1, "t", 0][2] = altered(LOG[2])
+    assert len({row["digest"] for row in rows(fake).values()}) == 1
+
+
+def test_a_follower_that_differs_is_named_with_its_offsets(fake: FakeCluster) -> None:
+    fake.logs[3, "t", 1][1] = altered(LOG[1])
+    found = rows(fake)
+    different = found.pop((1, 3))
+    assert len({row["digest"] for row in found.values()}) == 1 and not any(row["detail"] for row in found.values())
+    assert different["digest"] != found[1, 2]["digest"]
+    assert (different["differs_from"], different["differs_until"]) == (5, 10)
+    assert different["detail"].startswith("it has a batch of offsets 5 to 9, leader epoch 1, CRC ")
+
+
+def test_a_follower_whose_high_watermark_stays_behind_was_not_read(fake: FakeCluster) -> None:
+    fake.logs[1, "t", 0] = LOG[:1]
+    found = rows(fake)
+    assert found[0, 1]["digest"] is None and found[0, 1]["read_until"] is None
+    assert found[0, 1]["detail"] == (
+        "waited 0 s in vain: the high watermark of t/0 on broker 1 to reach 10 (last answer: 5)"
+    )
+    assert found[1, 1]["digest"] == found[1, 2]["digest"] is not None
+
+
+def test_a_follower_is_read_once_its_high_watermark_has_come(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [Refused("t/0 was not fetched: error 78"), Fetched(5, LOG[0])]
+    plain = fake.fetch
+
+    def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        if (broker, partition) == (1, 0) and late:
+            answer = late.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        return plain(broker, topic, partition, offset, most_bytes)
+
+    monkeypatch.setattr(fake, "fetch", fetch)
+    assert rows(fake, deadline_s=30)[0, 1]["digest"] == rows(fake)[0, 2]["digest"]
+    assert not late
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGSTOP"])
+def test_a_broker_that_does_not_answer_was_not_read_and_is_asked_only_once(
+    fake: FakeCluster, signal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    plain = fake.fetch
+    monkeypatch.setattr(fake, "fetch", lambda broker, *more: asked.append(broker) or plain(broker, *more))
+    fake.send(3, signal)
+    found = rows(fake)
+    assert [found[at, 3]["digest"] for at in (0, 1)] == [None, None]
+    assert {found[at, 3]["detail"] for at in (0, 1)} == {"broker 3 does not answer"}
+    assert asked.count(3) == 1 and all(found[at, 1]["digest"] for at in (0, 1))
+
+
+def test_without_the_leader_nothing_is_compared(fake: FakeCluster) -> None:
+    del fake.logs[2, "t", 0]
+    fake.logs[1, "t", 0][0] = altered(LOG[0])
+    found = rows(fake)
+    assert found[0, 2]["digest"] is None and found[0, 1]["digest"] != found[0, 3]["digest"]
+    assert found[0, 1]["differs_from"] is None
+
+
+def test_a_difference_that_cannot_be_located_is_still_a_difference(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The follower answers the fetches for the digest, and no more."""
+    fake.logs[1, "t", 0][0] = altered(LOG[0])
+    plain, answers = fake.fetch, [0]
+
+    def fetch(broker: int, topic: str, partition: int, offset: int, most_bytes: int) -> Fetched:
+        answers[0] += (broker, partition) == (1, 0)
+        if answers[0] > 2:
+            raise ConnectionError("gone")
+        return plain(broker, topic, partition, offset, most_bytes)
+
+    monkeypatch.setattr(fake, "fetch", fetch)
+    row = rows(fake)[0, 1]
+    assert row["digest"] is not None and row["detail"] == "the difference could not be located: gone"
+
+
+def test_partitions_that_no_broker_knows_leave_only_the_leaders_row(fake: FakeCluster) -> None:
+    fake.partition_states.clear()
+    assert list(rows(fake)) == [(0, 2), (1, 2)]
