@@ -122,8 +122,10 @@ def settled_anew(tmp_path: Path, table: pa.Table | None) -> RunDirectory:
 
 
 def with_heartbeats(run: RunDirectory) -> list[Observation]:
-    """Returns the observations of the run, and those that a run of this version has besides: of the coordinators' topic,
-    and a heartbeat per second."""
+    """Returns the observations of the run, and those that a run of this version has besides.
+
+    These are the heartbeats, one per second, and a state of the coordinators' topic.
+    """
     seen = read_observations((run.path / "observations.json").read_bytes())
     end_us = read_offsets((run.path / "offsets.json").read_bytes()).taken_at_us
     begin_us = min(observation.at_us for observation in seen)
