@@ -30,7 +30,9 @@ from delivery_verifier.model.history import (
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
 from delivery_verifier.store.books import Books
+from delivery_verifier.store.ledger import sealed_version
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
+from delivery_verifier.store.tables import FORMAT_VERSION
 
 EARLY = "ended_early/"
 """The prefix of some notes in produce.json. Each of them names a producer whose load a fatal client error ended."""
@@ -54,7 +56,8 @@ class Evidence:
     `books`: the tables of counts that the step `reconcile` wrote. `canary_expected`: by column of the books, the total
     that the canary must show. `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load.
     `transactions`: by arm that writes transactions, the counts of its producers. `cases`: the records that show
-    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file.
+    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file. `sealed_as`: the format
+    version in which ledgers and producers' counts were sealed.
     """
 
     scenario: Scenario
@@ -66,6 +69,7 @@ class Evidence:
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
+    sealed_as: int = FORMAT_VERSION
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -88,7 +92,10 @@ class Evidence:
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         transactions = _transactions(scenario, run.manifest("produce").counts)
         planted = canary.expected_counts(scenario)
-        return cls(scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
+        sealed_as = sealed_version(run)
+        return cls(
+            scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases, sealed_as
+        )
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:
@@ -118,7 +125,7 @@ class Evidence:
     @cached_property
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """The anomalies, by arm, of records sent after all injected losses of power; empty if `cases` is None."""
-        power_losses = [injection for injection in self.biting if _is_power_loss(injection)]
+        power_losses = [hit for hit in self.biting if hit.action in ACTS and "power_loss" in ACTS[hit.action].counts_as]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
@@ -208,10 +215,6 @@ def case_counts(totals: Mapping[str, int], anomaly: Anomaly) -> tuple[int, int]:
     """
     also = totals.get(also_column(anomaly), 0) if anomaly in SECONDARY else 0
     return totals.get(column(anomaly), 0), also
-
-
-def _is_power_loss(injection: Injection) -> bool:
-    return injection.action in ACTS and "power_loss" in ACTS[injection.action].counts_as
 
 
 def _transactions(scenario: Scenario, counts: Mapping[str, int]) -> dict[str, TransactionCounts]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
+from delivery_verifier.judgement.evaluation import LAWS, laws_of
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.verdict import COUNTED, exposed
 
@@ -24,7 +25,7 @@ def limits(evidence: Evidence) -> list[str]:
     injections an anomaly that was not seen may occur all the same.
     """
     biting = evidence.biting
-    sentences = [_tried(evidence)]
+    sentences = [_tried(evidence), *_unchecked_laws(evidence)]
     if biting:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})
@@ -41,6 +42,12 @@ def limits(evidence: Evidence) -> list[str]:
         "network partitions that were not injected may give another result."
     )
     return sentences
+
+
+def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
+    """Yields a sentence for every law that runs of the run's format do not have."""
+    for law in LAWS.keys() - set(laws_of(evidence)):
+        yield f"This run is older than the law {law}, which was therefore not checked: {LAWS[law]}"
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:

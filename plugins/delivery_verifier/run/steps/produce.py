@@ -17,11 +17,11 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.host.waiting import pause, wait_until
 from delivery_verifier.load.live_ledger import Gate, State, Word
 from delivery_verifier.load.pool import ProducerPool
-from delivery_verifier.load.publish_ledger import publish_ledger
+from delivery_verifier.load.publish_ledger import counted_outcomes, publish_ledger
 from delivery_verifier.model.history import now_us
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.signals import Signals
-from delivery_verifier.store.ledger import LOAD_BEGAN
+from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 INJECTOR_DEADLINE_S = 90.0
@@ -44,7 +44,7 @@ def produce(run_dir: Path) -> None:
         try:
             for producer in pool.producers:
                 cluster.adopt(producer.process.pid)
-            output.counts[LOAD_BEGAN] = _send_load(scenario, cluster, pool, signals, gone)
+            output.counts[ledger.LOAD_BEGAN] = _send_load(scenario, cluster, pool, signals, gone)
             _seal_ledgers(pool, output)
         finally:
             pool.kill()
@@ -146,6 +146,8 @@ def _seal_ledgers(pool: ProducerPool, output: StepOutput) -> None:
         )
         output.counts[f"announced/{producer.name}"] = announced
         output.counts[f"attempted/{producer.name}"] = producer.control[Word.ATTEMPTED]
+        for outcome, count in counted_outcomes(producer.control, str(producer.spec.settings["acks"])).items():
+            output.counts[ledger.outcomes_key(outcome, producer.name)] = count
         if producer.arm.transactional_id:
             for word in (Word.BEGUN, Word.COMMITTED, Word.ABORTED):
                 output.counts[f"transactions_{word.name.lower()}/{producer.name}"] = producer.control[word]

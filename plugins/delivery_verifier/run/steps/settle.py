@@ -16,8 +16,10 @@ from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
+from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
@@ -67,6 +69,8 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
     table = canary.ledger_table(scenario, plan, offsets)
     pq.write_table(table, output.staging / "ledger" / "canary.parquet")
     output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
+    for outcome in Outcome:
+        output.counts[ledger.outcomes_key(outcome, f"{arm.name}/0/0")] = plan.counts[outcome.value.lower()]
 
 
 def _write_in_transactions(

@@ -1,0 +1,127 @@
+"""Tests that a ledger whose outcomes were altered convicts and acquits nobody.
+
+A stored run is brought to the current format: its manifests get what its producers would have counted. Then its ledger
+is sealed as a defect would seal it, and the run is reconciled, validated and judged anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from support.older_runs import NAMES, judgement, older_run, stored_judgement
+from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
+
+from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
+from delivery_verifier.store.run_directory import RunDirectory
+
+HELD, VIOLATED = NAMES
+DOUBT = ("checker", "books_unbalanced:outcomes_agree")
+
+
+def counted(run: RunDirectory, step: str) -> dict[str, int]:
+    """Returns what the producers whose ledgers `step` wrote would have counted."""
+    names = [name for name in run.manifest(step).files if name.startswith("ledger/")]
+    rows = [row for name in names for row in pq.read_table(run.path / name).to_pylist()]
+    producers = {f"{row['arm']}/{row['producer']}/{row['session']}" for row in rows}
+    reports = Counter(
+        (f"{row['arm']}/{row['producer']}/{row['session']}", row["outcome"])
+        for row in rows
+        if row["made_by"] == "client"
+    )
+    return {outcomes_key(kind, name): reports[name, kind] for name in producers for kind in (*Outcome, MISCOUNTED)}
+
+
+def current_run(name: str, folder: Path) -> RunDirectory:
+    """Returns a copy of a stored run that is of the current format."""
+    run = older_run(name, folder)
+    for step in ("produce", "settle"):
+        reseal(run, step, counted(run, step))
+    return run
+
+
+def as_indeterminate(table: pa.Table) -> pa.Table:
+    """Turns every ACKED attempt into an INDETERMINATE attempt, so that none of them can be LOST."""
+    acked = pc.equal(table["outcome"], "ACKED")
+    outcomes = pc.if_else(acked, pa.scalar("INDETERMINATE"), table["outcome"])
+    offsets = pc.if_else(acked, pa.scalar(None, pa.int64()), table["offset"])
+    names = table.column_names
+    return table.set_column(names.index("outcome"), table.schema.field("outcome"), outcomes).set_column(
+        names.index("offset"), table.schema.field("offset"), offsets
+    )
+
+
+def lost_as_indeterminate(table: pa.Table) -> pa.Table:
+    """Turns the ACKED attempts with even sequences into INDETERMINATE attempts: most others keep their outcomes."""
+    even = pc.equal(pc.bit_wise_and(table["sequence"], 1), 0)
+    return pa.concat_tables([as_indeterminate(table.filter(even)), table.filter(pc.invert(even))])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_of_the_current_format_is_judged_as_before(tmp_path: Path, spark: SparkSession, name: str) -> None:
+    assert judgement(judge_again(current_run(name, tmp_path), spark)) == stored_judgement(name)
+
+
+@pytest.mark.parametrize("change", [as_indeterminate, lost_as_indeterminate])
+def test_losses_that_the_seal_hides_are_a_doubt(tmp_path: Path, spark: SparkSession, change: object) -> None:
+    run = current_run(VIOLATED, tmp_path)
+    rewrite(run.path / "ledger/acks_1-0-0.parquet", change)  # type: ignore[arg-type]
+    reseal(run, "produce")
+    verdict = judge_again(run, spark)
+    assert (verdict.verdict, verdict.green, verdict.exit_code) == ("INCONCLUSIVE", False, 2)
+    hurt = arm(verdict, "acks_1")
+    assert hurt.books["lost"] < stored_judgement(VIOLATED)["arms"]["acks_1"]["books"]["lost"]
+    assert hurt.books["lost"] + hurt.books["found"] == hurt.books["reported"], "the books balance all the same"
+    assert {doubt for doubt in doubts(verdict, "acks_1") if doubt[0] == "checker"} == {DOUBT}
+    assert not doubts(verdict, "control-safe") & {DOUBT}
+
+
+def test_a_held_run_whose_seal_turned_acked_into_indeterminate_is_not_held(tmp_path: Path, spark: SparkSession) -> None:
+    run = current_run(HELD, tmp_path)
+    rewrite(run.path / "ledger/transactional-0-0.parquet", lost_as_indeterminate)
+    reseal(run, "produce")
+    verdict = judge_again(run, spark)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert DOUBT in doubts(verdict, "transactional")
+
+
+def test_a_canary_whose_ledger_was_sealed_otherwise_is_a_doubt_about_every_arm(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    run = current_run(HELD, tmp_path)
+    key = outcomes_key(Outcome.ACKED, "canary/0/0")
+    reseal(run, "settle", {key: run.manifest("settle").counts[key] + 1})
+    verdict = judge_again(run, spark)
+    assert all(DOUBT in doubts(verdict, item.arm) for item in verdict.arms)
+
+
+@pytest.mark.parametrize("missing", ["produce", "settle"])
+def test_a_run_of_the_current_format_without_its_producers_counts_is_not_held(
+    tmp_path: Path, spark: SparkSession, missing: str
+) -> None:
+    run = older_run(HELD, tmp_path)
+    for step in ("produce", "settle"):
+        reseal(run, step, counted(run, step) if step != missing else {})
+    verdict = judge_again(run, spark)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert DOUBT in doubts(verdict, "transactional")
+
+
+def test_a_run_of_the_current_format_whose_books_lack_the_law_is_not_held(tmp_path: Path) -> None:
+    """Its books are those that a program of the older format wrote."""
+    run = current_run(HELD, tmp_path)
+    verdict = judge_again(run)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert ("checker", "law_missing") in doubts(verdict, "transactional")
+
+
+def test_a_verdict_on_an_older_run_says_that_the_law_was_not_checked(tmp_path: Path) -> None:
+    verdict = judge_again(older_run(HELD, tmp_path))
+    assert verdict.verdict == "HELD"
+    assert [limit for limit in verdict.limits if "outcomes_agree" in limit]
