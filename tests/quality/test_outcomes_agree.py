@@ -6,18 +6,27 @@ is sealed as a defect would seal it, and the run is reconciled, validated and ju
 
 from __future__ import annotations
 
+import json
+import shutil
+import time
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from support.older_runs import NAMES, judgement, older_run, stored_judgement
-from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
+from support.stored_runs import arm, doubts, judge_again, reseal, rewrite, with_scenario
 
+from delivery_verifier.judgement.canary import FORGOTTEN
+from delivery_verifier.load import publish_ledger
+from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -41,9 +50,28 @@ def counted(run: RunDirectory, step: str) -> dict[str, int]:
 def current_run(name: str, folder: Path) -> RunDirectory:
     """Returns a copy of a stored run that is of the current format."""
     run = older_run(name, folder)
+    with_scenario(run, two_producers_in_the_canary)
     for step in ("produce", "settle"):
         reseal(run, step, counted(run, step))
+    forget_records(run)
     return run
+
+
+def two_producers_in_the_canary(scenario: Scenario) -> Scenario:
+    arms = tuple(msgspec.structs.replace(arm, producers=2) if arm is scenario.canary else arm for arm in scenario.arms)
+    return msgspec.structs.replace(scenario, arms=arms)
+
+
+def forget_records(run: RunDirectory) -> None:
+    """Does what the step `settle` does for the canary's real producer, and adds its ledger to those of the step."""
+    before = run.manifest("settle")
+    with run.writing("settle") as output:
+        for name in before.files:
+            (output.staging / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(run.path / name, output.staging / name)
+        output.counts |= before.counts
+        workspace = run.path.parent / f"workspace-{time.monotonic_ns()}"
+        seal_ledgers([send_and_forget(run.read_scenario(), workspace, FORGOTTEN)], output)
 
 
 def as_indeterminate(table: pa.Table, sequences: pa.Array | None = None) -> pa.Table:
@@ -61,7 +89,11 @@ def as_indeterminate(table: pa.Table, sequences: pa.Array | None = None) -> pa.T
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_of_the_current_format_is_judged_as_before(tmp_path: Path, spark: SparkSession, name: str) -> None:
-    assert judgement(judge_again(current_run(name, tmp_path), spark)) == stored_judgement(name)
+    now, before = judgement(judge_again(current_run(name, tmp_path), spark)), stored_judgement(name)
+    canary_now, canary_before = now["arms"].pop("canary"), before["arms"].pop("canary")
+    assert now == before
+    assert canary_now["verdict"] == canary_before["verdict"] == "HELD"
+    assert canary_now["books"]["lost"] == canary_before["books"]["lost"] + FORGOTTEN
 
 
 @pytest.mark.parametrize("only_the_lost", [True, False])
@@ -101,16 +133,41 @@ def test_a_canary_whose_ledger_was_sealed_otherwise_is_a_doubt_about_every_arm(
     assert all(DOUBT in doubts(verdict, item.arm) for item in verdict.arms)
 
 
+def test_a_seal_that_hides_losses_hides_those_of_the_canarys_real_producer_too(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = current_run(HELD, tmp_path)
+    monkeypatch.setattr(publish_ledger, "outcome_of", lambda result: Outcome.INDETERMINATE)
+    forget_records(run)
+    verdict = judge_again(run, spark)
+    lost = [doubt.detail for doubt in arm(verdict, "transactional").doubts if doubt.name == "canary_wrong"]
+    assert any(detail.startswith("the canary's lost must be") for detail in lost)
+    assert {item.verdict for item in verdict.arms} == {"INCONCLUSIVE"}
+
+
 @pytest.mark.parametrize("missing", ["produce", "settle"])
 def test_a_run_of_the_current_format_without_its_producers_counts_is_not_held(
     tmp_path: Path, spark: SparkSession, missing: str
 ) -> None:
-    run = older_run(HELD, tmp_path)
-    for step in ("produce", "settle"):
-        reseal(run, step, counted(run, step) if step != missing else {})
+    run = current_run(HELD, tmp_path)
+    file = run.path / f"{missing}.json"
+    manifest = json.loads(file.read_bytes())
+    manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("outcomes_")}
+    file.write_text(json.dumps(manifest))
     verdict = judge_again(run, spark)
     assert verdict.verdict == "INCONCLUSIVE"
     assert DOUBT in doubts(verdict, "transactional")
+
+
+def test_a_run_of_the_current_format_without_the_canarys_real_producer_is_not_held(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    run = older_run(HELD, tmp_path)
+    for step in ("produce", "settle"):
+        reseal(run, step, counted(run, step))
+    verdict = judge_again(run, spark)
+    assert verdict.verdict == "INCONCLUSIVE"
+    assert ("checker", "canary_wrong") in doubts(verdict, "transactional")
 
 
 def test_a_run_of_the_current_format_whose_books_lack_the_law_is_not_held(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from delivery_verifier.model.fault_plan import FaultPlan, equipment_of
 from delivery_verifier.model.scenario import Arm, Claim, ClusterSpec, Expectation, Load, Profile, Role, Scenario
 
 CANARY = "canary"
+CANARY_PRODUCERS = 2
+"""The producers of the canary. Number 0 claims what the step settle plants. Number 1 is a real producer process."""
 CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. A control arm sends at least
 1000 records. If the fault plan decides when records are sent, both numbers are 0."""
@@ -52,7 +54,7 @@ def scenario(
         arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=any_verdict))
     if profile.producer["acks"] not in ("all", "-1", -1):
         arms.append(arm_of(run_id, 3, "control", PROFILES["safe"], records=control_records))
-    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
+    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
         run_token=token(run_id),

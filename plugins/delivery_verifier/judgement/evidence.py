@@ -91,8 +91,8 @@ class Evidence:
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         transactions = _transactions(scenario, run.manifest("produce").counts)
-        planted = canary.expected_counts(scenario)
         sealed_as = sealed_version(run)
+        planted = canary.expected_counts(scenario, sealed_as)
         return cls(
             scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases, sealed_as
         )

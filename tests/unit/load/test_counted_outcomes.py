@@ -16,11 +16,14 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError, Message
+from support.evidence import a_scenario
+from support.oracle import judge
 
 from delivery_verifier.catalogue import PROFILES
 from delivery_verifier.host.waiting import wait_until
-from delivery_verifier.load import publish_ledger
+from delivery_verifier.load import forgetful, publish_ledger
 from delivery_verifier.load.delivery_reports import delivery_callback, record_refusals
+from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.load.live_ledger import (
     FAILED,
     INDETERMINATE,
@@ -30,7 +33,7 @@ from delivery_verifier.load.live_ledger import (
     Word,
     encode_error,
 )
-from delivery_verifier.load.pool import ProducerPool, ProducerProcess
+from delivery_verifier.load.pool import ProducerDied, ProducerProcess
 from delivery_verifier.load.producer import SequencedProducer
 from delivery_verifier.load.resends import COUNTERS, recount
 from delivery_verifier.load.spec import ProducerSpec
@@ -38,7 +41,7 @@ from delivery_verifier.model import record
 from delivery_verifier.model.data import Setting, dumps
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm
-from delivery_verifier.run.steps.produce import _seal_ledgers
+from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.store.ledger import MISCOUNTED, outcomes_key
 from delivery_verifier.store.run_directory import RunDirectory
 
@@ -88,7 +91,7 @@ def seal(spec: ProducerSpec, path: Path) -> tuple[dict[str, int], Counter[str]]:
     ended = SimpleNamespace(wait=lambda timeout: 0, returncode=0)
     process = ProducerProcess(arm, spec, cast("subprocess.Popen[bytes]", ended), Control(Path(spec.folder)))
     with RunDirectory(path).writing("produce") as output:
-        _seal_ledgers(cast(ProducerPool, SimpleNamespace(producers=[process])), output)
+        seal_ledgers([process], output)
     rows = pq.read_table(path / "ledger").to_pylist()
     return dict(json.loads((path / "produce.json").read_bytes())["counts"]), Counter(
         row["outcome"] for row in rows if row["made_by"] == "client"
@@ -237,3 +240,23 @@ def test_what_a_producer_that_starts_again_counts_is_what_its_ledger_says(tmp_pa
     counts, in_ledger = seal(spec, tmp_path / "run")
     assert counted(counts) == in_ledger == {"FAILED": 2, "INDETERMINATE": 2, "ACKED": 2 + 4 + 32}
     assert counts[outcomes_key(MISCOUNTED, "one/0/0")] == 0
+
+
+def test_the_canarys_real_producer_is_told_that_records_were_acknowledged_which_no_cluster_keeps(
+    tmp_path: Path,
+) -> None:
+    producer = send_and_forget(a_scenario(), tmp_path / "live", 10)
+    with RunDirectory(tmp_path / "run").writing("settle") as output:
+        seal_ledgers([producer], output)
+    rows = pq.read_table(tmp_path / "run/ledger/canary-1-0.parquet").to_pylist()
+    assert [(row["outcome"], row["partition"], row["offset"]) for row in rows] == [("ACKED", 0, n) for n in range(10)]
+    books, _ = judge(rows, [], [])
+    assert dict(books) == {"attempted": 10, "acked": 10, "reported": 10, "lost": 10}
+    assert output.counts[outcomes_key(Outcome.ACKED, "canary/1/0")] == output.counts["announced/canary/1/0"] == 10
+
+
+def test_a_canary_without_its_real_producer_ends_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forgetful, "MOCK_CLUSTER", {"bootstrap.servers": "127.0.0.1:1"})
+    monkeypatch.setattr(forgetful, "DEADLINE_S", 2.0)
+    with pytest.raises(ProducerDied, match="canary/1/0"):
+        send_and_forget(a_scenario(), tmp_path / "live", 10)

@@ -14,10 +14,12 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
+from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
 from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
+from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
@@ -28,8 +30,8 @@ def settle(run_dir: Path) -> None:
 
     Writes the ledger of the canary, offsets.json (the snapshot), and observations.json (each change of a leader, of
     in-sync replicas or of a broker's process that the keeper's observer has seen). Raises TimeoutError if the cluster
-    does not become whole or records still arrive, and StepFailed if the verifier's own records are not written as
-    planned.
+    does not become whole or records still arrive, StepFailed if the verifier's own records are not written as planned,
+    and ProducerDied if the canary's producer process fails.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -48,6 +50,7 @@ def settle(run_dir: Path) -> None:
         topics.check_whole_log(cluster.connection, names)
         writer = AckedWriter(cluster.connection)
         _plant_canary(scenario, writer, output)
+        seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         output.write_json("offsets.json", take_snapshot(scenario, cluster, writer))
         output.write_json("observations.json", list(_observations(cluster)))
 
