@@ -46,8 +46,9 @@ def limits(evidence: Evidence) -> list[str]:
 
 def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
     """Yields a sentence for every law that runs of the run's format do not have."""
-    for law in LAWS.keys() - set(laws_of(evidence)):
-        yield f"This run is older than the law {law}, which was therefore not checked: {LAWS[law]}"
+    for law, sentence in LAWS.items():
+        if law not in laws_of(evidence):
+            yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:

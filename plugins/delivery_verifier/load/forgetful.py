@@ -20,7 +20,9 @@ from delivery_verifier.model.scenario import Scenario
 PRODUCER = 1
 """The number of this producer in the canary arm. Number 0 stands for what the step settle claims."""
 DEADLINE_S = 60.0
+"""Seconds that the process may take. It needs about one."""
 MOCK_CLUSTER = {"test.mock.num.brokers": "1"}
+"""The client properties of the connection, in place of the addresses of brokers."""
 
 
 def send_and_forget(scenario: Scenario, folder: Path, records: int) -> ProducerProcess:
