@@ -20,6 +20,7 @@ import pyarrow as pa
 from filelock import FileLock
 
 from delivery_verifier.judgement.evaluation import (
+    LAWS,
     Evaluated,
     ExpectedEvaluation,
     Suite,
@@ -27,6 +28,7 @@ from delivery_verifier.judgement.evaluation import (
     evidence_table,
     expected_evidence,
     expected_guarantees,
+    laws_of,
 )
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.model.anomalies import Anomaly
@@ -64,7 +66,8 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
     """
     (runs / SITE).mkdir(parents=True, exist_ok=True)
     with FileLock(runs / f".{SITE}.lock", timeout=SITE_LOCK_S):
-        session = _Session(runs, evidence.scenario.run_id, evidence.searched)
+        left_out = {*(set(Anomaly) - set(evidence.searched)), *(set(LAWS) - set(laws_of(evidence)))}
+        session = _Session(runs, evidence.scenario.run_id, left_out)
         guarantees = expected_guarantees(evidence)
         evaluated: list[Evaluated] = []
         for arm in evidence.loaded:
@@ -75,10 +78,9 @@ def evaluate(evidence: Evidence, runs: Path) -> Validation:
 
 
 class _Session:
-    """A session with Great Expectations, whose context is in memory. The suites come from the committed JSON files. The
-    results and Data Docs go to files."""
+    """A session with Great Expectations, whose context is in memory. Suites are committed JSON files."""
 
-    def __init__(self, runs: Path, run_id: str, searched: tuple[Anomaly, ...]) -> None:
+    def __init__(self, runs: Path, run_id: str, left_out: set[str]) -> None:
         from expectations import vocabulary  # silences the log, and registers the names in suites
 
         gx = vocabulary.great_expectations
@@ -88,7 +90,7 @@ class _Session:
         self._context = gx.get_context(mode="ephemeral", project_config=_configuration(runs / SITE))
         self._source = self._context.data_sources.add_pandas("books")
         self._suites: dict[Suite, Any] = {}
-        self._left_out = {anomaly.value for anomaly in Anomaly if anomaly not in searched}
+        self._left_out = left_out
 
     def run(self, suite: Suite, arm: str, table: pa.Table, plans: list[ExpectedEvaluation]) -> list[Evaluated]:
         """Evaluates one suite over one table. Also returns results that no plan asked for, because the judge must see
@@ -121,7 +123,7 @@ class _Session:
         )
 
     def _suite(self, name: Suite) -> Any:
-        """The suite from its committed JSON file, without the anomalies for which an older run was not searched.
+        """The suite from its committed JSON file, without the anomalies and laws that an older run does not have.
 
         Each suite is loaded once per session.
         """

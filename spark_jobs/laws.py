@@ -6,56 +6,14 @@ If the two counts differ, the evidence of the run cannot be trusted: the run end
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
 
 import pyarrow as pa
 
-from delivery_verifier.model.history import Offsets
-from delivery_verifier.model.scenario import Scenario
 from spark_jobs.books import SESSIONS, cases, partitions
-from spark_jobs.committed import NONE, Views
+from spark_jobs.law import Law, LawInputs, Rows
+from spark_jobs.ledger_laws import ledger_laws
 from spark_jobs.schemas import LAWS, arrow
-
-Rows = list[dict[str, Any]]
-"""The rows of a table, each as a mapping from column to value."""
-
-
-class Law(NamedTuple):
-    """One equation of a law: a row of books/laws.parquet.
-
-    `partition` is -1 if the equation is about the whole arm. `left_name` and `right_name` say what was counted. A count
-    that nobody made is -1.
-    """
-
-    law: str
-    arm: str
-    partition: int
-    left_name: str
-    left: int
-    right_name: str
-    right: int
-
-
-class LawInputs(NamedTuple):
-    """Everything that the laws compare.
-
-    `producers`: PRODUCERS. `ledger_census` and `log_census`: the results of `count_ledger` and `count_log`.
-    `announced`: the counts of produce.json and of settle.json. `read`: the counts of read_topic.json. `written`: the
-    number of rows that anomalies/ really has per (arm, kind). `bound`: the most rows that are written per arm and kind.
-    `views`: counts of the committed view; NONE if no arm writes transactions.
-    """
-
-    scenario: Scenario
-    offsets: Offsets
-    producers: pa.Table
-    ledger_census: pa.Table
-    log_census: pa.Table
-    announced: Mapping[str, int]
-    read: Mapping[str, int]
-    written: Mapping[tuple[str, str], int]
-    bound: int
-    views: Views = NONE
 
 
 def laws(evidence: LawInputs) -> pa.Table:
@@ -68,7 +26,7 @@ def laws(evidence: LawInputs) -> pa.Table:
         *_offset_laws(parts),
         *_outcome_laws(evidence.producers),
         *_line_laws(evidence, parts),
-        *_ledger_laws(evidence),
+        *ledger_laws(evidence),
         *_plan_laws(evidence, parts),
         *_case_laws(evidence),
     ]
@@ -155,60 +113,6 @@ def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
             rows = evidence.views.rows[part.arm, part.partition]
             left = "offsets without control records and records of aborted transactions"
             yield Law("view_rows", part.arm, part.partition, left, visible, "rows in log/, view committed", rows)
-
-
-def _ledger_laws(evidence: LawInputs) -> Iterable[Law]:
-    """Yields the laws that the ledger is complete.
-
-    A count that was not announced is -1. No number of rows is equal to it, so the law is then unbalanced.
-    """
-    rows: Counter[tuple[str, int, int]] = Counter()
-    for row in evidence.ledger_census.to_pylist():
-        rows[row["arm"], row["producer"], row["session"]] += row["attempted"]
-    planned = {
-        (arm.name, producer, session)
-        for arm in evidence.scenario.arms
-        for producer in range(arm.producers)
-        for session in range(SESSIONS)
-    }
-    for arm, producer, session in sorted(rows.keys() | planned):
-        key, owner = f"{arm}/{producer}/{session}", f"of producer {producer}, session {session}"
-        count = rows[arm, producer, session]
-        announced = evidence.announced.get(f"announced/{key}", -1)
-        yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "announced", announced)
-        attempted = evidence.announced.get(f"attempted/{key}")
-        if attempted is None or attempted >= 0:  # negative: the producer was killed and left no count
-            right = -1 if attempted is None else attempted
-            yield Law("ledger_complete", arm, -1, f"ledger rows {owner}", count, "counted at exit", right)
-        if arm != evidence.scenario.canary.name:
-            yield from _transaction_laws(evidence, (arm, producer, session), count)
-
-
-def _transaction_laws(evidence: LawInputs, producer: tuple[str, int, int], rows: int) -> Iterable[Law]:
-    """Yields the laws about the transactions of one producer. `rows`: the number of its rows in the ledger.
-
-    All rows of a transactional producer are in a transaction. No row of any other producer is in a transaction. For
-    each outcome, the ledger has as many transactions of the producer as the producer counted.
-    """
-    arm, owner = producer[0], "of producer {1}, session {2}".format(*producer)
-    transactional = arm in evidence.scenario.transactional
-    inside = sum(
-        row["in_transactions"]
-        for row in evidence.ledger_census.to_pylist()
-        if (row["arm"], row["producer"], row["session"]) == producer
-    )
-    expected = rows if transactional else 0
-    yield Law("ledger_complete", arm, -1, f"ledger rows {owner} in a transaction", inside, "that must be", expected)
-    if transactional:
-        key = "{}/{}/{}".format(*producer)
-        begun, committed, aborted = (
-            evidence.announced.get(f"transactions_{what}/{key}", -1) for what in ("begun", "committed", "aborted")
-        )
-        counted = {"COMMITTED": committed, "ABORTED": aborted, "INDETERMINATE": begun - committed - aborted}
-        for outcome, number in counted.items():
-            ended = evidence.views.transactions[*producer, outcome]
-            left = f"transactions {outcome} in the ledger {owner}"
-            yield Law("ledger_complete", arm, -1, left, ended, "counted by the producer", number)
 
 
 def _plan_laws(evidence: LawInputs, parts: Rows) -> Iterable[Law]:

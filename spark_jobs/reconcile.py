@@ -24,7 +24,8 @@ from delivery_verifier.model.history import read_injections
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.store import ledger as ledger_file
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory, StepOutput
-from spark_jobs import anomalies, books, census, committed, laws, screen, timeline
+from delivery_verifier.store.versions import versions
+from spark_jobs import anomalies, books, census, committed, law, laws, screen, timeline
 from spark_jobs.exposure import every_injection, exposure
 from spark_jobs.matching import MatchingInputs, match
 from spark_jobs.schemas import EXPOSURE, LEDGER, LOG, arrow, check_log
@@ -107,8 +108,7 @@ def write_books(
     ledger = spark.read.schema(LEDGER).parquet(str(run.path / "ledger"))
     both_views = spark.read.schema(LOG).parquet(str(run.path / "log"))
     together = _rows(run, "ledger") + _rows(run, "log") <= SMALL_ROWS
-    if together:
-        ledger, both_views = ledger.coalesce(1), both_views.coalesce(1)
+    ledger, both_views = (frame.coalesce(1) if together else frame for frame in (ledger, both_views))
     log, visible = both_views.where(F.col("view") == "raw"), both_views.where(F.col("view") == committed.VIEW)
     arms = scenario.transactional
     with ThreadPoolExecutor(2, "spark-query") as pool:
@@ -128,7 +128,7 @@ def write_books(
             producers, written = match(inputs, proven)
         with output.timed("timeline_left"):
             load_job.result()
-    evidence = laws.LawInputs(
+    evidence = law.LawInputs(
         scenario=scenario,
         offsets=read_offsets_of(run),
         producers=producers,
@@ -138,12 +138,13 @@ def write_books(
         read=run.manifest(READ).counts,
         written=written,
         bound=bound,
+        format_version=versions(run, "produce", "settle")[-1],
         views=views,
     )
     _write_tables(output, evidence)
 
 
-def _write_tables(output: StepOutput, evidence: laws.LawInputs) -> None:
+def _write_tables(output: StepOutput, evidence: law.LawInputs) -> None:
     """Writes the tables of the books that follow from counts: producers, partitions, cases and laws."""
     output.write_table("books/producers", evidence.producers)
     output.write_table("books/partitions", books.partitions(evidence.offsets, evidence.log_census, evidence.read))

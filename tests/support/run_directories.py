@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.catalogue import FAULTS, PROFILES
 from delivery_verifier.model.history import Injection, Offsets, PartitionSnapshot
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Arm, Load, Scenario
 from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory
@@ -149,9 +150,23 @@ def _parquet(file: Path, rows: Sequence[Row], schema: pa.Schema) -> None:
 
 def _announced(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
     rows = Counter((row["arm"], row["producer"]) for row in attempts)
-    return _transactions(made, attempts) | {
-        f"{what}/{arm.name}/{producer}/0": rows[arm.name, producer]
-        for what in ("announced", "attempted")
+    return (
+        _transactions(made, attempts)
+        | _outcomes(made, attempts)
+        | {
+            f"{what}/{arm.name}/{producer}/0": rows[arm.name, producer]
+            for what in ("announced", "attempted")
+            for arm in made.arms
+            for producer in range(arm.producers)
+        }
+    )
+
+
+def _outcomes(made: Scenario, attempts: Sequence[Row]) -> dict[str, int]:
+    reports = Counter((row["arm"], row["producer"], row["outcome"]) for row in attempts if row["made_by"] == "client")
+    return {
+        ledger.outcomes_key(outcome, f"{arm.name}/{producer}/0"): reports[arm.name, producer, outcome]
+        for outcome in (*Outcome, ledger.MISCOUNTED)
         for arm in made.arms
         for producer in range(arm.producers)
     }

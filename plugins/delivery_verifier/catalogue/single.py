@@ -15,6 +15,8 @@ CANARY = "canary"
 FEWEST_RECORDS = 1000
 """The least number of records of an arm of the ad hoc scenario. With fewer, hardly a record is under way when the fault
 bites, and no comparison of a subject with its controls shows anything."""
+CANARY_PRODUCERS = 2
+"""The producers of the canary. Number 0 claims what the step settle plants. Number 1 is a real producer process."""
 CONTROL_SHARE = 0.1
 """The number of records of a control arm, as a share of the subject's number of records. A control arm sends at least
 FEWEST_RECORDS. If the fault plan decides when records are sent, both numbers are 0."""
@@ -55,7 +57,7 @@ def scenario(
         arms.append(arm_of(run_id, 2, "control", PROFILES["acks_0"], records=control_records, expectation=any_verdict))
     if profile.producer["acks"] not in ("all", "-1", -1):
         arms.append(arm_of(run_id, 3, "control", PROFILES["safe"], records=control_records))
-    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"]))
+    arms.append(arm_of(run_id, 0, "canary", PROFILES["safe"], producers=CANARY_PRODUCERS))
     return Scenario(
         run_id=run_id,
         run_token=token(run_id),

@@ -13,6 +13,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from delivery_verifier.judgement.evidence import ArmEvidence, Evidence
+from delivery_verifier.store.ledger import OUTCOMES_SINCE
 
 Suite = Literal["guarantee", "evidence"]
 """A suite of expectations. Each expectation of `guarantee` judges one anomaly in one arm. Each expectation of
@@ -30,6 +31,7 @@ LAWS: dict[str, str] = {
     "reported_sum": "Reported records are found or lost.",
     "log_sum": "Log records are first copies, extra copies, phantoms or unattributed.",
     "ledger_complete": "The ledger has as many attempts as were announced, and as the producer counted at its exit.",
+    "outcomes_agree": "The ledger has as many attempts of each outcome as the producer counted when the reports came.",
     "partitions_complete": "The books have every planned partition.",
     "anomaly_rows": "As many cases were written down as were counted, or the stated bound where they were cut.",
     "log_moved": "Nothing but markers stands behind the end of the snapshot.",
@@ -40,6 +42,9 @@ LAWS: dict[str, str] = {
 }
 """Maps the name of a law of the books to the law in words. A law says that two counts must be equal in every arm or
 partition. If they are not, the books cannot be trusted. One expectation of the evidence suite judges each law."""
+
+LAWS_SINCE: dict[str, int] = {"outcomes_agree": OUTCOMES_SINCE}
+"""The format version from which on runs have a law. Runs of every version have the laws that are not named here."""
 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
@@ -112,6 +117,11 @@ def read_validation(text: bytes) -> Validation:
     return msgspec.json.decode(text, type=Validation)
 
 
+def laws_of(evidence: Evidence) -> tuple[str, ...]:
+    """Returns those of LAWS that the run must have, by the version of its format."""
+    return tuple(law for law in LAWS if LAWS_SINCE.get(law, 1) <= evidence.format_version)
+
+
 def expected_evaluations(evidence: Evidence) -> list[ExpectedEvaluation]:
     """Returns every expectation of the run: one per anomaly in each subject and control, and one per law."""
     return [*expected_guarantees(evidence), *expected_evidence(evidence)]
@@ -137,12 +147,12 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law. It judges all pairs of counts to which the law applies, and tolerates no breach.
+    """Returns one expectation per law of the run. It judges all pairs of counts to which the law applies.
 
-    The books hold these pairs. Only the pairs of the law CANARY come from `canary_pairs`.
+    It tolerates no breach. The books hold these pairs. Only the pairs of the law CANARY come from `canary_pairs`.
     """
     expected = []
-    for law in LAWS:
+    for law in laws_of(evidence):
         pairs = canary_pairs(evidence) if law == CANARY else _pairs(evidence, law)
         unequal = sum(first != second for _, first, second in pairs)
         expected.append(

@@ -49,7 +49,8 @@ class Evidence:
     maps each arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with
     a row for each record that shows an anomaly, up to a bound; None if there is no file. `searched`: the anomalies for
     which the run was searched, and which its canary has; see `older_runs` for the others. `format_version`: the version
-    of the format in which observations.json was written.
+    of the format of settle.json. No step before settle has a newer version. It says what ledgers, the producers' counts
+    and observations.json must have.
     """
 
     scenario: Scenario
@@ -59,11 +60,11 @@ class Evidence:
     books: Books
     canary_expected: Mapping[str, int]
     replicas: pa.Table | None
+    format_version: int
+    searched: tuple[Anomaly, ...]
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
-    searched: tuple[Anomaly, ...] = tuple(Anomaly)
-    format_version: int = 1
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -74,7 +75,7 @@ class Evidence:
         run = RunDirectory(run_dir)
         run.require("produce", "inject_fault", "settle", "reconcile")
         scenario = run.read_scenario()
-        settled, reconciled = versions(run, "settle", "reconcile")
+        _, settled, reconciled = versions(run, "produce", "settle", "reconcile")
         try:
             injections = read_injections(_text(run.path / "injections.json"))
             observations = read_observations(_text(run.path / "observations.json"))
@@ -87,9 +88,8 @@ class Evidence:
         notes = run.manifest("produce").notes.items()
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         planted = canary.expected_counts(scenario, settled, reconciled)
-        known = (scenario, injections, observations, offsets, books, planted, replicas, ended_early)
-        transactions = transactions_of(scenario, run.manifest("produce").counts)
-        return cls(*known, transactions, cases, searched_for(settled), settled)
+        known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
+        return cls(*known, ended_early, transactions_of(scenario, run.manifest("produce").counts), cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

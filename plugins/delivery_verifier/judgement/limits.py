@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator
 
 from delivery_verifier.judgement.attribution import OUTSIDE, CasesByInjection, confidence_interval
+from delivery_verifier.judgement.evaluation import LAWS, laws_of
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
 from delivery_verifier.model.scenario import Scenario
@@ -27,7 +28,7 @@ def limits(evidence: Evidence) -> list[str]:
     them, which arms they hurt, and in which share of injections an anomaly that was not seen may occur all the same.
     """
     biting = evidence.biting
-    sentences = [*limits_of_age(evidence), _tried(evidence)]
+    sentences = [*limits_of_age(evidence), *_unchecked_laws(evidence), _tried(evidence)]
     if biting:
         # Injections of one cycle overlap and belong together. Only cycles are independent of each other.
         rounds = len({injection.cycle for injection in biting})
@@ -44,6 +45,13 @@ def limits(evidence: Evidence) -> list[str]:
         "network partitions that were not injected may give another result."
     )
     return sentences
+
+
+def _unchecked_laws(evidence: Evidence) -> Iterator[str]:
+    """Yields a sentence for every law that runs of the run's format do not have."""
+    for law, sentence in LAWS.items():
+        if law not in laws_of(evidence):
+            yield f"This run is older than the law {law}, which was therefore not checked: {sentence}"
 
 
 def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Word(IntEnum):
     FAILED = 3
     """The number of attempts that are FAILED."""
     INDETERMINATE = 4
-    """The number of attempts that are INDETERMINATE."""
+    """The number of attempts that the client reported with an error. They are INDETERMINATE."""
     STATE = 5
     """How far the producer has come: a `State`."""
     GATE = 6
@@ -99,6 +99,13 @@ class Word(IntEnum):
     """How many of the KILLS the supervisor has carried out. Written by the supervisor."""
     STARTS_DONE = 20
     """How many of the STARTS the supervisor has carried out. Written by the supervisor."""
+    ABANDONED = 21
+    """The number of attempts that killed processes left open. They are INDETERMINATE, too."""
+    MISCOUNTED = 22
+    """By how many reports the counters of killed processes differed from the slots, beyond what a kill explains.
+
+    `recount` says what a kill explains.
+    """
 
 
 WORDS = 32

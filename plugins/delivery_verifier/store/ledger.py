@@ -15,6 +15,13 @@ LOAD_BEGAN = "load_began_at_us"
 """The key, among the counts in produce.json, of the time when the load began (wall time, µs since the epoch). Before
 this time, each producer sends a few records to warm up."""
 
+OUTCOMES_SINCE = 2
+"""The format version from which on produce.json and settle.json hold the producers' own counts of outcomes."""
+MISCOUNTED = "miscounted"
+"""The word in `outcomes_key` for reports that a killed process of a producer counted otherwise than its ledger has it.
+
+Not counted is the difference that a kill explains (see `load.resends.recount`)."""
+
 SCHEMA = arrow_schema(LEDGER)
 """The Arrow schema of the ledger, which has one row per attempt. `tables.LEDGER` gives the meaning of each column."""
 
@@ -39,6 +46,15 @@ WRITE_OPTIONS: dict[str, object] = {
 }
 """Options of the Parquet writer. Measurements found these options fastest, with the smallest files: delta encoding for
 dense numbers, and dictionaries only for values that repeat."""
+
+
+def outcomes_key(outcome: str, producer: str) -> str:
+    """Returns the key, among the counts in produce.json and settle.json, of a count that the producer made itself.
+
+    The count is the number of attempts that the client reported to the producer with `outcome`. `outcome` may also be
+    MISCOUNTED. `producer` is `<arm>/<producer>/<session>`.
+    """
+    return f"outcomes_{outcome.lower()}/{producer}"
 
 
 def writer(file: Path) -> pq.ParquetWriter:

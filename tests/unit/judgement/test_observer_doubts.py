@@ -46,9 +46,11 @@ def test_a_run_whose_observer_looked_all_the_time_is_beyond_these_doubts() -> No
 
 @pytest.mark.parametrize("violated", [False, True], ids=["clean", "with_a_loss"])
 def test_a_current_run_without_any_heartbeat_is_a_doubt(violated: bool) -> None:
-    plain = evidence_of(RUN, lost(3)) if violated else evidence_of(RUN)
-    assert judged(plain).verdict == ("VIOLATED" if violated else "HELD"), "of a version that wrote no heartbeats"
-    verdict = judged(replace(plain, format_version=HEARTBEATS_SINCE))
+    older, current = (
+        evidence_of(RUN, *([lost(3)] if violated else []), format_version=version) for version in (1, HEARTBEATS_SINCE)
+    )
+    assert judged(older).verdict == ("VIOLATED" if violated else "HELD"), "of a version that wrote no heartbeats"
+    verdict = judged(current)
     assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", BLIND)
 
 
@@ -101,13 +103,15 @@ def test_a_clock_that_was_set_back_forbids_held_and_violated_alike(violated: boo
         more: dict[str, Any] = {"observations": observations, "format_version": HEARTBEATS_SINCE}
         verdict = judged(evidence_of(RUN, lost(3), **more) if violated else evidence_of(RUN, **more))
         assert (verdict.verdict, doubts(verdict)) == ("INCONCLUSIVE", STEPPED)
-    assert "by 1.000000 s" in next(it.detail for it in arm(judged(evidence_of(RUN, observations=back))).doubts)
+    assert "by 1.000000 s" in next(
+        it.detail for it in arm(judged(evidence_of(RUN, observations=back, format_version=HEARTBEATS_SINCE))).doubts
+    )
 
 
 def test_versions_without_heartbeats_took_times_in_no_strict_order_and_are_judged_as_they_were() -> None:
     first, second, *rest = the_observations(RUN)
     swapped = [msgspec.structs.replace(second, at_us=2), first, *rest]
-    assert judged(evidence_of(RUN, observations=swapped)).verdict == "HELD"
+    assert judged(evidence_of(RUN, observations=swapped, format_version=1)).verdict == "HELD"
 
 
 def test_a_transactional_run_whose_coordinators_were_never_observed_is_a_doubt() -> None:

@@ -6,6 +6,7 @@ the books, which are the tables of counts that the reconciliation writes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from delivery_verifier.judgement.canary.layout import NOWHERE, CanaryLayout, Planter
@@ -21,6 +22,13 @@ HEALTHY = 20
 """The number of records that show no anomaly."""
 COMBINED = 9
 """How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
+
+FORGOTTEN = 10
+"""The number of records that the canary's real producer process sends to a broker that acknowledges and forgets them
+(see `load.forgetful`). The lowest offsets of the canary's topic hold healthy records, so the offsets that this broker
+acknowledges are those of other records."""
+FORGOTTEN_SINCE = 2
+"""The format version from which on the canary has FORGOTTEN records."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
@@ -54,7 +62,10 @@ def expected_counts(scenario: Scenario, planted: int = FORMAT_VERSION, counted: 
     `planted` is the format version of the step that wrote the canary, and `counted` that of the step that wrote the
     books. If the books count an anomaly that the older canary does not have, its total must be 0.
     """
-    return dict.fromkeys(counts_of(counted), 0) | lay_out(scenario, planted).counts
+    counts = Counter(lay_out(scenario, planted).counts)
+    if planted >= FORGOTTEN_SINCE:
+        counts.update(dict.fromkeys(("attempted", "acked", "reported", "lost"), FORGOTTEN))
+    return dict.fromkeys(counts_of(counted), 0) | counts
 
 
 def _lost(planter: Planter, sequence: int) -> None:

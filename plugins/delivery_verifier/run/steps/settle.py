@@ -19,11 +19,15 @@ from delivery_verifier.cluster.handle import Cluster
 from delivery_verifier.faults.actions import heal
 from delivery_verifier.host.waiting import wait_until
 from delivery_verifier.judgement import canary
+from delivery_verifier.load.forgetful import send_and_forget
 from delivery_verifier.model.errors import StepFailed
 from delivery_verifier.model.history import Observation
+from delivery_verifier.model.outcomes import Outcome
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.run.replicas import read_replicas
+from delivery_verifier.run.sealing import seal_ledgers
 from delivery_verifier.run.snapshot import DEADLINE_S, AckedWriter, take_snapshot
+from delivery_verifier.store import ledger
 from delivery_verifier.store.run_directory import RunDirectory, StepOutput
 
 
@@ -31,13 +35,14 @@ def settle(run_dir: Path) -> None:
     """Ends all faults, waits until all replicas are in sync, writes the canary's records, takes the snapshot, and
     compares the replicas.
 
-    The canary is a topic with known anomalies, which test the verifier itself. The output is the ledger of the canary,
+    The canary is a topic with known anomalies, which test the verifier itself. The output is the ledgers of the canary,
     offsets.json (the snapshot), replicas.parquet, and observations.json. The last file has the heartbeats of the
     keeper's observer, and each change of a leader, of in-sync replicas or of a broker's process that the observer saw.
     A replica that differs from its leader, or cannot be read, becomes a doubt later.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
-    are not written as planned, and ValueError if a topic's settings let brokers remove records.
+    are not written as planned, ProducerDied if the canary's producer process fails, and ValueError if a topic's
+    settings let brokers remove records.
     """
     run = RunDirectory(run_dir)
     scenario = run.read_scenario()
@@ -56,6 +61,7 @@ def settle(run_dir: Path) -> None:
         topics.check_whole_log(cluster.connection, names)
         writer = AckedWriter(cluster.connection)
         _plant_canary(scenario, writer, output)
+        seal_ledgers([send_and_forget(scenario, cluster.workspace / "canary", canary.FORGOTTEN)], output)
         snapshot = take_snapshot(scenario, cluster, writer)
         output.write_json("offsets.json", snapshot)
         with output.timed("replicas"):
@@ -83,6 +89,8 @@ def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -
     table = canary.ledger_table(scenario, plan, offsets)
     pq.write_table(table, output.staging / "ledger" / "canary.parquet")
     output.counts[f"announced/{arm.name}/0/0"] = output.counts[f"attempted/{arm.name}/0/0"] = table.num_rows
+    for outcome in Outcome:
+        output.counts[ledger.outcomes_key(outcome, f"{arm.name}/0/0")] = plan.counts[outcome.value.lower()]
 
 
 def _write_in_transactions(
