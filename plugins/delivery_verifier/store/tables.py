@@ -14,7 +14,7 @@ from __future__ import annotations
 from delivery_verifier.store.counts import COUNTS
 from delivery_verifier.store.table import Column, Table
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The version of the run directory's format that this program writes, and the highest version that it reads."""
 
 ARM = Column("arm", "string", "name of the arm")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.older_runs import NAMES, RUNS, judgement, older_run, stored_judgement
+from support.sealed_runs import relink
 
 from delivery_verifier.judgement.judge import load_and_judge
-from delivery_verifier.store.run_directory import IncompleteRun
+from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
 
 
@@ -32,4 +35,45 @@ def test_a_stored_run_of_which_one_manifest_is_newer_is_refused_by_name(tmp_path
     file = run.path / f"{step}.json"
     file.write_text(json.dumps(json.loads(file.read_bytes()) | {"format_version": FORMAT_VERSION + 1}))
     with pytest.raises(IncompleteRun, match=rf"{step}\.json has format version {FORMAT_VERSION + 1}"):
+        load_and_judge(run.path)
+
+
+def _of_today(name: str, folder: Path) -> RunDirectory:
+    """A stored run with manifests as this version writes them."""
+    run = older_run(name, folder)
+    relink(run)
+    assert judgement(load_and_judge(run.path)) == stored_judgement(name)
+    return run
+
+
+def _count_altered(run: RunDirectory, _: RunDirectory) -> None:
+    file = run.path / "produce.json"
+    file.write_text(file.read_text().replace('"transactions_committed/transactional/0/0": 12', '"x": 12'))
+
+
+def _injections_of(run: RunDirectory, other: RunDirectory) -> None:
+    for name in ("inject_fault.json", "injections.json"):
+        shutil.copyfile(other.path / name, run.path / name)
+
+
+def _ledger_of(run: RunDirectory, other: RunDirectory) -> None:
+    shutil.rmtree(run.path / "ledger")
+    shutil.copytree(other.path / "ledger", run.path / "ledger")
+    shutil.copyfile(other.path / "produce.json", run.path / "produce.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_count_altered, r"produce\.json was altered"),
+        (_injections_of, r"inject_fault\.json is of the run '.*'; scenario\.json is of the run"),
+        (_ledger_of, r"produce\.json is of the run '.*'; scenario\.json is of the run"),
+    ],
+)
+def test_output_of_another_run_and_altered_counts_are_refused_by_name_and_never_judged(
+    tmp_path: Path, change: Callable[[RunDirectory, RunDirectory], None], message: str
+) -> None:
+    run, other = (_of_today(name, tmp_path) for name in NAMES)
+    change(run, other)
+    with pytest.raises(IncompleteRun, match=message):
         load_and_judge(run.path)
