@@ -104,6 +104,9 @@ ILLEGIBLE: Row = dict.fromkeys(
 ) | {"parsed": False, "crc_ok": False}
 """The columns in which the log row of bytes that are no record differs from other rows."""
 
+OF_STRANGER: Row = ILLEGIBLE | {"foreign": True}
+"""The columns in which the log row of a stranger's bytes differs from other rows."""
+
 
 def write(
     path: Path,

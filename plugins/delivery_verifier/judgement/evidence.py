@@ -29,7 +29,7 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import Books
+from delivery_verifier.store.books import Books, count_strangers
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 
 EARLY = "ended_early/"
@@ -54,7 +54,8 @@ class Evidence:
     `books`: the tables of counts that the step `reconcile` wrote. `canary_expected`: by column of the books, the total
     that the canary must show. `ended_early`: by producer, as `<arm>/...`, the fatal client error that ended its load.
     `transactions`: by arm that writes transactions, the counts of its producers. `cases`: the records that show
-    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file.
+    anomalies, a row for each up to a bound, from anomalies/; None if the run has no such file. `strangers`: by arm, how
+    many records in its topic another client wrote; empty if a version of the verifier reconciled that did not count.
     """
 
     scenario: Scenario
@@ -66,6 +67,7 @@ class Evidence:
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
+    strangers: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, run_dir: Path) -> Evidence:
@@ -88,7 +90,9 @@ class Evidence:
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         transactions = _transactions(scenario, run.manifest("produce").counts)
         planted = canary.expected_counts(scenario)
-        return cls(scenario, injections, observations, offsets, books, planted, ended_early, transactions, cases)
+        strangers = count_strangers(run, scenario.arm_names)
+        recorded = (injections, observations, offsets, books, planted, ended_early, transactions, cases, strangers)
+        return cls(scenario, *recorded)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

@@ -52,6 +52,8 @@ ADVICE = {
     "fault, and run again.",
     "too_little_exposed": "Too few records were under way around the fault. Raise the rate, or let the fault fire "
     "later, and run again.",
+    "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
+    "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }

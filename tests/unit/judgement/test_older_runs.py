@@ -41,6 +41,10 @@ def test_a_stored_run_of_which_one_manifest_is_newer_is_refused_by_name(tmp_path
 def _of_today(name: str, folder: Path) -> RunDirectory:
     """A stored run with manifests as this version writes them."""
     run = older_run(name, folder)
+    file = run.path / "reconcile.json"
+    manifest = json.loads(file.read_bytes())
+    manifest["counts"] |= {f"strangers/{arm}": 0 for arm in run.read_scenario().arm_names}
+    file.write_text(json.dumps(manifest))
     relink(run)
     assert judgement(load_and_judge(run.path)) == stored_judgement(name)
     return run
