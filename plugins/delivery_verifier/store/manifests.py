@@ -75,8 +75,10 @@ def sealed(manifest: Manifest) -> Manifest:
 
 
 def read(file: Path, run_id: str | None) -> Manifest:
-    """Reads and checks the manifest `file`. `run_id` is the run's id in scenario.json; None if it cannot be read.
+    """Reads and checks the manifest `file`. `run_id` is the run's id in scenario.json.
 
+    If scenario.json cannot be read, `run_id` is None, and the manifest may be of any run: a run with a damaged scenario
+    has no verdict, but can still be removed by its owner.
     Raises IncompleteRun if the manifest is damaged or altered, is of another run, or has an unknown version.
     """
     try:
@@ -101,7 +103,7 @@ def read(file: Path, run_id: str | None) -> Manifest:
         )
     if manifest.seal != seal_of(content):
         raise IncompleteRun(f"{file} was altered: its seal differs from the checksum of its content")
-    if manifest.run_id != run_id:
+    if run_id is not None and manifest.run_id != run_id:
         raise IncompleteRun(f"{file} is of the run {manifest.run_id!r}; scenario.json is of the run {run_id!r}")
     if manifest.step != file.stem:
         raise IncompleteRun(f"{file} is the manifest of the step {manifest.step!r}")

@@ -251,3 +251,13 @@ def test_a_verdict_that_conclude_did_not_seal_is_none(tmp_path: Path) -> None:
         run.verdict()
     with pytest.raises(IncompleteRun, match=r"verdict\.json is not as step conclude wrote it"):
         run.sealed_alone("conclude", "verdict.json")
+
+
+def test_a_run_whose_scenario_is_damaged_still_says_what_its_steps_wrote_but_does_not_pass(tmp_path: Path) -> None:
+    run = finished(tmp_path)
+    (tmp_path / "scenario.json").write_text("{")
+    assert "scenario.json" in run.manifest("plan").files
+    with pytest.raises(IncompleteRun, match=r"scenario\.json is not as step plan wrote it"):
+        run.require("plan")
+    with pytest.raises(IncompleteRun, match=r"no scenario\.json that names the run"):
+        publish(run, "validate")
