@@ -16,6 +16,7 @@ from delivery_verifier.model.record import (
     HEADER_PATTERN,
     MARKER_PRODUCER,
     MIN_PAYLOAD_BYTES,
+    traces,
 )
 from delivery_verifier.model.scenario import Scenario
 from spark_jobs.schemas import LOG, RAW, promise
@@ -36,7 +37,7 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
 
     The scenario names the run, and the number of each arm in headers. The result agrees with
     `delivery_verifier.model.record.parse` on every byte string. The column `foreign` marks a parsed record of another
-    run, or of another arm than the arm to which the topic belongs.
+    run, or of another arm than the arm to which the topic belongs, and bytes of a stranger (see `is_of_stranger`).
     """
     ordinal = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.ordinal)])
     sliced = promise(raw, RAW).withColumns(
@@ -52,7 +53,9 @@ def parse(raw: DataFrame, scenario: Scenario, view: Column | None = None) -> Dat
         | {names[name]: _field(name).try_cast(kind) for name, kind in NUMBERS.items()}
     )
     other = (F.col("header_run") != scenario.run_token) | ~F.col("header_arm").eqNullSafe(ordinal[F.col("arm")])
-    return promise(named.withColumn("foreign", F.col("parsed") & F.coalesce(other, F.lit(False))), LOG)
+    known = F.col("value").cast("string").rlike(traces(scenario.run_token))
+    foreign = F.when(F.col("parsed"), F.coalesce(other, F.lit(False))).otherwise(~F.coalesce(known, F.lit(False)))
+    return promise(named.withColumn("foreign", foreign), LOG)
 
 
 def is_marker() -> Column:
@@ -68,6 +71,14 @@ def is_marker() -> Column:
 def is_sound() -> Column:
     """True on a row of LOG whose header can be believed: the record is parsed, and its checksum agrees."""
     return F.col("parsed") & F.col("crc_ok")
+
+
+def is_of_stranger() -> Column:
+    """True on a row of LOG whose bytes have no trace of a record of this run (see `record.is_of_stranger`).
+
+    A log of format version 1 has no such row.
+    """
+    return ~F.col("parsed") & F.col("foreign")
 
 
 def _is_record(value: Column) -> Column:

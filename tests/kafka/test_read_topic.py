@@ -97,11 +97,11 @@ def run(brokers: str, tmp_path: Path, request: pytest.FixtureRequest) -> RunDire
     return directory
 
 
-def _end_at(run: RunDirectory, servers: str, end: int) -> None:
-    """Writes a snapshot in which partition 0 of arm `one` ends at the offset `end`, as the step settle would write
-    it."""
+def _end_at(run: RunDirectory, servers: str, end: int, end_of_1: int = 0) -> None:
+    """Writes a snapshot of arm `one`, as the step settle would write it: partition 0 ends at the offset `end`,
+    partition 1 at `end_of_1`."""
     offsets = msgspec.json.decode((run.path / "offsets.json").read_bytes(), type=Offsets)
-    ends = [end if (part.arm, part.partition) == ("one", 0) else 0 for part in offsets.partitions]
+    ends = [(end, end_of_1)[part.partition] if part.arm == "one" else 0 for part in offsets.partitions]
     parts = [
         msgspec.structs.replace(part, end=at, live_end=at + 2)
         for part, at in zip(offsets.partitions, ends, strict=True)
@@ -140,6 +140,24 @@ def test_a_record_behind_the_snapshot_unbalances_log_moved_and_is_neither_lost_n
     reconcile(run.path, False, kafka_spark)
     assert _unbalanced(run) == {"log_moved"}
     assert _totals(run, "lost", "phantom") == [0, 0]
+
+
+def test_records_of_a_stranger_are_counted_and_no_anomaly_but_remains_of_a_record_are(
+    run: RunDirectory, brokers: str, kafka_spark: SparkSession
+) -> None:
+    topic = run.read_scenario().arm("one").topic_name
+    mine = record.encode(TOKEN, 1, 0, 0, 1, 0, 1, 100)
+    strange: list[bytes | None] = [b'{"order": 7}', None, b""]
+    client = Producer({"bootstrap.servers": brokers})
+    for value in (*strange, mine[:40], mine[10:]):
+        client.produce(topic, value, partition=1)
+    assert client.flush(30) == 0
+    _produce(brokers, run.read_scenario(), range(2), 1, producer=record.MARKER_PRODUCER)
+    _end_at(run, brokers, RECORDS, 2 + len(strange) + 2)
+    reconcile(run.path, False, kafka_spark)
+    assert _unbalanced(run) == set()
+    assert _totals(run, "unattributed", "corrupted", "phantom", "lost") == [len(strange) + 2, 2, 0, 0]
+    assert run.manifest("reconcile").counts["strangers/one"] == len(strange)
 
 
 def test_a_snapshot_whose_end_the_brokers_no_longer_hold_fails_the_job(

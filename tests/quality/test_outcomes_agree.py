@@ -16,11 +16,13 @@ import pytest
 from pyspark.sql import SparkSession
 from support.current_runs import counted, current_run, forget_records
 from support.older_runs import NAMES, judgement, judgement_today, older_run, stored_judgement
+from support.sealed_runs import relink
 from support.stored_runs import arm, doubts, judge_again, reseal, rewrite
 
 from delivery_verifier.judgement.canary import FORGOTTEN
 from delivery_verifier.load import publish_ledger
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.store.books import STRANGERS
 from delivery_verifier.store.ledger import outcomes_key
 
 HELD, VIOLATED = NAMES
@@ -108,6 +110,7 @@ def test_a_run_of_the_current_format_without_its_producers_counts_is_not_held(
     manifest = json.loads(file.read_bytes())
     manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("outcomes_")}
     file.write_text(json.dumps(manifest))
+    relink(run)
     verdict = judge_again(run, spark)
     assert verdict.verdict == "INCONCLUSIVE"
     assert DOUBT in doubts(verdict, "transactional")
@@ -127,7 +130,7 @@ def test_a_run_of_the_current_format_without_the_canarys_real_producer_is_not_he
 def test_a_run_of_the_current_format_whose_books_lack_the_law_is_not_held(tmp_path: Path) -> None:
     """Its books are those that a program of the older format wrote."""
     run = current_run(HELD, tmp_path)
-    reseal(run, "reconcile")
+    reseal(run, "reconcile", {STRANGERS + arm: 0 for arm in run.read_scenario().arm_names})
     verdict = judge_again(run)
     assert verdict.verdict == "INCONCLUSIVE"
     assert ("checker", "law_missing") in doubts(verdict, "transactional")

@@ -252,6 +252,7 @@ def a_run_directory(folder: Path, **changes: Any) -> RunDirectory:
         output.write_json("offsets.json", evidence.offsets)
         output.write_table("replicas", evidence.replicas)
     with run.writing("reconcile") as output:
+        output.counts |= {f"strangers/{arm}": 0 for arm in RUN.arm_names}
         for name, rows in the_rows(RUN).items():
             (output.staging / name).parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.Table.from_pylist(rows), output.staging / name)

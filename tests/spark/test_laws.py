@@ -12,10 +12,13 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from support.run_directories import Row, attempt, line, scenario, table, write
+from support.sealed_runs import relink
 
 from delivery_verifier.model.history import PartitionSnapshot
 from delivery_verifier.model.outcomes import Outcome
+from delivery_verifier.model.steps import REQUIRES
 from delivery_verifier.store.ledger import MISCOUNTED, OUTCOMES_SINCE, outcomes_key
+from delivery_verifier.store.manifests import LINKED_SINCE
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from spark_jobs.books import planned_keys
 from spark_jobs.reconcile import reconcile
@@ -215,6 +218,12 @@ def test_only_a_run_of_an_older_format_may_lack_what_its_producers_counted(
         manifest = json.loads(file.read_bytes()) | {"format_version": version}
         manifest["counts"] = {name: n for name, n in manifest["counts"].items() if not name.startswith("outcomes_")}
         file.write_text(json.dumps(manifest))
+    if version < LINKED_SINCE:
+        for file in (tmp_path / f"{step}.json" for step in REQUIRES if (tmp_path / f"{step}.json").is_file()):
+            manifest = json.loads(file.read_bytes()) | {"format_version": version}
+            plain = {name: value for name, value in manifest.items() if name not in ("run_id", "required", "seal")}
+            file.write_text(json.dumps(plain))
+    relink(run, raised=False)
     reconcile(run.path, True, spark)
     rows = [row for row in table(run, "books/laws.parquet") if row["law"] == "outcomes_agree"]
     if version < OUTCOMES_SINCE:

@@ -47,6 +47,10 @@ AWKWARD = [
     _valid(7)[:-10] + b"-000000001",
     _valid(7, run="otherrun"),
     b"KDV1 " + b"\x00" * 65,
+    b"\x00" * 20 + _valid(7)[20:],
+    b"\x00" * 60 + _valid(7)[60:],
+    b"\xff" * 20 + TOKEN.encode() + b"\xc3" * 20,
+    b'{"order": 7, "paid": true}',
     _valid(7, size=70),
 ]
 
@@ -92,13 +96,15 @@ def test_spark_and_the_library_parse_any_bytes_alike(parsed: list[tuple[bytes | 
             assert row[name] == (getattr(header, name) if header else None), (name, value)
         assert row["header_run"] == (header.run if header else None), value
         assert row["header_arm"] == (header.arm if header else None), value
-        assert row["foreign"] == bool(header and (header.run != TOKEN or header.arm != 1)), value
+        other = header.run != TOKEN or header.arm != 1 if header else record.is_of_stranger(value, TOKEN)
+        assert row["foreign"] == other, value
 
 
 def test_the_samples_have_sound_damaged_and_illegible_ones(parsed: list[tuple[bytes | None, Any]]) -> None:
     kinds = {(row["parsed"], row["crc_ok"]) for _, row in parsed}
     assert kinds == {(True, True), (True, False), (False, False)}
-    assert any(row["foreign"] for _, row in parsed)
+    foreign = {(row["parsed"], row["foreign"]) for _, row in parsed}
+    assert foreign == {(True, True), (True, False), (False, True), (False, False)}
 
 
 def test_only_a_sound_record_of_this_run_can_be_a_marker(spark: SparkSession) -> None:

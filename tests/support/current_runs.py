@@ -27,6 +27,7 @@ from delivery_verifier.store.run_directory import RunDirectory
 from delivery_verifier.store.table import arrow_schema
 from support.evidence import beat, beats
 from support.older_runs import older_run
+from support.sealed_runs import relink
 from support.stored_runs import reseal, with_scenario
 
 
@@ -71,6 +72,7 @@ def forget_records(run: RunDirectory) -> None:
         output.counts |= before.counts
         workspace = run.path.parent / f"workspace-{time.monotonic_ns()}"
         seal_ledgers([send_and_forget(run.read_scenario(), workspace, FORGOTTEN)], output)
+    relink(run)
 
 
 def with_heartbeats(run: RunDirectory) -> list[Observation]:
@@ -107,3 +109,4 @@ def with_replicas(run: RunDirectory, table: pa.Table | None) -> None:
         output.counts |= before.counts
         if table is not None:
             pq.write_table(table, output.staging / REPLICAS.file)
+    relink(run)

@@ -231,6 +231,7 @@ def evidence_of(of: Scenario, change: Change = lambda rows: None, **more: Any) -
         replicas=replicas(snapshot),
         format_version=version,
         searched=searched_for(version),
+        strangers={},
     )
     return replace(plain, **more)
 

@@ -56,7 +56,8 @@ def report(arguments: argparse.Namespace) -> int:
 def reconcile(arguments: argparse.Namespace) -> int:
     """Carries out `kdv reconcile`: judges a stored run again from the log and the ledger in its run directory.
 
-    Needs no running Kafka. Returns the exit code of the new verdict.
+    Needs no running Kafka. Prints by which version of the rules it judged. A note of the verdict says so if another
+    version made the run. Returns the exit code of the new verdict.
     """
     from delivery_verifier.run.local_spark import own_session
     from delivery_verifier.run.steps.conclude import judge_and_report
@@ -73,6 +74,8 @@ def reconcile(arguments: argparse.Namespace) -> int:
         verdict = judge_and_report(run_dir)
         record(run_dir, verdict)
     show(verdict, run_dir, None, as_json=arguments.json)
+    if not arguments.json:
+        print(f"judged by  {RunDirectory(run_dir).manifest('conclude').notes['judged_by']}")
     return verdict.exit_code
 
 

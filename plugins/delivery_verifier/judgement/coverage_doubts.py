@@ -33,6 +33,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
             *_transactions(arm),
             *_exposed(arm),
             *stakes(arm),
+            *_strangers(arm),
             *_unplanned(arm),
             *_elsewhere(arm),
             *_at_another_time(arm),
@@ -130,6 +131,16 @@ def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
                 "outstanding when it bit)"
             )
             yield "too_little_exposed", detail
+
+
+def _strangers(arm: ArmEvidence) -> Iterator[NamedDetail]:
+    """Yields a doubt if the arm's topic holds records of another client, or records of which nothing is left."""
+    if count := arm.run.strangers.get(arm.name, 0):
+        yield (
+            "stranger_in_topic",
+            f"{arm.name}: {count} records in its topic have no trace of a record of this run, and stand at no "
+            "acknowledged offset (in log/: `foreign`, and not `parsed`)",
+        )
 
 
 def _unplanned(arm: ArmEvidence) -> Iterator[NamedDetail]:

@@ -29,7 +29,7 @@ from delivery_verifier.model.history import (
 )
 from delivery_verifier.model.scenario import Arm, Scenario
 from delivery_verifier.model.verdict import Exposure
-from delivery_verifier.store.books import LATE, Books, case_counts
+from delivery_verifier.store.books import LATE, Books, case_counts, count_strangers
 from delivery_verifier.store.replicas import read_replicas
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.versions import versions
@@ -45,12 +45,13 @@ class Evidence:
 
     `books`: the tables of counts that the step `reconcile` wrote. `canary_expected` maps a column of the books to the
     total that the canary must show. `replicas`: the table of the replicas; None if the run is of a format without this
-    table. `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions`
-    maps each arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with
-    a row for each record that shows an anomaly, up to a bound; None if there is no file. `searched`: the anomalies for
-    which the run was searched, and which its canary has; see `older_runs` for the others. `format_version`: the version
-    of the format of settle.json. No step before settle has a newer version. It says what ledgers, the producers' counts
-    and observations.json must have.
+    table. `format_version`: the version of the format of settle.json. No step before settle has a newer version. It
+    says what ledgers, the producers' counts and observations.json must have. `searched`: the anomalies for which the
+    run was searched, and which its canary has; see `older_runs` for the others. `strangers` maps each arm to the number
+    of records in its topic that another client wrote; empty if the run was reconciled in a format without these counts.
+    `ended_early` maps a producer (`<arm>/...`) to the fatal client error that ended its load. `transactions` maps each
+    arm that writes transactions to the counts of its transactions. `cases` is the content of anomalies/, with a row for
+    each record that shows an anomaly, up to a bound; None if there is no file.
     """
 
     scenario: Scenario
@@ -62,6 +63,7 @@ class Evidence:
     replicas: pa.Table | None
     format_version: int
     searched: tuple[Anomaly, ...]
+    strangers: Mapping[str, int]
     ended_early: Mapping[str, str] = field(default_factory=dict)
     transactions: Mapping[str, TransactionCounts] = field(default_factory=dict)
     cases: pa.Table | None = None
@@ -89,7 +91,8 @@ class Evidence:
         ended_early = {name.removeprefix(EARLY): error for name, error in notes if name.startswith(EARLY)}
         planted = canary.expected_counts(scenario, settled, reconciled)
         known = (scenario, injections, observations, offsets, books, planted, replicas, settled, searched_for(settled))
-        return cls(*known, ended_early, transactions_of(scenario, run.manifest("produce").counts), cases)
+        strangers = count_strangers(run, scenario.arm_names)
+        return cls(*known, strangers, ended_early, transactions_of(scenario, run.manifest("produce").counts), cases)
 
     @cached_property
     def disturbances(self) -> list[Disturbance]:

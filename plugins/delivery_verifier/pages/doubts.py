@@ -64,6 +64,8 @@ ADVICE = {
     "cycles, or add a weak control, and run again.",
     "too_few_answered": "The client got no answer where nothing disturbed the cluster. Look at the errors in the "
     "ledger, check that the settings can be met (timeouts, in-sync replicas), then run again.",
+    "stranger_in_topic": "Another client wrote to the topic, or nothing readable is left of a record that was never "
+    "acknowledged. Find that client, stop it and run again; if there is none, treat the records as damaged.",
     "unplanned_disturbance": "Something else than the plan disturbed the cluster. Find its cause (a busy host, a "
     "neighbour's restart), and run again on a quiet host.",
 }

@@ -80,7 +80,12 @@ LOG = Table(
         Column("partition_sequence", "int64", "partition sequence of the header; null as above", nullable=True),
         Column("parsed", "boolean", "whether the bytes are a record of the verifier at all"),
         Column("crc_ok", "boolean", "whether the record is parsed and its checksum agrees"),
-        Column("foreign", "boolean", "whether a parsed record names another run, or another arm than the topic's"),
+        Column(
+            "foreign",
+            "boolean",
+            "whether a parsed record names another run, or another arm than the topic's; where `parsed` is "
+            "false: whether the bytes have no trace of a record of this run, as those of another client",
+        ),
     ),
 )
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.evidence import CANARY_ARM, RUN, SUBJECT, doubts, evidence_of, says
+from support.sealed_runs import relink
 from support.trial_anomaly import PLANTED, TRIAL
 
 from delivery_verifier.judgement.canary import expected_counts
@@ -23,7 +24,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.anomalies import Anomaly, searched_for
 from delivery_verifier.model.verdict import RunVerdict
-from delivery_verifier.store.books import Books, counts_of
+from delivery_verifier.store.books import STRANGERS, Books, counts_of
 from delivery_verifier.store.run_directory import IncompleteRun, RunDirectory
 from delivery_verifier.store.tables import FORMAT_VERSION
 
@@ -40,7 +41,7 @@ class Stored:
     run: RunDirectory
 
     def claim_versions(self, **versions: int) -> None:
-        """Writes other versions into manifests, as a liar would: nothing seals a manifest.
+        """Writes other versions into manifests, as a liar would who computes all seals anew.
 
         The steps before settle get the version of settle.
         """
@@ -76,9 +77,10 @@ class Stored:
         self.alter(step, {"files": self.run.manifest(step).files | {name: sha256(self.run.path / name)}})
 
     def alter(self, step: str, fields: Mapping[str, object]) -> None:
-        """Replaces fields of the manifest of `step`."""
+        """Replaces fields of the manifest of `step`, and computes all seals anew."""
         file = self.run.path / f"{step}.json"
         file.write_text(json.dumps(json.loads(file.read_bytes()) | dict(fields)))
+        relink(self.run, raised=False)
 
 
 def evidence(settled: int, reconciled: int) -> Evidence:
@@ -116,6 +118,8 @@ def stored(folder: Path, settled: int = NEW, reconciled: int = NEW, validated: i
                 output.write_json(f"{name}.json", msgspec.to_builtins(value))
             if step == "settle" and held.replicas is not None:
                 output.write_table("replicas", held.replicas)
+            if step == "reconcile":
+                output.counts |= {STRANGERS + name: 0 for name in RUN.arm_names}
             for name, table in held.books.tables.items() if step == "reconcile" else ():
                 output.write_table(name.removesuffix(".parquet"), table)
     made = Stored(run)

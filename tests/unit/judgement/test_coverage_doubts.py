@@ -80,6 +80,7 @@ COVERAGE: list[tuple[str, Change, dict[str, Any]]] = [
     ("load_over_too_early", idle, {}),
     ("load_incomplete", setting("books/producers.parquet", "attempted", 399, arm=SUBJECT, producer=0), {}),
     ("load_ended_early", nothing, {"ended_early": {f"{SUBJECT}/0/0": "fatal client error: _FENCED"}}),
+    ("stranger_in_topic", nothing, {"strangers": {SUBJECT: 1}}),
     ("nothing_reported", unreported, {}),
     ("too_little_reported", hardly_reported, {}),
     ("unplanned_disturbance", nothing, extra(partition(RUN, BITE - 50 * SECOND, SUBJECT, 1, 3, 1, [1, 2, 3]))),

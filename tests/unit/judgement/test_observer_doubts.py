@@ -25,10 +25,12 @@ from support.evidence import (
     the_observations,
 )
 from support.older_runs import NAMES, older_run
+from support.sealed_runs import relink
 
 from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.judge import load_and_judge
 from delivery_verifier.model.history import Observation, read_observations
+from delivery_verifier.store.books import STRANGERS
 from delivery_verifier.store.tables import FORMAT_VERSION, HEARTBEATS_SINCE
 
 BLIND, STEPPED = {("checker", "observer_blind")}, {("checker", "clock_stepped_back")}
@@ -135,7 +137,10 @@ def test_a_stored_run_that_claims_the_current_format_is_doubted_for_its_missing_
     for step in ("settle", "reconcile", "validate"):
         manifest = run.path / f"{step}.json"
         text = msgspec.json.decode(manifest.read_bytes()) | {"format_version": FORMAT_VERSION}
+        if step == "reconcile":
+            text["counts"] |= {STRANGERS + arm: 0 for arm in run.read_scenario().arm_names}
         manifest.write_bytes(msgspec.json.encode(text))
+    relink(run)
     verdict = load_and_judge(run.path)
     assert verdict.verdict == "INCONCLUSIVE"
     assert {doubt.name for item in verdict.arms for doubt in item.doubts} >= {"observer_blind"}

@@ -90,6 +90,8 @@ def seal(spec: ProducerSpec, path: Path) -> tuple[dict[str, int], Counter[str]]:
     (Path(spec.folder) / "stderr").touch()
     ended = SimpleNamespace(wait=lambda timeout: 0, returncode=0)
     process = ProducerProcess(arm, spec, cast("subprocess.Popen[bytes]", ended), Control(Path(spec.folder)))
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "scenario.json").write_bytes(dumps(a_scenario()))
     with RunDirectory(path).writing("produce") as output:
         seal_ledgers([process], output)
     rows = pq.read_table(path / "ledger").to_pylist()
@@ -246,6 +248,8 @@ def test_the_canarys_real_producer_is_told_that_records_were_acknowledged_which_
     tmp_path: Path,
 ) -> None:
     producer = send_and_forget(a_scenario(), tmp_path / "live", 10)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/scenario.json").write_bytes(dumps(a_scenario()))
     with RunDirectory(tmp_path / "run").writing("settle") as output:
         seal_ledgers([producer], output)
     rows = pq.read_table(tmp_path / "run/ledger/canary-1-0.parquet").to_pylist()

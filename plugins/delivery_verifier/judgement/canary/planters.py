@@ -20,6 +20,9 @@ PER_KIND = 3
 """The number of calls of each planter that plants a single kind of case."""
 HEALTHY = 20
 """The number of records that show no anomaly."""
+HEADER_TRACE = 13
+"""The number of first bytes that stay of an illegible record: the magic and the token of the run. Without them, the
+record would be that of a stranger."""
 COMBINED = 9
 """How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
 
@@ -92,7 +95,8 @@ def _phantom(planter: Planter, sequence: int) -> None:
 def _corrupted(planter: Planter, sequence: int) -> None:
     """Plants two cases: a damaged record at an acknowledged offset, and a damaged record that belongs to no attempt."""
     _damaged(planter, sequence)
-    planter.write_bytes(b"?" * len(planter.value(sequence)))
+    value = planter.value(sequence)
+    planter.write_bytes(value[:HEADER_TRACE] + b"?" * (len(value) - HEADER_TRACE))
     planter.expect(unattributed=1, corrupted=1)
 
 
