@@ -14,6 +14,7 @@ from delivery_verifier.judgement.evidence import Evidence
 from delivery_verifier.judgement.older_runs import limits_of_age
 from delivery_verifier.model.scenario import Scenario
 from delivery_verifier.model.verdict import COUNTED, exposed
+from delivery_verifier.store.counts import LATE
 
 WANTED_BOUND = 0.1
 """An anomaly that was not seen may still occur in some share of injections. If the run cannot bound this share by
@@ -60,7 +61,9 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
         rounds_by_kind = _rounds_with_cases(evidence, arm.cases_by_injection)
         hit = set().union(*rounds_by_kind.values())
         if not hit:
-            unhurt.append(arm.name)
+            unhurt += (
+                [] if LATE in arm.totals else [arm.name]
+            )  # late attempts have no times: who caused them is unknown
             continue
         low, high = confidence_interval(len(hit), rounds)
         kinds = ", ".join(f"{kind} {len(cycles)}" for kind, cycles in rounds_by_kind.items() if cycles)

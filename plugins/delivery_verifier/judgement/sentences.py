@@ -14,7 +14,7 @@ from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.fault_actions import ACTS
 from delivery_verifier.model.fault_targets import TARGETS
 from delivery_verifier.model.verdict import ArmVerdict, Doubt, Finding, exposed
-from delivery_verifier.store.books import LATE
+from delivery_verifier.store.counts import LATE
 
 
 def arm_sentence(arm: ArmEvidence, verdict: str, doubts: Sequence[Doubt], findings: Sequence[Finding]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, subset
-from delivery_verifier.store.books import LATE
+from delivery_verifier.store.counts import LATE
 
 ALWAYS = subset(
     "readers look for these three first, and must see that there were none; others would be columns of zeros",

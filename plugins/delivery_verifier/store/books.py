@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column, searched_for
 from delivery_verifier.store import tables as declared
+from delivery_verifier.store.counts import LATE
 from delivery_verifier.store.table import Table
 
 COUNTS = tuple(count.name for count in declared.COUNTS)
@@ -38,10 +39,6 @@ BOOKS = (
 
 TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table in BOOKS}
 """The names of the columns of each table in BOOKS. The keys are the files of the tables."""
-
-
-LATE = "reordered_late"
-"""The name under which totals of an arm count `resolved_late`, if these attempts convict (see `ArmEvidence.totals`)."""
 
 
 @dataclass(frozen=True)

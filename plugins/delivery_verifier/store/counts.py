@@ -8,6 +8,9 @@ from __future__ import annotations
 from delivery_verifier.model.anomalies import SECONDARY, Anomaly, also_column, column
 from delivery_verifier.store.table import Column
 
+LATE = "reordered_late"
+"""The name under which totals of an arm count `resolved_late`, if these attempts convict (see `ArmEvidence.totals`)."""
+
 _COUNTS_OF_ATTEMPTS = {
     "attempted": "attempts in the ledger",
     "acked": "attempts that are ACKED",

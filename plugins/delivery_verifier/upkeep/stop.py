@@ -48,13 +48,14 @@ def end(holder: Holder) -> str:
         (workspace / lease.STOPPED).write_text(reason)
         lease.call(workspace / KEEPER_SOCKET, "finish", keep_workspace=True)
     except (OSError, lease.ClusterGone) as error:
+        (workspace / lease.STOPPED).unlink(missing_ok=True)  # the run goes on: its later errors have other causes
         if not _holds(holder):
             return f"run {holder.name} has ended by itself"
         keeper = (lease.holder() or holder).process.pid
         remedy = f"`kill -KILL {keeper}` ends the keeper, and its brokers with it"
         raise StepFailed(f"run {holder.name} cannot be ended in an orderly way ({error}); {remedy}") from None
     wait_until(lambda: not _holds(holder), f"run {holder.name} to end", ENDED_WITHIN_S)
-    return f"ended run {holder.name}: it gets no verdict"
+    return f"ended the cluster of run {holder.name}: it gets no verdict, unless its topics had been read already"
 
 
 def _workspace(holder: Holder) -> Path | None:

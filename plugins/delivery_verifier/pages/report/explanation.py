@@ -46,7 +46,7 @@ def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str
     if not under_way:
         leader = before[-1].leader
         after = next((term.leader for term in later if term.leader != leader), None)
-        copied = f"Broker {after} then led without having copied it, and {cut} of the others."
+        copied = f"Broker {after} then led without having it, and {cut} of the others."
         return "" if after is None else f"{alone}: broker {leader} did. {copied}"
     leader = under_way[-1].leader
     deposed = {term.leader for term in (before[-1], *under_way)} - {leader}
@@ -55,7 +55,7 @@ def _loss_explanation(material: Material, row: dict[str, Any], acks: str) -> str
     brokers = enumeration([f"broker {broker}" for broker in sorted(deposed)])
     return (
         f"{alone}. The acknowledgement of the deposed leader, {brokers}, arrived after broker {leader} had taken over "
-        f"without having copied the record, and {cut} of the others."
+        f"without having the record, and {cut} of the others."
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from delivery_verifier.model.anomalies import KINDS, Anomaly
 from delivery_verifier.model.verdict import ArmVerdict, Finding, RunVerdict
 from delivery_verifier.pages.words import enumeration, number, record_that_is
+from delivery_verifier.store.counts import LATE
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,11 @@ def _counted(arm: ArmVerdict, finding: Finding) -> str:
     if finding.anomaly not in Anomaly.__members__:
         return f"{number(count)} records are {finding.anomaly}{beyond}"
     kind, reported = KINDS[Anomaly(finding.anomaly)], ""
-    if kind.share_of in ("reported", "acked"):
+    late = arm.books.get(LATE, 0) if finding.anomaly == Anomaly.REORDERED else 0
+    if kind.share_of in ("reported", "acked") and not late:
         reported = "sent " if arm.books.get("sent") else "acknowledged "
-    return f"{number(count)} {reported}records are {kind.records_that_are}{beyond}"
+    unknown = f" (of {number(late)} the client never learned the outcome)" if late else ""
+    return f"{number(count)} {reported}records are {kind.records_that_are}{unknown}{beyond}"
 
 
 def _convicting_case(finding: Finding) -> str:

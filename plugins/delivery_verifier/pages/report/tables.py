@@ -23,6 +23,7 @@ from delivery_verifier.pages.material import Material
 from delivery_verifier.pages.report.events import partitions_text
 from delivery_verifier.pages.words import number, plain_name, share
 from delivery_verifier.store import tables
+from delivery_verifier.store.counts import LATE
 
 GAPS_SHOWN = 24
 """The greatest number of gaps (see GapRow) that are shown, the longest gaps first."""
@@ -81,6 +82,8 @@ def _share(arm: ArmVerdict, finding: Finding) -> str:
     column = KINDS[Anomaly(finding.anomaly)].share_of if finding.anomaly in Anomaly.__members__ else ""
     whole = arm.books.get(column, 0)
     count = finding.count + finding.also
+    if finding.anomaly == Anomaly.REORDERED and arm.books.get(LATE):  # these are no reported records
+        return ""
     return f"{share(count, whole)} of {number(whole)} {column.replace('_', ' ')}" if count and whole else ""
 
 
