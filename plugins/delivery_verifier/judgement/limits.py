@@ -61,9 +61,8 @@ def _hurt(evidence: Evidence, rounds: int, unit: str) -> Iterator[str]:
         rounds_by_kind = _rounds_with_cases(evidence, arm.cases_by_injection)
         hit = set().union(*rounds_by_kind.values())
         if not hit:
-            unhurt += (
-                [] if LATE in arm.totals else [arm.name]
-            )  # late attempts have no times: who caused them is unknown
+            if LATE not in arm.totals:  # the times of late attempts are unknown, and so is what caused them
+                unhurt.append(arm.name)
             continue
         low, high = confidence_interval(len(hit), rounds)
         kinds = ", ".join(f"{kind} {len(cycles)}" for kind, cycles in rounds_by_kind.items() if cycles)

@@ -32,8 +32,9 @@ REPLICAS = Table(
 
 
 def read_replicas(run_dir: Path, format_version: int) -> pa.Table | None:
-    """Returns the table of a run, without rows if its file is missing. Returns None if the run's format lacks the table,
-    and there is no such file.
+    """Returns the table of a run, without rows if its file is missing.
+
+    Returns None if the file is missing and the run's format does not have the table.
 
     `format_version`: the version in the manifest of the step that writes the table. Raises pyarrow.ArrowException if
     the file is damaged or lacks a column.
