@@ -75,8 +75,9 @@ def read_committed(
 ) -> DataFrame:
     """Returns RAW: the records of `arms` that a read_committed consumer sees, up to the last stable offset now.
 
-    The last stable offset should be behind the markers, because every transaction before the markers was decided when
-    the snapshot was taken. `check_committed` checks this afterwards. `connection`: as in `read_topics`.
+    The last records of each partition are markers, which the verifier wrote after the load. When the snapshot was
+    taken, every earlier transaction was committed or aborted. So the last stable offset should be greater than the
+    offsets of the markers. `check_committed` checks this afterwards. `connection`: as in `read_topics`.
     """
     selected = [part for part in offsets.partitions if part.arm in arms]
     return read_topics(spark, msgspec.structs.replace(offsets, partitions=selected), "read_committed", connection)

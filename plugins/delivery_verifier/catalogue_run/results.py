@@ -57,7 +57,8 @@ def attempt(run_dir: Path) -> Attempt:
 
 
 def failed(run: str, started_at: str, seconds: float, error: BaseException | str) -> Attempt:
-    """Returns an attempt without a verdict, for the run called `run`, which `error` ended.
+    """Returns the `Attempt`, i.e. one try to run an entry of the catalogue, for the run `run`, which ended with `error`
+    and has no verdict.
 
     `started_at`: when the run began, as ISO 8601. `seconds`: how long the run took. At most 600 characters of the error
     are kept.

@@ -137,9 +137,9 @@ def expected_guarantees(evidence: Evidence) -> list[ExpectedEvaluation]:
 
 
 def expected_evidence(evidence: Evidence) -> list[ExpectedEvaluation]:
-    """Returns one expectation per law. It judges all pairs of counts to which the law applies, and tolerates no breach.
+    """Returns one expectation per law: the two sides of the law are equal wherever the law applies.
 
-    The books hold these pairs. Only the pairs of the law CANARY come from `canary_pairs`.
+    Each side is a count. The counts of the law CANARY come from `canary_pairs`, those of all other laws from the books.
     """
     expected = []
     for law in LAWS:

@@ -13,10 +13,10 @@ from delivery_verifier.model.step_options import Link
 def rules(layout: ClusterLayout, broker: int, links: Iterable[Link]) -> list[FilterRule]:
     """Returns the packet filter's rules that cut `broker` off on `links`. The rules stop the requests of both sides.
 
-    On the links to the controller and to other brokers, the rules drop the packets with the broker's requests. The
-    controller sends no requests to a broker, so the link to the controller needs no other rule. Other brokers and
-    clients send requests to the broker's own ports. On these links, the rules therefore also drop packets to and from
-    these ports.
+    * The link to the controller: the rules drop the requests of the broker. The controller sends no requests.
+    * The links to other brokers: the rules drop the requests of the broker, and all packets to and from the port at
+      which the broker receives requests of other brokers.
+    * The links to clients: the rules drop all packets to and from the ports at which the broker serves clients.
     """
     from_broker = f"-m owner --gid-owner {GROUPS + broker} -m tcp --dport"
     other_brokers = [other for other in layout.brokers if other != broker]

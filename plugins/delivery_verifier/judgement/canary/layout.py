@@ -19,8 +19,8 @@ class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
     `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
-    `acked_at` is the index in `CanaryLayout.values` of the record that was acknowledged. If `acked_at` is NOWHERE or
-    greater, it is an acknowledged offset that holds no record. It is None if no offset was acknowledged.
+    `acked_at` says which offset is acknowledged: below NOWHERE, the offset of the record with this index in
+    `CanaryLayout.values`; from NOWHERE on, this very number, at which there is no record; None, no offset.
     """
 
     sequence: int

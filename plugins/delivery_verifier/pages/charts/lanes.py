@@ -27,7 +27,7 @@ COUNTS_DRAWN = 2000
 
 @dataclass(frozen=True)
 class Segment:
-    """A span of time in which the leader and the ISR of a partition stayed the same.
+    """A piece of a lane of the chart: a span of time in which a partition had the same leader and the same ISR.
 
     A segment lasts from one observation of the partition to the next. `start`, `end`: its bounds in s on the clock of
     the run. `observation`: the leader and the ISR in this time.
@@ -40,7 +40,7 @@ class Segment:
 
 
 def segments(material: Material, clock: Clock, end_s: float) -> list[Segment]:
-    """The segments of all partitions that have a lane, partition by partition, between 0 s and `end_s` on `clock`."""
+    """The pieces of the chart's lanes (one lane per partition), lane by lane, between 0 s and `end_s` on `clock`."""
     topic, leadership = subject_topic(material), Leadership(material.observations)
     all_segments = []
     for partition in lanes(material, leadership, topic):

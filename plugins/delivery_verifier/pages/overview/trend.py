@@ -49,7 +49,8 @@ class Lane(Struct, frozen=True):
 
 
 def lanes(listed: Sequence[StoredRunRow]) -> list[Lane]:
-    """Both bar charts of the newest RUNS_DRAWN runs. `listed`: the rows of runs, newest first.
+    """Two bar charts of the newest RUNS_DRAWN runs: lost records, and longest gaps without a report. `listed`: the rows
+    of runs, newest first.
 
     Returns an empty list if the number of lost records is known for fewer than two of these runs, because one bar is no
     trend.

@@ -87,7 +87,7 @@ def _record_name(row: dict[str, Any]) -> str:
 
 
 def _is_permitted(material: Material, group: CaseGroup) -> bool:
-    """Whether the verdict sets no limit to the cases of the kind `group.kind` in the arm `group.arm`."""
+    """Whether, by the verdict, the arm `group.arm` may have any number of cases of the anomaly `group.kind`."""
     return any(
         arm.arm == group.arm and finding.anomaly == group.kind and finding.tolerance is None
         for arm in (material.verdict.arms if material.verdict else [])
