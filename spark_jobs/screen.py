@@ -183,8 +183,7 @@ def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
 
 
 def _clean(row: Row) -> bool:
-    """Whether a row of BUCKETS shows that its attempts stand exactly once in the log, at the acknowledged offsets, and
-    in order. The docstring of this module calls such a bucket clean, and gives the exact conditions."""
+    """Whether the attempts of a bucket are in the log exactly as acknowledged (*clean*, see the module's docstring)."""
     is_equal = row["claims"] == row["copies"] and row["claims"] in (row["acked"], row["sent"])
     shifts = {row[f"{side}_shift_{end}"] for side in ("claimed", "logged") for end in ("min", "max")}
     return is_equal and row["low"] == row["high"] == 0 and len(shifts - {None}) == 1

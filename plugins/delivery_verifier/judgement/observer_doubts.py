@@ -53,9 +53,10 @@ def observer_doubts(evidence: Evidence) -> Iterator[ObserverDoubt]:
 
 
 def _first_observed(evidence: Evidence, arm: Arm) -> Iterator[ObserverDoubt]:
-    """Yields a doubt unless the observer saw every partition of the arm before the load. If the arm writes transactions,
-    also yields a doubt unless the observer ever saw the topic of the transaction coordinators. (Kafka creates this topic
-    with the first transaction.) The second check is left out for runs of versions that did not watch this topic."""
+    """Yields a doubt unless the observer saw every partition of the arm before the load. If the arm writes
+    transactions, also yields a doubt unless the observer ever saw the topic of the transaction coordinators, which
+    Kafka creates with the first transaction. The second check is left out for runs of versions that did not watch this
+    topic."""
     began_us = min(evidence.books.values("load", "at_us", arm=arm.name), default=None)
     observed = {
         observation.partition
