@@ -27,10 +27,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Spread:
-    """The distribution of the latencies of one arm, as buckets in ascending order.
+    """The distribution of the latencies of one arm, inside or outside of faults, as buckets in ascending order.
 
-    `inside`: True for the records that were under way during a fault, False for all other records. Only buckets with
-    records are listed.
+    If `inside` is True, the records are those that were under way during a fault, else all other records of the arm.
+    Only buckets with records are listed.
     """
 
     arm: str
