@@ -130,8 +130,10 @@ def _detail(injection: Injection, topic: str) -> str:
 
 
 def _process_disturbances(ordered: list[Observation], biting: list[Injection]) -> Iterator[Disturbance]:
-    """Yields a disturbance for each time that a broker process ended or stood still. `ordered`: the observations in the
-    order in which they were made."""
+    """Yields a disturbance for each time that a broker process ended or stood still.
+
+    `ordered`: the observations in the order in which they were made. `biting`: the injections that took effect.
+    """
     states: dict[int, str] = {}
     targets = {broker for injection in biting for broker in injection.brokers}
     causes = {broker: [injection for injection in biting if broker in injection.brokers] for broker in targets}

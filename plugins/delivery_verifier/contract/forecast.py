@@ -120,7 +120,7 @@ class _Partition:
             self.isr = self.isr & self.up or self.isr  # the last broker in sync stays in the ISR, though it is down
 
     def _heal(self, at_us: int) -> Iterator[Disturbance]:
-        """Brings the target brokers back. Yields an unclean election if no broker in the ISR is up then."""
+        """Brings the target brokers back. Yields an unclean election if every broker in the ISR is down even then."""
         returning = self.target - self.up
         if not returning:
             return
@@ -131,7 +131,7 @@ class _Partition:
         self.isr |= returning
 
     def _observe(self, at_us: int) -> None:
-        """Adds what an observer would see of the partition now."""
+        """Adds to `observations` the leader and the ISR that an observer would see at `at_us`."""
         leader = min(self.isr & self.up, default=-1)
         self.observations.append(
             Observation(

@@ -46,8 +46,8 @@ def partition_disturbances(ordered: list[Observation], biting: list[Injection]) 
     """Yields a disturbance for each change of a leader or an ISR.
 
     `ordered` are the observations in the order in which they were made. `biting` are the injections that are proven to
-    have taken effect. An unclean election in `__transaction_state` is a kind of its own, without topic and partitions:
-    it loses no record of an arm, but may touch the transactions of every arm.
+    have taken effect. An unclean election in `__transaction_state` becomes a disturbance of a special kind, without
+    topic and partitions: it loses no record of an arm, but may touch the transactions of every arm.
     """
     known: dict[tuple[str, int], _Partition] = {}
     for observation in ordered:

@@ -107,8 +107,11 @@ def _contradicted_soon(state: _State, states: Iterable[_State]) -> bool:
 
 
 class _Event(NamedTuple):
-    """A change from one state of a partition to the next: a new ISR or a crash, a loss of power, or, if `cause` is
-    None, the recovery of the cluster. `at_us` and `number` place it among the other events."""
+    """A change from one state of a partition to the next.
+
+    `cause` is the observation of a new ISR or of a crash, or the injection that cut power, or None: then the cluster
+    recovered. Events are sorted by `at_us`, and events of the same time by `number`.
+    """
 
     at_us: int
     number: int
@@ -116,7 +119,7 @@ class _Event(NamedTuple):
 
 
 _LAST = sys.maxsize
-"""The number of an event that happens after the observations of the same time."""
+"""The `number` of an event that counts as later than every observation of the same time."""
 
 
 def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
@@ -144,8 +147,8 @@ def _states(observed: list[_Event], cuts: list[Injection]) -> Iterator[_State]:
 def _events(observations: Iterable[Observation]) -> tuple[list[_Event], dict[tuple[str, int], list[_Event]]]:
     """Returns all crashes, and the changes of the ISR by (topic, partition).
 
-    Sorting these events keeps the order in which the observations were made: while the clock shows less than before,
-    the greatest time so far counts.
+    Each event gets the greatest time that was observed so far. So sorting the events by time keeps the order in which
+    the observations were made, even if the clock was set back.
     """
     crashes: list[_Event] = []
     isrs_of: dict[tuple[str, int], list[_Event]] = {}

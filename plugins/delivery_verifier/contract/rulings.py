@@ -63,7 +63,7 @@ def contract(settings: Settings, disturbances: Iterable[Disturbance]) -> dict[An
 def _permit_as_altered(
     rulings: dict[Anomaly, Ruling], settings: Settings, weaker: Settings, observed: list[Disturbance], doubtful: bool
 ) -> None:
-    """Puts the rulings under the settings `weaker` into `rulings`, in place of the rulings that permit less.
+    """Computes the rulings for the settings `weaker`. Each that permits more than its entry in `rulings` replaces it.
 
     `settings` are the settings at the start. `observed` are the disturbances. `doubtful`: the topic may never have had
     the settings `weaker`.
@@ -156,10 +156,10 @@ def effective(settings: Settings, claim: Claim, disturbances: Iterable[Disturban
 
 
 def refuses_late(settings: Settings, disturbances: Iterable[Disturbance]) -> bool:
-    """Returns whether brokers must refuse a record that arrives behind a later one of the same producer: see LATE.
+    """Whether brokers must refuse a record that arrives behind a later record of the same producer (see LATE).
 
-    This holds for idempotent producers of which none was killed. A producer that starts again has another producer id,
-    so that nothing keeps requests of its former life from arriving late.
+    True if the producers are idempotent and none of them was killed. A producer that starts again has another producer
+    id. So nothing keeps its requests from before the restart from arriving late.
     """
     killed = any(disturbance.kind == "client_crash" for disturbance in disturbances)
     return settings.enable_idempotence and not killed

@@ -97,7 +97,8 @@ LOST: tuple[ContractRule, ...] = (
 def _misplaced(loss: ContractRule) -> ContractRule:
     """Returns the rule that permits MISPLACED under the conditions under which `loss` permits LOST.
 
-    A record is misplaced if a retry wrote the acknowledged copy, this copy is cut off, and an earlier copy survives.
+    For example, a retry wrote a second copy of a record, and the offset of this copy was acknowledged. Then the log is
+    truncated between the two copies. The acknowledged copy is gone, and the first copy remains at another offset.
     """
     return replace(
         loss,
