@@ -22,7 +22,7 @@ from delivery_verifier.model.history import LEAD_US, Injection
 from delivery_verifier.store.times import as_us
 
 COLUMNS = ("arm", "kind", "also", "sent_at", "settled_at")
-"""The columns of the files in anomalies/ that the attribution reads."""
+"""The columns that this module reads from the files in anomalies/."""
 LAG_US = 1_000_000
 """How long after its recovery (µs) an injection may still hurt a record."""
 CONFIDENCE = 0.95
@@ -30,8 +30,8 @@ CONFIDENCE = 0.95
 OUTSIDE = -1
 """Stands in place of an injection's id for the cases that belong to no injection."""
 CasesByInjection = dict[str, list[int]]
-"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. If cases belong to no
-injection, OUTSIDE comes first."""
+"""Maps an anomaly to the ids of the injections to which its cases belong. The ids are sorted. The first is OUTSIDE if
+any case of the anomaly belongs to no injection."""
 
 
 class _Case(NamedTuple):

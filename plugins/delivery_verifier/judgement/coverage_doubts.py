@@ -108,7 +108,8 @@ def _end_us(injection: Injection) -> int:
 def _last_reported_us(arm: ArmEvidence) -> int | None:
     """Returns when the arm last sent a record, or last had one reported, whichever is earlier (µs since the epoch).
 
-    The time is the beginning of an interval of timeline/load. Returns None if this table does not tell.
+    The table timeline/load counts records per interval of time. The result is the beginning of such an interval, or
+    None if the table lacks the counts or holds no such record.
     """
     rows = arm.run.books.rows("load", arm=arm.name)
     if not {"at_us", "sent", "reported"} <= set(rows.column_names):
@@ -120,7 +121,7 @@ def _last_reported_us(arm: ArmEvidence) -> int | None:
 
 
 def _exposed(arm: ArmEvidence) -> Iterator[NamedDetail]:
-    """Yields a doubt for every injection that could have hurt too few reported records of the arm."""
+    """Yields a doubt for every injection that could have hurt fewer reported records of the arm than required."""
     needed = max(1, arm.run.scenario.min_exposed)  # with 0, an arm that no fault could hurt could be HELD
     for row in arm.run.books.rows("exposure", arm=arm.name).to_pylist():
         if (row.get("reported") or 0) < needed:

@@ -147,7 +147,7 @@ def _finding(arm: ArmEvidence, ruling: Ruling) -> Finding:
 
 
 def _canary_findings(arm: ArmEvidence) -> list[Finding]:
-    """Returns one finding per anomaly for which the run was searched. Its tolerance is the number of planted cases.
+    """Returns one finding per anomaly for which the run was searched. `tolerance` is the number of planted cases.
 
     If another number of cases is found, `checker_doubts` raises the doubt `canary_wrong`.
     """
@@ -187,7 +187,7 @@ def _meets(totals: dict[str, int], bound: Bound) -> bool:
 
 
 def _longest_gap_s(arm: ArmEvidence) -> float | None:
-    """Returns the longest time (s) between two reports of records of one partition of the arm; None if unknown."""
+    """Returns the longest time (s) between consecutive reports for one partition of the arm; None if unknown."""
     gaps_s = arm.run.books.values("gaps", "longest_gap_s", arm=arm.name)
     return max((float(gap_s) for gap_s in gaps_s), default=None)
 

@@ -136,7 +136,7 @@ def _listed(findings: Sequence[Finding]) -> str:
 
 
 def _reported(arm: ArmEvidence) -> str:
-    """Returns how many records were reported, and beside them how many attempts were not."""
+    """Returns in words how many attempts of the arm were reported, and how many were not."""
     only_sent = arm.totals.get("sent", 0) and not arm.totals.get("acked", 0)
     counts = {name: arm.totals.get(name, 0) for name in ("indeterminate", "failed")}
     others = " and ".join(f"{count:,} {name.upper()}" for name, count in counts.items() if count)

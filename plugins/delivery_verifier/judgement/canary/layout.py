@@ -19,8 +19,9 @@ class CanaryAttempt:
     """A row of the canary's ledger: what the canary's producer claims about one attempt.
 
     `sequence` is the number of the record. `attempt` is 0, and counts up if the application sends the record again.
-    `acked_at` says which offset is acknowledged: below NOWHERE, the offset of the record with this index in
-    `CanaryLayout.values`; from NOWHERE on, this very number, at which there is no record; None, no offset.
+    `acked_at` says which offset is acknowledged. None: no offset. A number below NOWHERE is an index in
+    `CanaryLayout.values`: the offset of the record with this index is acknowledged. Any greater number is itself the
+    acknowledged offset, and no record stands there.
     """
 
     sequence: int
