@@ -125,9 +125,10 @@ def _write_markers(
 ) -> None:
     """Writes one marker to each partition, and updates `markers`.
 
-    If a new marker has the offset directly after the last marker, no record came in between. If it was also written at
-    least MARKERS_APART_S later, the offset of the last marker becomes the end of the snapshot. If a record came in
-    between, the end becomes unknown again.
+    Markers are records that prove where a partition ends. If a new marker has the offset directly after the last
+    marker, no record came in between. If it was also written at least MARKERS_APART_S later, the offset of the last
+    marker becomes the end of the snapshot. If a record came in between, the end becomes unknown again. `round_number`
+    distinguishes the new markers from earlier ones.
     """
     started_s = time.monotonic()
     values = [(arm.topic_name, partition, _marker_value(scenario, arm, round_number)) for arm, partition in partitions]
@@ -155,7 +156,7 @@ def _marker_value(scenario: Scenario, arm: Arm, round_number: int) -> bytes:
 
 
 def _offsets(scenario: Scenario, cluster: Cluster, partitions: _ArmPartitions, markers: _MarkersByPartition) -> Offsets:
-    """Waits until read_committed consumers see the markers, too, and returns the content of offsets.json."""
+    """Waits until read_committed consumers see the markers, too. Returns the snapshot (offsets.json)."""
     client = topics.admin(cluster.connection)
     topic_partitions = [(arm.topic_name, partition) for arm, partition in partitions]
 

@@ -150,7 +150,7 @@ class Supervisor:
     def _dead_child(self) -> str | None:
         """Returns which process of Airflow died, as one clause; None if all live.
 
-        Also collects the dead processes that this process adopted.
+        Also reaps dead descendants that this process has adopted, so that they do not stay as zombies.
         """
         ours = {child.pid: name for name, child in self.children.items()}
         while dead := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):

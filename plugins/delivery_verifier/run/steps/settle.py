@@ -34,7 +34,7 @@ def settle(run_dir: Path) -> None:
     The canary is a topic with known anomalies, which test the verifier itself. The output is the ledger of the canary,
     offsets.json (the snapshot), replicas.parquet, and observations.json. The last file has the heartbeats of the
     keeper's observer, and each change of a leader, of in-sync replicas or of a broker's process that the observer saw.
-    A replica that differs from its leader, or cannot be read, becomes a doubt later.
+    A replica that differs from its leader, or cannot be read, is later a reason to give no verdict.
 
     Raises TimeoutError if replicas stay out of sync or records still arrive, StepFailed if the verifier's own records
     are not written as planned, and ValueError if a topic's settings let brokers remove records.
