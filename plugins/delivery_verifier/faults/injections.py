@@ -136,7 +136,7 @@ class Injections:
             self.open.remove(injection)
 
     def note(self, proof: Proof) -> None:
-        """Notes the effect `proof` in each open injection that shows it now. The plan has just waited for the effect."""
+        """Notes the effect `proof` in each open injection that shows it now. The plan has just waited for it."""
         for injection in self.open:
             if effect := prove(self._cluster, self._scenario, injection, (proof,))[proof]:
                 injection.proofs.waited_for[proof] = effect
