@@ -21,10 +21,10 @@ Tag = Literal["smoke", "promises", "everyday", "power"]
 
 
 class ArmPlan(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One arm of an entry.
+    """One arm of an entry, which is a scenario of the catalogue.
 
     `profile`: its delivery settings. `claim`: the guarantee that the run tests with this arm. `expectation`: the
-    verdicts and counts that the arm must end with.
+    verdicts that the arm may get, and the counts that it must end with.
     """
 
     name: Name

@@ -1,4 +1,4 @@
-"""The results: reads from a run directory the figures that catalogue.json, the record of a catalogue run, keeps."""
+"""Reads the figures of a run from its run directory. catalogue.json, the record of a catalogue run, keeps them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ columns count the attempts, the attempts of each outcome, and the cases of each 
 
 
 def attempt(run_dir: Path) -> Attempt:
-    """Returns the judged run in `run_dir` as an attempt, with at most 20 doubts.
+    """Returns the judged run in `run_dir` as an `Attempt`, i.e. one try to run an entry of the catalogue.
 
-    The canary is not among the arms of the attempt. `seconds` of the attempt is the time from the start of the step
+    The attempt has at most 20 doubts, and all arms but the canary. `seconds` is the time from the start of the step
     `plan` to the end of the step `conclude`. Raises IncompleteRun if the run has no verdict, or if a file of the
     verdict was altered.
     """

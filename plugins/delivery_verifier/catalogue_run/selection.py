@@ -61,9 +61,9 @@ entries (see KINDS), and names of entries."""
 
 
 def expectable(text: str) -> tuple[str, ...]:
-    """Returns the words in `text`, a list with commas such as `power,network`. `expects` takes them as `words`.
+    """Returns the words in `text`, a list with commas such as `power,network`.
 
-    Raises BadInput if a word is not in EXPECTABLE.
+    The words say what the user expects this host to be unable to run. Raises BadInput if a word is not in EXPECTABLE.
     """
     return tuple(choice("expect_unavailable", word.strip(), EXPECTABLE) for word in text.split(",") if word.strip())
 

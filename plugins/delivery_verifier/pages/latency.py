@@ -27,10 +27,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Spread:
-    """The distribution of the latencies of one arm, inside or outside of faults, as buckets in ascending order.
+    """The distribution of the latencies of one arm, either during faults or outside of faults.
 
-    If `inside` is True, the records are those that were under way during a fault, else all other records of the arm.
-    Only buckets with records are listed.
+    If `inside` is True, it covers only the records that were under way during a fault. Else it covers only the other
+    records. `buckets`: ranges of latencies in ascending order, without the ranges that have no records.
     """
 
     arm: str

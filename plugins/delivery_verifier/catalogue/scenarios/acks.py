@@ -27,8 +27,8 @@ _ACKS_0 = profile_of(
     topic_metadata_refresh_interval_ms=1000,
 )
 """A profile whose client looks for new leaders every second. By default, a client looks for them every five minutes.
-Such a client would go on sending to the old leader even after the old leader has restarted as a follower. The records
-sent there would be lost in addition to those that the scenario counts."""
+After a change of leader, such a client would go on sending to the old leader, even when the old leader has restarted as
+a follower. The records sent there would be lost in addition to those that the scenario counts."""
 
 _FROZEN_LEADER = Entry(
     name="acks_0.frozen_leader",

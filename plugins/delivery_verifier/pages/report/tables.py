@@ -34,9 +34,9 @@ PROOF_SHOWN = 800
 class FindingRow:
     """One row of the findings: one kind of anomaly of one arm, with texts for readers.
 
-    `name`, `definition`: the name and the definition of the anomaly in words. `tolerated`: the tolerance as text.
-    `share`: the cases as a share of the records, as text. It is empty if there is no case, or if the number of records
-    is not known.
+    `name`: the name of the anomaly in plain language. `definition`: the definition of the anomaly. `tolerated`: the
+    number of tolerated cases as text. `share`: the cases as a share of the records, as text. It is empty if there is no
+    case, or if the number of records is not known.
     """
 
     finding: Finding
