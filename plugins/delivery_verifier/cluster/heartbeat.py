@@ -7,7 +7,7 @@ from delivery_verifier.model.history import HEARTBEAT_US, Observation
 
 
 class Heartbeat:
-    """Decides at which of the times that the observer sees the cluster it also records a heartbeat.
+    """Decides when the observer records a heartbeat. The observer sees the cluster more often than that.
 
     Not safe for use by several threads.
     """

@@ -37,7 +37,7 @@ PATIENCE_S = 1.0
 """Seconds to wait for the host's lock. A process that asks who holds the lock may take a free lock for a moment. So a
 failed first attempt does not prove that a run has the lock."""
 ANSWER_S = 5.0
-"""Seconds that a server waits for the text of a request after the client has connected."""
+"""Seconds that the keeper waits for the text of a request after a client has connected."""
 
 
 class ClusterGone(VerifierError, RuntimeError):
