@@ -134,8 +134,10 @@ def unowned(attributed: DataFrame) -> DataFrame:
 
 
 def _claims(ledger: DataFrame) -> DataFrame:
-    """Returns the rows of LEDGER as claims. Claims and copies have the same columns, so that they can be united.
-    In a claim, the columns about a copy are null or false."""
+    """Returns the rows of LEDGER with the columns that `_copies` returns, too, so that both can be united.
+
+    In these rows (claims), the columns about a copy in the log are null or false.
+    """
     acked = F.when(F.col("outcome") == Outcome.ACKED, location("offset", "partition"))
     no_copy = {"copy": F.lit(None).cast("bigint"), "corrupted": F.lit(False)}
     no_copy["numbered"] = F.lit(None).cast("bigint")
@@ -143,8 +145,10 @@ def _claims(ledger: DataFrame) -> DataFrame:
 
 
 def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
-    """Returns lines of LOG as copies. Copies and claims have the same columns, so that they can be united.
-    In a copy, the columns that only the ledger can fill are null."""
+    """Returns rows of LOG with the columns that `_claims` returns, too, so that both can be united.
+
+    In these rows (copies), the columns that only the ledger can fill are null.
+    """
     numbered = F.lit(None).cast("bigint") if corrupted else F.col("partition_sequence")
     copy = {"copy": location("offset", "partition"), "corrupted": F.lit(corrupted), "numbered": numbered}
     no_claim = [F.lit(None).cast(kind).alias(name) for name, kind in CLAIMED.items()]
@@ -152,10 +156,10 @@ def _copies(lines: DataFrame, corrupted: bool) -> DataFrame:
 
 
 def _astray() -> Column:
-    """True on an attempt that refutes the screen (see `spark_jobs.screen`), for one of two reasons.
+    """True on an attempt that shows that `spark_jobs.screen` was wrong, for one of two reasons.
 
-    Either a line of the attempt has another partition sequence than its claim, or the attempt owns a corrupted line
-    while its claim is not among the rows.
+    Either a record of the attempt in the log has another partition sequence than the ledger says. Or the attempt owns a
+    corrupted record in the log, while the ledger's row of the attempt was left out as proven.
     """
     claimed = F.col("claim").isNotNull()
     expected = F.col("claim.partition_sequence")

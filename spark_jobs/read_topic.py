@@ -97,9 +97,10 @@ def view(offsets: Offsets, snapshot_view: str = SNAPSHOT, tail_view: str = TAIL)
 
 
 def count_tail(log: Path, offsets: Offsets) -> dict[ArmPartition, int]:
-    """Maps (arm, partition) to the number of records in view `tail` that are no markers. `log`: the folder log/.
+    """Maps (arm, partition) to the number of records behind the snapshot that are no markers. `log`: the folder log/.
 
-    Raises StepFailed if a marker of the snapshot was not read: an incomplete read proves nothing.
+    Markers are records that the verifier wrote there, to prove where the snapshot ends. Raises StepFailed if a marker
+    was not read: an incomplete read proves nothing.
     """
     records, markers = _count_behind_snapshot(log, TAIL)
     _require_markers(markers, offsets.partitions)
@@ -120,7 +121,10 @@ def check_committed(log: Path, offsets: Offsets, arms: Sequence[str], tail: str)
 
 
 def _count_behind_snapshot(log: Path, view: str) -> tuple[dict[ArmPartition, int], dict[ArmPartition, int]]:
-    """Returns two counts of records in `view`, each per (arm, partition): records that are no markers, and markers."""
+    """Returns how many records other than markers, and how many markers, `log` has per (arm, partition) in `view`.
+
+    `view` is a value of the column `view` that stands for records behind the snapshot.
+    """
     names = ["arm", "partition", "producer", "crc_ok", "foreign"]
     groups = dataset.dataset(log).to_table(columns=names, filter=pc.field("view") == view).group_by(names)
     records: Counter[ArmPartition] = Counter()
