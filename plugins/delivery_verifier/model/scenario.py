@@ -206,8 +206,7 @@ class Scenario(Data, frozen=True):
     def transactional(self) -> tuple[str, ...]:
         """The names of the arms whose topics are read twice: once with read_uncommitted, once with read_committed.
 
-        These are the arms that write transactions and the canary. If no arm writes transactions, there are no such
-        names.
+        These are the canary and the arms that write transactions. Empty if no arm writes transactions.
         """
         names = tuple(arm.name for arm in self.loaded if arm.transactional_id)
         return (*names, self.canary.name) if names else ()

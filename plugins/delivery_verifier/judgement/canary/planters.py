@@ -18,7 +18,7 @@ from delivery_verifier.store.tables import FORMAT_VERSION
 PER_KIND = 3
 """How many times `lay_out` calls each planter in PLANTERS, and the planter `_absent`."""
 HEALTHY = 20
-"""How many of the canary's records show no anomaly and are planted as healthy records."""
+"""How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 COMBINED = 9
 """How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
 
@@ -101,7 +101,7 @@ def _resent(planter: Planter, sequence: int) -> None:
 
 
 def _reordered(planter: Planter, sequence: int) -> None:
-    """Plants two records, of which the one with the lower sequence is written last. It is a case of REORDERED."""
+    """Plants two records. The lower sequence is written after the higher sequence, and so is a case of REORDERED."""
     planter.sequence += 1
     planter.acked(sequence + 1)
     planter.acked(sequence)
