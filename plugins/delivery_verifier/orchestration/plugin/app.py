@@ -185,8 +185,8 @@ def nothing(path: str) -> None:
 
 
 def _has_report(run: Path) -> bool:
-    """Whether the run has a report of its last judgement. A report without conclude.json, the manifest of the step
-    conclude, comes from an earlier judgement."""
+    """Whether the run has a report of its last judgement. A report without conclude.json, which lists the output
+    of the step conclude, comes from an earlier judgement."""
     return (run / "conclude.json").is_file() and (run / _REPORT).is_file()
 
 

@@ -64,7 +64,7 @@ def settle(run_dir: Path) -> None:
 
 
 def _plant_canary(scenario: Scenario, writer: AckedWriter, output: StepOutput) -> None:
-    """Writes the canary's records to its topic, and adds the canary's ledger to the output.
+    """Writes the records of the canary, a topic with known anomalies. Adds the canary's ledger to the output.
 
     Raises StepFailed if the records are not in the log in the planned order.
     """
