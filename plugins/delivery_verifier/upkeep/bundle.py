@@ -69,7 +69,7 @@ def write(run_dir: Path, file: Path, *, full: bool = False) -> About:
 
 
 class _Packer:
-    """Adds files to the bundle without their secrets. Records in `about` which files were added, changed or left out."""
+    """Adds files to the bundle without their secrets. `about` says which files were added, changed or left out."""
 
     def __init__(self, archive: zipfile.ZipFile, about: About) -> None:
         self.archive, self.about, self.secrets = archive, about, known_secrets()

@@ -19,7 +19,7 @@ from delivery_verifier.model.errors import VerifierError
 
 
 class GateClosed(VerifierError, RuntimeError):
-    """The error that makes the gate (which decides whether a run is green) fail, because an earlier task did not succeed."""
+    """The error of the gate (the task that decides whether a run is green) if an earlier task did not succeed."""
 
 
 class GatePassed(VerifierError, RuntimeError):
