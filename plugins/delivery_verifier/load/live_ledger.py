@@ -43,7 +43,7 @@ NEVER_KNOWN = -15_000
 
 
 class Word(IntEnum):
-    """The words of a producer's control block: int64 numbers that several processes share in memory.
+    """The words of a producer's control block: int64 numbers in memory that several processes share.
 
     The producer writes each word, unless the docstring of the word names another writer. The supervisor is the process
     that started the producer. Each attempt of a record after the first is a resend. In a round of resends, the producer
@@ -106,8 +106,8 @@ WORDS = 32
 
 
 class State(IntEnum):
-    """How far a producer has come. STARTING: there is no client yet. READY: the client exists. WARM: every record of
-    the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load and counted
+    """How far a producer has come. STARTING: there is no Kafka client yet. READY: the client exists. WARM: every
+    record of the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load and counted
     its attempts."""
 
     STARTING = 0

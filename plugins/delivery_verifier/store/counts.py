@@ -37,4 +37,4 @@ COUNTS = (
     *(Column(name, "int64", meaning, unit="records") for name, meaning in _COUNTS_OF_RECORDS.items()),
     *(Column(name, "int64", meaning, unit="cases") for name, meaning in _COUNTS_OF_ANOMALIES.items()),
 )
-"""The columns of books/producers.parquet that count attempts, records or cases."""
+"""The declarations of the columns of books/producers.parquet that count attempts, records or cases."""

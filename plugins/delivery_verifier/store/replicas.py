@@ -32,10 +32,10 @@ REPLICAS = Table(
 
 
 def read_replicas(run_dir: Path, format_version: int) -> pa.Table | None:
-    """Returns the table of a run, without rows if its file is missing; None if the run's format lacks the table.
+    """Returns the table of the replicas of a run. Without the table's file, the result has no rows and no columns.
 
-    `format_version`: the version in the manifest of the step that writes the table. Raises pyarrow.ArrowException if
-    the file is damaged or lacks a column.
+    Returns None if the run's format has no such table. `format_version` is the version in the manifest of the step that
+    writes the table. Raises pyarrow.ArrowException if the file is damaged or lacks a column.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
