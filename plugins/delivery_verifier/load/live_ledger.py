@@ -107,8 +107,8 @@ WORDS = 32
 
 class State(IntEnum):
     """How far a producer has come. STARTING: there is no Kafka client yet. READY: the client exists. WARM: every
-    record of the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load and counted
-    its attempts."""
+    record of the warm-up has an outcome. LOADING: the producer sends its load. DONE: the producer has ended its load
+    and counted its attempts."""
 
     STARTING = 0
     READY = 1

@@ -41,8 +41,8 @@ TABLES: dict[str, tuple[str, ...]] = {table.file: table.column_names for table i
 
 
 LATE = "reordered_late"
-"""A key of `ArmEvidence.totals`. Its value is the arm's count `resolved_late`. The key exists only if this count is above
-0 and speaks against the arm (`ArmEvidence.late_convicts`)."""
+"""A key of `ArmEvidence.totals`. Its value is the arm's count `resolved_late`. The key exists only if this count is
+above 0 and speaks against the arm (`ArmEvidence.late_convicts`)."""
 
 
 @dataclass(frozen=True)

@@ -202,8 +202,8 @@ class StepOutput:
     def publish(self) -> None:
         """Moves all files below `staging` into the run directory. Writes the manifest last.
 
-        First removes the old manifests of this step and of the steps in VOIDS, whose output becomes invalid. If the step
-        may be repeated, also removes the old versions of the folders in `staging` from the run directory.
+        First removes the old manifests of this step and of the steps in VOIDS, whose output becomes invalid. If the
+        step may be repeated, also removes the old versions of the folders in `staging` from the run directory.
         """
         files = {str(file.relative_to(self.staging)): sha256(file) for file in _data_files(self.staging)}
         manifest = Manifest(
