@@ -44,7 +44,7 @@ class Spread:
 
     @property
     def bounds_ms(self) -> list[float]:
-        """The latency in ms at each quantile in SHARES, rounded up to the upper bound of a bucket.
+        """The latency in ms at each quantile in SHARES, rounded up to the upper bound of a bucket (a range).
 
         Raises ValueError if there are no records.
         """

@@ -134,7 +134,7 @@ _LARGE_BLOCK = 800
 def _one_large_request(profile: str, **producer: Setting) -> Profile:
     """Returns the catalogue's profile `profile`, changed so that a block of the load becomes one request.
 
-    The client looks for new leaders every half second. Its socket takes less than such a request at once. `producer`
+    The client looks for new leaders every half second. Its socket holds less than one such request. `producer`
     are further settings. In their names, a `_` stands for a dot.
     """
     base, named = PROFILES[profile], {key.replace("_", "."): value for key, value in producer.items()}

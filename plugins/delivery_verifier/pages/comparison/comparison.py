@@ -26,9 +26,10 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the comparison. It shows a figure of an arm or a property of the scenario, for both runs.
+    """One line of the comparison: a figure of an arm or a property of the scenario, with its values in the two runs.
 
-    `name`: the name of the figure or property. `left`, `right`: its value in each run as text, or ABSENT.
+    `name`: the name of the figure or property. `left`: its value in the first run as text, or ABSENT. `right`: its
+    value in the second run as text, or ABSENT.
     """
 
     name: str

@@ -130,7 +130,7 @@ class Row:
 
 
 def groups(price: Price) -> list[Group]:
-    """Returns GROUPS with further columns for kinds of anomaly outside LOST, DUPLICATED and REORDERED.
+    """Returns GROUPS with further columns for kinds of anomaly other than LOST, DUPLICATED and REORDERED.
 
     A group gets a column for such a kind if the kind occurred in a run under one of the group's conditions.
     """

@@ -169,7 +169,7 @@ def _reliable_books(arm: ArmVerdict) -> dict[str, int]:
 
 
 def _counts(arm: ArmVerdict) -> dict[str, int | None]:
-    """Maps the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun to their values.
+    """The values of the fields `lost`, `duplicated`, `reordered` and `unanswered` of MeasuredRun, by field.
 
     Each value is None if the arm has a doubt of the kind `checker`.
     """

@@ -96,7 +96,10 @@ def _is_permitted(material: Material, group: CaseGroup) -> bool:
 
 
 def _rank(material: Material, group: CaseGroup) -> tuple[int, int, int]:
-    """The sort key: first groups with too many cases, then subjects, then kinds with a low `telling` (see `KINDS`)."""
+    """The sort key of a group. Groups with more cases than tolerated come first, then the groups of subjects.
+
+    Among equal groups, the kind of anomaly with the lowest `AnomalyKind.telling` comes first.
+    """
     broken = any(
         arm.arm == group.arm
         and finding.anomaly == group.kind

@@ -89,8 +89,8 @@ class LawRow:
     """One law of the books. A law says that two independent counts are equal, e.g. for each partition.
 
     `meaning`: the law in words. `checks`: the number of equations that were checked, e.g. one per partition.
-    `left_name`, `right_name`: the names of the two counts. `left`, `right`: the sums of the two counts over all
-    equations. `unbalanced`: the equations that do not hold, as rows of books/laws.
+    `left_name`: the name of the first count. `left`: the sum of the first count over all equations. `right_name` and
+    `right`: the same for the second count. `unbalanced`: the equations that do not hold, as rows of books/laws.
     """
 
     law: str
