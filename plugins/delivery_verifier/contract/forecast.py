@@ -82,7 +82,7 @@ class _Partition:
     power_cuts: list[Injection] = field(default_factory=list)
 
     def run_step(self, at_us: int, step: FaultStep) -> Iterator[Disturbance]:
-        """Performs one step. Yields an unclean election if the step brings back only replicas that are not in sync."""
+        """Simulates one step of the plan. Yields an unclean election if it brings back only replicas out of sync."""
         if not self.observations:
             self._observe(0)
         if step.target != "same":

@@ -114,7 +114,8 @@ def _explains_leader(cause: Injection, before: _Partition, now: Observation) -> 
 def _explains_shrink(cause: Injection, gone: set[int], leader: int) -> bool:
     """Whether `cause` explains that the brokers `gone` left an ISR whose leader was `leader`.
 
-    The action of `cause` must be known to shrink ISRs. An action that `ACTS` lacks counts as known.
+    The action of `cause` must be known to shrink ISRs. An action that `ACTS` lacks counts as known. Besides, `leader`
+    or all of `gone` must be among the target brokers.
     """
     act = ACTS.get(cause.action)
     if act is not None and "isr_shrink" not in act.observed_as:

@@ -24,11 +24,11 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
     power, and had not copied the data again since. Of several such moments the worst counts: a planned one before an
     unplanned one, then the one with more `replicas`.
 
-    For a number m, let I be the last ISR that had at least m members. The field `replicas` is the greatest m for which
-    every member of I ended uncleanly, by a loss of power or a crash. The contract compares `replicas` with
-    min.insync.replicas, because of eligible leader replicas (KIP-966). With min.insync.replicas=m, every member of I
-    has every acknowledged record. If one member ended in an orderly way, it still has the records, and Kafka can elect
-    it. Kafka does not elect a broker that crashed.
+    The field `replicas` is the greatest number m for which this holds: all members of the last ISR with at least m
+    members ended uncleanly, by a loss of power or a crash. The contract compares `replicas` with min.insync.replicas,
+    because of eligible leader replicas (KIP-966). With min.insync.replicas=m, every member of this ISR has every
+    acknowledged record. If one member ended in an orderly way, it still has the records, and Kafka can elect it. Kafka
+    does not elect a broker that crashed.
     """
     cuts = [injection for injection in injections if _cuts_power(injection)]
     if not cuts:

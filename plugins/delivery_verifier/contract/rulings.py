@@ -176,8 +176,8 @@ def _forbidden(anomaly: Anomaly) -> Ruling:
 def _permitted(rule: ContractRule, settings: Settings, observed: list[Disturbance]) -> Ruling | None:
     """Returns the ruling by `rule`, or None if a disturbance that the rule needs was not observed.
 
-    The rule must apply to `settings`. The ruling counts as planned only if a planned disturbance meets each condition
-    of the rule.
+    The rule must apply to `settings`. The field `only_unplanned` is true if a condition of the rule is met by unplanned
+    disturbances alone.
     """
     excuses = [
         disturbance

@@ -72,11 +72,11 @@ class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
 class Evaluated(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What Great Expectations said of one expectation. `suite`, `arm` and `about` are as in ExpectedEvaluation.
 
-    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. `element_count`,
-    `missing_count` and `unexpected_count` are the numbers that Great Expectations gave (rows, nulls, unexpected rows),
-    or None. `expected_rows` and `count` are copied from `rows` and `count` of the ExpectedEvaluation, and are 0 if
-    there is none. `exception` is empty if nothing was raised. `url` is the page in Data Docs, relative to the folder
-    that holds all run directories.
+    `expectation` is the type of the expectation. `tolerance` is the tolerance that was really used. Great Expectations
+    gave three numbers, or None: `element_count` of rows, `missing_count` of nulls, and `unexpected_count` of rows that
+    break the expectation. Two numbers come from the ExpectedEvaluation, and are 0 if there is none: `expected_rows` is
+    its `rows`, and `count` is its `count`. `exception` is empty if nothing was raised. `url` is the page in Data Docs,
+    relative to the folder that holds all run directories.
     """
 
     suite: Suite

@@ -120,14 +120,14 @@ class Evidence:
     def kinds_sent_afterwards(self) -> dict[str, set[str]]:
         """Maps an arm to the anomalies of its records that were sent after all injected losses of power were over.
 
-        Without such losses, every record counts. The result is empty if `cases` is None.
+        If no loss of power was injected, the records of the whole run count. The result is empty if `cases` is None.
         """
         power_losses = [injection for injection in self.biting if is_power_loss(injection)]
         return {} if self.cases is None else kinds_sent_afterwards(self.cases, power_losses)
 
     @property
     def biting(self) -> list[Injection]:
-        """The injections that are proven to have bitten."""
+        """The injections that are proven to have bitten, that is, taken effect."""
         return [injection for injection in self.injections if injection.bit]
 
 

@@ -103,7 +103,7 @@ def _with_option(words: list[str], option: str, value: int) -> list[str]:
 
 
 def _tried(evidence: Evidence) -> str:
-    """Returns a sentence: how many injections bit, and how many attempts of each arm they could have hurt."""
+    """Returns a sentence: how many injections took effect, and how many attempts of each arm they could have hurt."""
     biting = len(evidence.biting)
     if not biting:
         done = "No injected fault is proven to have bitten" if evidence.injections else "No fault was injected"

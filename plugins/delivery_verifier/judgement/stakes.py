@@ -26,10 +26,12 @@ def stakes(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
 def _nothing_at_stake(arm: ArmEvidence) -> Iterator[tuple[str, str]]:
     """Yields a doubt if injections bit, and nothing shows that one of them could have harmed the arm.
 
-    Each of the following shows this: an attempt of the arm was outstanding when an injection bit; an injection was a
-    loss of power, which also harms records that were acknowledged before; an injection hurt any arm, because all arms
-    are under the same faults at the same moment. An attempt with acks=0 is never outstanding: for such an arm,
-    attempts of other arms count.
+    Each of the following shows this:
+
+    * An attempt of the arm was outstanding when an injection bit (took effect). With acks=0, no attempt is ever
+      outstanding. For such an arm, attempts of other arms count.
+    * An injection was a loss of power. It also harms records that were acknowledged before.
+    * An injection hurt any arm, because all arms are under the same faults at the same moment.
     """
     biting = arm.run.biting
     if not biting or any(is_power_loss(injection) for injection in biting):

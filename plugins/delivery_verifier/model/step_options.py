@@ -35,8 +35,8 @@ LINKS: tuple[Link, ...] = get_args(Link)
 class Option:
     """One option of an action. `meaning` explains the option to people.
 
-    `is_allowed` returns whether a value is allowed; `allowed` says in words which values are allowed. `required`:
-    whether every step with the action must give the option.
+    The function `is_allowed` returns whether a value is allowed. `allowed` says in words which values are allowed.
+    `required`: whether every step with the action must give the option.
     """
 
     name: str

@@ -72,7 +72,7 @@ class Planter:
         return len(self.layout.values) - 1
 
     def value(self, sequence: int, attempt: int = 0) -> bytes:
-        """Returns the encoded record of an attempt. The canary has only one producer."""
+        """Returns the encoded record of an attempt of the canary's only producer."""
         scenario = self._scenario
         return record.encode(
             scenario.run_token,
