@@ -82,8 +82,8 @@ def attempts(
 def believable(log: DataFrame) -> DataFrame:
     """Returns the rows of LOG whose header can be believed, and that belong to this run and arm, without markers.
 
-    Markers are the verifier's own records (see `is_marker`). Each returned line is a copy of the attempt that its
-    header names.
+    Markers are the verifier's own records (see `is_marker`). Each returned row is a copy of the attempt that its header
+    names.
     """
     return log.where(is_sound() & ~F.col("foreign") & ~is_marker())
 
@@ -91,7 +91,7 @@ def believable(log: DataFrame) -> DataFrame:
 def corrupted(log: DataFrame) -> DataFrame:
     """Returns the rows of LOG whose checksum is wrong, or whose bytes do not have the form of a record of the load.
 
-    Nothing in these lines can be believed, not even which attempt they hold.
+    Nothing in these records can be believed, not even which attempt they hold.
     """
     return promise(log, LOG).where(~is_sound())
 
@@ -102,7 +102,7 @@ def foreign(log: DataFrame) -> DataFrame:
 
 
 def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool, together: bool = False) -> DataFrame:
-    """Returns each corrupted line with its owner: the attempt that was acknowledged at the offset of the line.
+    """Returns each corrupted line (record in LOG) with its owner, the attempt that was acknowledged at its offset.
 
     The columns of the owner are null if no attempt was acknowledged there. Two attempts can have been acknowledged at
     one offset, if the record of the first attempt was truncated. Then the attempt that settled last is the owner.

@@ -203,7 +203,7 @@ def _producers(arm: Arm) -> list[tuple[int, int]]:
 
 
 def _owner(scenario: Scenario) -> dict[str, Column]:
-    """Replaces producer and session by NOBODY on a record whose header names no planned producer of the arm."""
+    """The columns producer and session. Both are NOBODY for a record in the log that names no planned producer."""
     limit = F.create_map(*[F.lit(part) for arm in scenario.arms for part in (arm.name, arm.producers)])
     is_planned = (F.col("origin") == OWN) & (F.col("producer") < limit[F.col("arm")]) & (F.col("session") < SESSIONS)
     is_owned = ~F.col("line") | F.col("outcome").isNotNull() | F.coalesce(is_planned, F.lit(False))

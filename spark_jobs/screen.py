@@ -9,8 +9,8 @@ A bucket is *clean* exactly if
   partition sequence);
 * offset - partition sequence is the same for each line and each acknowledgement.
 
-Then every attempt of the bucket stands exactly once in the partition, at its acknowledged offset, and in order. A
-stretch is *proven* exactly if
+Then every attempt of the bucket stands exactly once in the partition, in order, and at its acknowledged offset if it
+has one. A stretch is *proven* exactly if
 
 1. each of its buckets is clean (a line in another partition than its claim makes two buckets of the stretch unclean);
 2. none of its buckets can be out of order with another bucket, clean or not, of the same producer and partition;
@@ -57,7 +57,7 @@ class Sides(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """The proven rows, which need no matching: all rows of the arms in `whole`, and `stretches` of other arms.
+    """The proven rows, which need no matching: all rows of the arms in `whole`, and the `stretches` of other arms.
 
     `signatures`: the rows of SIGNATURES by which the books count the proven rows. `counts`: figures for the manifest.
     """
@@ -190,7 +190,7 @@ def _clean(row: Row) -> bool:
 
 
 def _out_of_order(rows: Iterable[Row], damaged: Set[tuple[str, int]]) -> set[Stretch]:
-    """Stretches that break condition 2 in the docstring of this module. `damaged`: as in `prove`."""
+    """Stretches that may have records out of order (condition 2 in the module docstring). `damaged`: as in `prove`."""
     spans_by_producer: dict[tuple[Any, ...], list[tuple[list[int], Stretch]]] = defaultdict(list)
     for row in rows:
         sides = ("logged", "claimed") if (row["arm"], row["partition"]) in damaged else ("logged",)
