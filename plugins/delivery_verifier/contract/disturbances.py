@@ -1,7 +1,7 @@
 """The disturbances of the cluster, derived from observations and injections alone.
 
-An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made;
-it *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
+An observation is a change that an independent observer of the cluster saw. An injection is a fault that the run made.
+It *bit* if it is proven that the fault took effect. A disturbance is planned if an injection that bit explains the
 disturbance: the injection's action has such effects, and brokers and time agree. Some disturbances cannot be observed,
 e.g. a loss of power or of connections. They are known only from the injection that caused them.
 
@@ -49,7 +49,7 @@ def disturbances(observations: Iterable[Observation], injections: Iterable[Injec
 def disturbances_of_topic(topic: str, disturbances: Iterable[Disturbance]) -> list[Disturbance]:
     """Returns the disturbances that may excuse an anomaly on `topic`.
 
-    These are the disturbances of this topic, and those without a topic, which may have touched every topic.
+    These are the disturbances of this topic, and all disturbances that may have touched every topic.
     """
     return [disturbance for disturbance in disturbances if disturbance.topic in ("", topic)]
 

@@ -86,9 +86,9 @@ ALTERED = "The topic was altered during the run: the weakest of its settings cou
 def weakened(settings: Settings, disturbances: Iterable[Disturbance]) -> Settings:
     """Returns `settings` with the weakest of all values that each topic setting had during the run.
 
-    Of `disturbances` only those of the kind `topic_altered` count. The weakest value is the one that permits most, e.g.
-    the least min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of
-    min.insync.replicas also removes the eligible leader replicas (`elr`), because the controller then forgets them.
+    Only disturbances of the kind `topic_altered` count. The weakest value is the one that permits most, e.g. the least
+    min.insync.replicas. Changes of settings that no rule looks at are ignored. A change of min.insync.replicas also
+    removes the eligible leader replicas (`elr`), because the controller then forgets them.
     """
     for altered in disturbances:
         if altered.kind != "topic_altered":

@@ -4,10 +4,10 @@ A case is a record that shows an anomaly. The files in anomalies/ of the run dir
 settled when the client learns its outcome. An injection is recovered when every replica is in sync again.
 
 A case belongs to the injection during which its record was under way: the record was sent at most one second after the
-injection was recovered, and was not settled yet one second before the injection bit. The second after the recovery is
-added because clients then still have to find the new leaders; `LEAD_US` gives the reasons for the second before the
-bite. If several injections qualify, the case belongs to the one that bit last, or, if the record was never settled, to
-the one that bit first. All functions are pure.
+injection was recovered, and was not settled yet one second before the injection bit (took effect). The second after the
+recovery is added because clients then still have to find the new leaders. `LEAD_US` gives the reasons for the second
+before the bite. If several injections qualify, the case belongs to the injection that bit last. If the record was never
+settled, the case belongs to the injection that bit first. All functions are pure.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ NamedDetail = tuple[str, str]
 def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
     """Returns every reason why the arm must not be called HELD.
 
-    The canary has no load that a fault could put to the test. Of all coverage doubts, it can only have those about the
-    replicas of its topic.
+    The canary has no load that a fault could put to the test. So the only doubts that it can have here are doubts about
+    the replicas of its topic.
     """
     doubts = list(replica_doubts(arm))
     if not arm.is_canary:

@@ -210,7 +210,7 @@ class ArmEvidence:
 
     @property
     def kinds_sent_afterwards(self) -> set[str]:
-        """The anomalies of those records of the arm that were sent after all injected losses of power were over."""
+        """The anomalies of records that the arm sent only after the last injected loss of power was over."""
         return self.run.kinds_sent_afterwards.get(self.name, set())
 
     def cases(self, anomaly: Anomaly) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from delivery_verifier.store.tables import HEARTBEATS_SINCE
 ALL = ""
 """Stands in place of an arm for every arm of the run."""
 LOAD_INTERVAL_US = 1_000_000
-"""The greatest length (µs) of an interval of the table timeline/load, whose rows say when their intervals begin."""
+"""The greatest length (µs) of an interval in timeline/load. This table says when an interval begins, not its length."""
 
 
 class ObserverDoubt(NamedTuple):
