@@ -3,7 +3,7 @@
 In this package, a *claim* is what the ledger says of one attempt, a *line* is one record in the log, and a *copy* is a
 line that holds an attempt. A *sequence* is the number of an item that the application sends. If the application sends
 the item again, this is another attempt of the same sequence. A *partition sequence* numbers the attempts of a producer
-to one partition, in the order of sending. Sequences are numbered per *session* of a producer; a producer that is killed
+to one partition, in the order of sending. Sequences are numbered per *session* of a producer. A producer that is killed
 and started again keeps its session.
 """
 

@@ -148,7 +148,7 @@ def _view_laws(evidence: LawInputs, arm: str) -> Iterable[Law]:
 def _committed_laws(evidence: LawInputs) -> Iterable[Law]:
     """Yields, per partition, the law that read_committed consumers saw as many records as the leader's log shows them.
 
-    The step `settle` counted the latter in the leader's batches. Neither the ledger nor a consumer took part in this.
+    The step `settle` counted the records in the leader's log without the ledger and without a consumer.
     """
     for part in evidence.offsets.partitions:
         if part.arm in evidence.scenario.transactional:

@@ -184,9 +184,9 @@ def _span(ledger_census: pa.Table) -> tuple[int, int]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found; raises otherwise.
+    """The entry point of `spark-submit`. Returns 0 if the job has finished, whatever it found. Any failure is raised.
 
-    `argv`: the arguments of the command line; None stands for those of this process.
+    `argv`: the arguments of the command line. None stands for the arguments of this process.
     """
     parser = argparse.ArgumentParser(prog="reconcile.py", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--run-dir", type=Path, required=True, help="the run directory, e.g. runs/<run id>")

@@ -17,8 +17,8 @@ has one. A stretch is *proven* exactly if
 3. none of its sequences is in the ledger twice, whether resent or because the ledger contradicts itself.
 
 All other rows are matched one by one. The result is the same as if all rows were matched, unless the matching refutes
-the screen (`astray` in ATTEMPTS). The matching refutes the screen in two cases: a line has another partition sequence
-than its claim, so that (2) compared wrong numbers; or the owner of a corrupted line is in a proven stretch.
+the screen (`astray` in ATTEMPTS). This happens if a line has another partition sequence than its claim, so that (2)
+compared wrong numbers. It also happens if the owner of a corrupted line is in a proven stretch.
 """
 
 from __future__ import annotations
