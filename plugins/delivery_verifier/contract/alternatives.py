@@ -89,7 +89,7 @@ def lines(described: list[Alternative]) -> list[str]:
 
 
 def _changes(verb: str, changed: dict[Claim, list[str]]) -> list[str]:
-    """Returns a line for each guarantee in `changed`. `verb` is `lost` or `won`."""
+    """Returns a line for each guarantee in `changed` but exactly_once. `verb`, `lost` or `won`, begins each line."""
     return [
         f"    {verb} is {claim} under {_fault_classes(names)}"
         for claim, names in changed.items()

@@ -52,7 +52,7 @@ def isr_power_losses(observations: Sequence[Observation], injections: Iterable[I
 
 
 def _cuts_power(injection: Injection) -> bool:
-    """Whether the action of `injection` takes the power of brokers."""
+    """Whether the action of `injection` cuts the power of brokers."""
     act = ACTS.get(injection.action)
     return act is not None and "power_loss" in act.counts_as
 
@@ -91,7 +91,7 @@ class _State:
         return max(sizes, default=0)
 
     def _last_isr_of(self, size: int) -> set[int]:
-        """Returns the last ISR with at least `size` members."""
+        """Returns the latest of all ISRs so far that have at least `size` members."""
         return next(isr for isr in reversed(self.isrs) if len(isr) >= size)
 
 

@@ -131,7 +131,7 @@ WITHOUT_EFFECT: dict[str, str] = {
 
 
 def orders_for(anomaly: Anomaly) -> list[Order]:
-    """Returns the orders that hold for `anomaly`."""
+    """Returns the entries of STRENGTH_ORDERS that hold for `anomaly`."""
     return [order for order in STRENGTH_ORDERS if anomaly in order.anomalies]
 
 

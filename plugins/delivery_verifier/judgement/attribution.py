@@ -131,7 +131,7 @@ def _cases(cases: pa.Table) -> Iterator[_Case]:
 
 
 def _windows(injections: Sequence[Injection]) -> list[_Window]:
-    """Returns the windows of the injections, in the order in which the windows begin."""
+    """Returns one _Window for each injection, in the order in which the windows begin."""
     windows = []
     for injection in sorted(injections, key=lambda injection: injection.bite_at_us):
         recovered_us = injection.recovered_at_us

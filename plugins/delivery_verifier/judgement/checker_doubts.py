@@ -80,7 +80,7 @@ def _rows(evidence: Evidence) -> Iterator[OwnedDoubt]:
 
 
 def _partitions(evidence: Evidence) -> Iterator[OwnedDoubt]:
-    """Yields doubts unless exactly the planned partitions were read, from and to the offsets of the snapshot."""
+    """Yields doubts unless exactly the planned partitions were read, from the first to the last offset to be judged."""
     taken = evidence.offsets.partitions
     rows = evidence.books.rows("partitions")
     columns = ("arm", "partition", "start", "end", "tail_records")

@@ -42,7 +42,7 @@ def coverage_doubts(arm: ArmEvidence) -> list[Doubt]:
 
 
 def _faults(evidence: Evidence) -> Iterator[NamedDetail]:
-    """Yields doubts unless every planned injection was made, bit, was healed, and the cluster recovered from it."""
+    """Yields doubts unless every planned injection was made and healed, took effect, and the cluster recovered."""
     fault = evidence.scenario.fault
     planned = Counter(step.action for step in fault.steps if step.act.bites)
     recorded = Counter(injection.action for injection in evidence.injections)

@@ -193,7 +193,7 @@ def _longest_gap_s(arm: ArmEvidence) -> float | None:
 
 
 def _notes(evidence: Evidence) -> list[str]:
-    """Returns a note for every anomaly of an arm of which not all cases were written down."""
+    """Returns a note for each arm and anomaly, if only some of its cases were written to anomalies/."""
     rows = evidence.books.rows("cases")
     if not {"arm", "kind", "cases", "written", "cut"} <= set(rows.column_names):
         return []

@@ -19,7 +19,7 @@ from delivery_verifier.model.scenario import Arm
 from delivery_verifier.store.tables import HEARTBEATS_SINCE
 
 ALL = ""
-"""Stands in place of an arm for every arm of the run."""
+"""Stands in place of an arm's name in a doubt that concerns every arm of the run."""
 LOAD_INTERVAL_US = 1_000_000
 """The greatest length (µs) of an interval in timeline/load. This table says when an interval begins, not its length."""
 

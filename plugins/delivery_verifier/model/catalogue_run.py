@@ -90,8 +90,8 @@ class Item(_Part, frozen=True):
     """One entry in one round of the catalogue run, with its runs so far (`attempts`).
 
     `name`, `title`, `kind`, `tags` and `promise` are those of the entry. `fault` is the name of its fault plan. `round`
-    counts the rounds from 1. `unavailable` says what this host lacks for the entry; it is empty if the host can run the
-    entry. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
+    counts the rounds from 1. `unavailable` says what this host lacks for the entry. If the host can run the entry, it
+    is empty. `expected_unavailable`: the user said beforehand that this host lacks what the entry needs.
     """
 
     name: str

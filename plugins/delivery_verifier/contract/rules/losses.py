@@ -11,7 +11,7 @@ from delivery_verifier.model.anomalies import Anomaly
 
 
 def _unflushed(settings: Settings) -> bool:
-    """Whether an acknowledged record may be in page caches only, and on no disk."""
+    """Whether brokers acknowledge a record that may still be only in their page caches, and not on any disk."""
     return settings.acks != "0" and settings.flush_messages > 1
 
 

@@ -23,7 +23,7 @@ class Promise:
 PROMISES: dict[Anomaly, Promise] = {
     anomaly: Promise(f"{column(anomaly)}.never", kind.promise, kind.promised_by) for anomaly, kind in KINDS.items()
 }
-"""Maps each anomaly to its promise."""
+"""Maps each anomaly to the promise that forbids it if no rule permits it."""
 
 LATE = Promise(
     "reordered.late",

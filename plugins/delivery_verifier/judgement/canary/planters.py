@@ -20,7 +20,7 @@ PER_KIND = 3
 HEALTHY = 20
 """How many healthy records, i.e. records without any anomaly, `lay_out` adds first."""
 COMBINED = 9
-"""How many sequence numbers are for records that show two anomalies, or an anomaly that is easily overlooked."""
+"""How many sequence numbers `_combined` uses, for records with two anomalies and for cases that are easily missed."""
 
 Plant = Callable[[Planter, int], None]
 """A planter. Its second argument is the sequence number of the case's record."""
