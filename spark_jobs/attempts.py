@@ -124,12 +124,12 @@ def attribute(ledger: DataFrame, log: DataFrame, arms: Sequence[str], few: bool,
 
 
 def owned_copies(attributed: DataFrame) -> DataFrame:
-    """Returns the corrupted lines that have an owner, as copies of their owner. `attributed`: result of `attribute`."""
+    """Returns the corrupted records that have an owner, as copies of it. `attributed`: the result of `attribute`."""
     return _copies(attributed.where(F.col("sequence").isNotNull()), corrupted=True)
 
 
 def unowned(attributed: DataFrame) -> DataFrame:
-    """Returns arm, partition and offset of the corrupted lines without owner. `attributed`: result of `attribute`."""
+    """Returns arm, partition and offset of corrupted records without an owner. `attributed`: result of `attribute`."""
     return attributed.where(F.col("sequence").isNull()).select("arm", "partition", "offset")
 
 

@@ -50,6 +50,7 @@ def planned_keys(scenario: Scenario) -> list[BookKey]:
 
 def signatures(subjects: DataFrame, scenario: Scenario) -> DataFrame:
     """Returns SIGNATURES from SUBJECTS: how many subjects there are with each combination of values (signature).
+
     Copies of an attempt beyond the first copy are counted apart (`role` is `extra`). The scenario says which producers
     were planned.
     """
@@ -156,7 +157,7 @@ def cases(producers: pa.Table, written: Mapping[tuple[str, str], int], bound: in
 
 
 def _entries(row: dict[str, Any]) -> Iterator[tuple[BookKey, str]]:
-    """Yields key and column of each count in the books that includes the records of `row`, a row of SIGNATURES."""
+    """Yields (key, column) for each count in the books to which `row` of SIGNATURES adds. `key`: see BookKey."""
     if row["role"] == "extra":
         yield from ((_book_key(row, row["partition"]), name) for name in ("extra_copies", "log_records"))
         return

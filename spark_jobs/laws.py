@@ -76,7 +76,7 @@ def laws(evidence: LawInputs) -> pa.Table:
 
 
 def _offset_laws(parts: Rows) -> Iterable[Law]:
-    """Yields, per partition, the laws about its offsets. `parts`: rows of PARTITIONS."""
+    """Yields the laws about the offsets of each partition. `parts`: rows of PARTITIONS."""
     for row in parts:
         arm, partition = row["arm"], row["partition"]
         read = row["data_records"] + row["control_records"]

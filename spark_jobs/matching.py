@@ -95,7 +95,7 @@ def _subjects(inputs: MatchingInputs, proven: screen.Screen | None, persisted: l
 def _with_views(
     matched: DataFrame, inputs: MatchingInputs, corrupted: dict[str, int], persisted: list[DataFrame]
 ) -> DataFrame:
-    """Returns `matched` with the flags `aborted_visible` and `torn`. If no attempt has a flag, there is no join."""
+    """Returns `matched` with the flags `aborted_visible` and `torn`. Joins nothing if no attempt has a flag."""
     arms = inputs.scenario.transactional
     if not arms:
         return matched

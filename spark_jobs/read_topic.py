@@ -38,7 +38,7 @@ CONSUMER = {
 }
 """Options of Spark's Kafka source for every read."""
 SNAPSHOT, TAIL = "raw", "tail"
-"""Values of the column `view` in LOG: for records of the snapshot, and for records of the tail."""
+"""Values of the column `view` in LOG: for records in the snapshot, and for records behind the snapshot."""
 ArmPartition = tuple[str, int]
 """The name of an arm and the number of a partition."""
 

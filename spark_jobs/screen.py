@@ -77,7 +77,7 @@ def width(records: int, partitions: int, bits: int = BITS) -> int:
 
 
 def sides(ledger: DataFrame, log: DataFrame, bits: int) -> Sides:
-    """Returns counts of LEDGER and LOG. Each table has at most BOUND + 1 rows, one more than `prove` accepts."""
+    """Returns counts of LEDGER and LOG, as two tables of at most BOUND + 1 rows: one row more than `prove` accepts."""
     repeated = _repeated(ledger, bits).limit(BOUND + 1).toArrow()
     return Sides(bits, _buckets(ledger, log, bits).limit(BOUND + 1).toArrow(), repeated)
 
@@ -131,7 +131,7 @@ def unproven(frame: DataFrame, screen: Screen | None, together: bool = False) ->
 
 
 def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
-    """Returns BUCKETS. A bucket with attempts in transactions is never clean: they count neither as ACKED nor SENT."""
+    """Returns BUCKETS. A claim in a transaction counts neither as ACKED nor as SENT. So its bucket is never clean."""
     outcome = F.when(F.col("transaction").isNull(), F.col("outcome"))
     claims = promise(ledger, LEDGER).withColumns(
         {"claim": F.lit(1), "claimed": outcome, "position": F.when(F.col("outcome") == Outcome.ACKED, F.col("offset"))}
@@ -169,7 +169,7 @@ def _buckets(ledger: DataFrame, log: DataFrame, bits: int) -> DataFrame:
 
 
 def _repeated(ledger: DataFrame, bits: int) -> DataFrame:
-    """Returns the STRETCHES in which a sequence is in the ledger twice. The search is exact, although it uses bits."""
+    """Returns the STRETCHES in which a sequence is in the ledger twice. The result is exact, not an estimate."""
     word = min(WORD, bits)
     bit = F.expr("shiftleft(1L, cast(sequence & 63 as int))")
     by_word = (
@@ -224,7 +224,7 @@ def _bound(row: Row, sides: Iterable[str], name: str, end: Any) -> int:
 
 
 def _signature(row: Row) -> Row:
-    """The row of SIGNATURES that a proven bucket adds to the books."""
+    """The row of SIGNATURES by which the books count the attempts of a proven bucket."""
     return {
         "arm": row["arm"],
         "role": "attempt",
