@@ -44,8 +44,8 @@ partition. If they are not, the books cannot be trusted. One expectation of the 
 LAWS_OF_PARTITIONS = frozenset(
     {"offsets_accounted", "outcomes_sum", "reported_sum", "log_sum", "log_moved", "start_zero"}
 )
-"""The laws that the books check for each partition. Every other law is checked for a whole arm, in a row with the
-partition -1."""
+"""The laws of which the books must have a row for every partition of an arm. Of every other law, the books must have a
+row for the arm as a whole (partition -1)."""
 
 
 class ExpectedEvaluation(Struct, frozen=True, kw_only=True):
